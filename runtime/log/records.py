@@ -1,0 +1,112 @@
+"""The log's own records: what a commit says of an application's progress. Plain data and its JSON form.
+
+A commit record is the only thing that makes data exist: a segment, a position, a clock that no commit record lists
+was never written. Every number here is an integer; times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SOURCE_LANE = 0
+"""The one lane of a topic that is fed from outside (seeds, appends)."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A byte range of a segment file: one Arrow record batch of at most 16,384 rows of one partition.
+
+    `start`, `length`: bytes. `min_order`, `max_order`: bounds of the writer's stream time.
+    """
+
+    start: int
+    length: int
+    rows: int
+    min_timestamp: int
+    max_timestamp: int
+    min_order: int
+    max_order: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What one writer appended to one partition of one topic in one epoch.
+
+    `lane`: the partition number of the writing task (SOURCE_LANE for appends). `base_offset`: offset of its first
+    record in the partition; `base_position`: of its first record in the lane (both given at commit; -1 before).
+    `checksum`: xxh/crc32 of the byte ranges. `headers`: whether any record has headers.
+    """
+
+    topic: str
+    partition: int
+    lane: int
+    path: str
+    batches: tuple[Batch, ...]
+    checksum: int
+    headers: bool = False
+    base_offset: int = -1
+    base_position: int = -1
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return sum(batch.rows for batch in self.batches)
+
+
+@dataclass(frozen=True)
+class TaskCommit:
+    """One task's epoch: how far it read, its clocks, what it wrote.
+
+    `positions`: topic -> lane -> records consumed so far of that lane of the task's partition (not a delta).
+    `stream_time`: the task's clock, -1 before the first record. `clocks`: step name -> step clock.
+    `segments`: records appended, changelogs among them. `dropped`: `<step>:<reason>` -> records, of this epoch.
+    `applied`: store -> changelog position that the local store holds (not durable; for planning the next epoch).
+    `globals_`: global table -> partition -> position this epoch saw. `records`: records consumed in this epoch.
+    """
+
+    subtopology: str
+    partition: int
+    positions: Mapping[str, Mapping[int, int]]
+    stream_time: int
+    clocks: Mapping[str, int] = field(default_factory=dict)
+    segments: tuple[Segment, ...] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    applied: Mapping[str, int] = field(default_factory=dict)
+    globals_: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    records: int = 0
+
+
+@dataclass(frozen=True)
+class GenerationRecord:
+    """A driver takes over: every commit of a lower generation is refused from here on.
+
+    `topology` describes the application: see `LogState.topology`. Readers learn from it who reads and writes what.
+    """
+
+    generation: int
+    at: int
+    topology: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """Tasks of one job that succeeded, together."""
+
+    generation: int
+    epoch: int
+    at: int
+    tasks: tuple[TaskCommit, ...]
+
+
+@dataclass(frozen=True)
+class AppendRecord:
+    """Records from outside: a seed or an append. `source`: {"topic", "hash", "path"} of a seed, {} of an append."""
+
+    at: int
+    segments: tuple[Segment, ...]
+    source: Mapping[str, str] = field(default_factory=dict)
+
+
+CommitRecord = GenerationRecord | EpochRecord | AppendRecord

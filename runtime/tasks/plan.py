@@ -1,0 +1,88 @@
+"""What the driver tells a worker for one epoch: plain data that travels as JSON in a job-local property.
+
+A worker trusts nothing else: what it reads, where its stores must stand, which names it writes under, all of it is
+here. Times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..log.records import Segment
+
+
+@dataclass(frozen=True)
+class LaneInput:
+    """Committed records of one lane that a task has not consumed yet.
+
+    `position`: records consumed so far. `segments`: all committed segments of the lane that hold a record at or after
+    `position`, in order (maybe only the first ones when there are far more than an epoch takes: then `more`).
+    `clock`: the writer's committed stream time. `idle`: nothing can come unless new records are appended from outside.
+    """
+
+    lane: int
+    position: int
+    segments: tuple[Segment, ...]
+    clock: int = -1
+    idle: bool = True
+    more: bool = False
+
+
+@dataclass(frozen=True)
+class TopicInput:
+    """One partition of one source topic, by lanes in ascending order. A topic fed from outside has one lane."""
+
+    topic: str
+    lanes: tuple[LaneInput, ...]
+
+
+@dataclass(frozen=True)
+class StoreInput:
+    """Where a store must stand before the epoch: `position` changelog records applied.
+
+    `segments`: committed changelog segments from `applied` (what the client's copy is known to hold) to `position`.
+    `clock`: the committed clock by which rows expire.
+    """
+
+    store: str
+    applied: int
+    position: int
+    segments: tuple[Segment, ...]
+    clock: int = -1
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """One task's epoch."""
+
+    subtopology: str
+    partition: int
+    max_records: int
+    stream_time: int
+    clocks: Mapping[str, int]
+    inputs: tuple[TopicInput, ...]
+    stores: tuple[StoreInput, ...] = ()
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """One job: the tasks of one subtopology on one client, by thread.
+
+    `threads`: for each thread of the client the tasks it runs, in order; row i of the placed DataFrame is thread i.
+    `now`: planned time of the epoch, what `current_timestamp()` means. `log`: plugin name and options, `state_dir`:
+    the client's own directory. `globals_`: global table -> pinned position per partition with the segments to get
+    there. `attempt` tells apart files of tries of the same epoch.
+    """
+
+    application: str
+    generation: int
+    epoch: int
+    attempt: int
+    now: int
+    client: str
+    log: tuple[str, Mapping[str, Any]]
+    state_dir: str
+    threads: tuple[tuple[TaskPlan, ...], ...]
+    globals_: Mapping[str, tuple[TopicInput, ...]] = field(default_factory=dict)

@@ -1,0 +1,159 @@
+"""What generated code declares: topics, stores, subtopologies. Plain frozen data, no Spark, no I/O.
+
+`job.py` builds these from the YAML; the engine, the stores and `query` read them. Column lists are Spark SQL DDL
+(`"carrier string, delay double"`), as a reviewer of the generated code would write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A partitioned sequence of records, addressed by partition and offset.
+
+    `writer` is the application that writes it (`<project>-<topology>`), or None for a topic that is fed from outside:
+    by `headwater seed`, `--append` or a Python call. `windowed` keys also hold `window_start` and `window_end`
+    (timestamps). `partitions` is fixed for the life of the topic.
+    """
+
+    name: str
+    partitions: int
+    key: str
+    value: str
+    windowed: bool = False
+    writer: str | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """Time windows `[start, start + size)` at multiples of `advance`, in milliseconds (tumbling: size = advance).
+
+    A window is closed for a record once stream time >= end + grace.
+    """
+
+    size_ms: int
+    advance_ms: int
+    grace_ms: int
+
+
+@dataclass(frozen=True)
+class Agg:
+    """One aggregate of a step: the result column `name`, computed by `function` over `column` (None: `count(*)`).
+
+    `type` is the result's Spark SQL type, `of` that of the column. `options` are the function's further literal
+    arguments (`first(x, true)`).
+    """
+
+    name: str
+    function: str
+    column: str | None = None
+    of: str | None = None
+    type: str = "bigint"
+    options: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Store:
+    """A task's local state: rows by key, or by key and window.
+
+    `key` and `value` are the columns a user sees (`query`, joins). A store of an aggregation holds the aggregates'
+    hidden state (`aggregates`); value columns that an expression over aggregates makes are stored beside it.
+    """
+
+    name: str
+    partitions: int
+    key: str
+    value: str
+    type: Literal["key_value", "window"] = "key_value"
+    window: Window | None = None
+    retention_ms: int | None = None
+    aggregates: tuple[Agg, ...] = ()
+    backend: str = "lmdb"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    changelog: bool = True
+
+
+@dataclass(frozen=True)
+class GlobalTable:
+    """A table that every client holds whole, loaded from all partitions of its topic."""
+
+    name: str
+    topic: Topic
+    store: Store
+
+
+@dataclass(frozen=True)
+class Subtopology:
+    """A connected part of a topology; its tasks are `partitions` many, one for each partition of its sources.
+
+    `build` is the function of `job.py` that turns the DataFrame of placed threads into the epoch's job, which
+    yields one row for each task's commit.
+    """
+
+    number: int
+    name: str
+    partitions: int
+    build: Callable[[DataFrame], DataFrame]
+    sources: tuple[Topic, ...]
+    sinks: tuple[Topic, ...]
+    stores: tuple[Store, ...] = ()
+    global_tables: tuple[GlobalTable, ...] = ()
+
+
+@dataclass(frozen=True)
+class PluginRef:
+    """A plugin by name, with the options its own schema has checked."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The `assignment:` section: which assignor places tasks, and what it is asked for (KIP-924, KIP-441, KIP-708)."""
+
+    assignor: PluginRef = PluginRef("balanced_count")
+    standby_replicas: int = 0
+    max_warmup_replicas: int = 2
+    acceptable_recovery_lag: int = 10_000
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_strategy: str = "none"
+    rack_aware_tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Topology:
+    """One application: a topology of a project, ready to run."""
+
+    project: str
+    name: str
+    version: str
+    content_hash: str
+    subtopologies: tuple[Subtopology, ...]
+    assignment: Assignment = Assignment()
+    restore: PluginRef = PluginRef("changelog")
+
+    @property
+    def application(self) -> str:
+        """The application's id: names its commits, directories and lock."""
+        return f"{self.project}-{self.name}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where and how an application runs: the resolved target of `profiles.yml`. Paths are absolute when it starts."""
+
+    log: PluginRef
+    state_dir: str
+    clients: int = 1
+    epoch_interval_ms: int = 500
+    max_records: int = 200_000
+    spark: Mapping[str, Any] = field(default_factory=lambda: {"master": "local[2]"})
+    plugins: tuple[str, ...] = ()
