@@ -274,8 +274,8 @@ class TopologyGraph:
     stores: tuple[Store, ...]
     global_tables: tuple[GlobalTable, ...]
     subtopologies: tuple[SubtopologyGraph, ...]
-    assignment: Assignment = Assignment()
-    restore: PluginRef = PluginRef("changelog")
+    assignment: Assignment
+    restore: PluginRef
     repartition_topics: tuple[str, ...] = ()
     global_nodes: tuple[tuple[ProcessorNode, ...], ...] = ()
 
