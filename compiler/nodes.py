@@ -30,7 +30,7 @@ class Origin(Protocol):
 class FixedOrigin:
     """An origin that knows one place only, for whatever offset."""
 
-    at: Position
+    def position(self, offset: int, end: int | None = None) -> Position:  # noqa: ARG002
 
     def position(self, offset: int, end: int | None = None) -> Position:
         """The one place."""
