@@ -1,0 +1,81 @@
+"""What a run tells whoever watches it. Data only; printing is the watcher's business."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class ApplicationStarted:
+    """An application has its generation, its tasks and their state; its loop begins."""
+
+    application: str
+    generation: int
+    tasks: int
+    restored: int
+
+
+@dataclass(frozen=True)
+class EpochCommitted:
+    """One subtopology's tasks on one client committed an epoch.
+
+    `records`: consumed. `lag`: records committed to the subtopology's sources but not consumed. `seconds`: from plan
+    to commit. `dropped`: `<step>:<reason>` -> records.
+    """
+
+    application: str
+    subtopology: str
+    client: str
+    commit: int
+    records: int
+    lag: int
+    seconds: float
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Records are there, but what writes the topic is behind and not running: they may not be taken yet."""
+
+    application: str
+    records: int
+    writers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordFailed:
+    """A record that a step could not process ended its task."""
+
+    application: str
+    subtopology: str
+    partition: int
+    message: str
+
+
+@dataclass(frozen=True)
+class ApplicationStopped:
+    """The loop has ended. `reason`: caught up, interrupted, failed, fenced."""
+
+    application: str
+    reason: str
+    records: int
+    commits: int
+
+
+Event = ApplicationStarted | EpochCommitted | Waiting | RecordFailed | ApplicationStopped
+
+
+class Observer(Protocol):
+    """Watches a run. Called from the loop's own threads; must not block."""
+
+    def on(self, event: Event) -> None:
+        """Take note of one event."""
+
+
+class Silent:
+    """An observer that takes no note."""
+
+    def on(self, event: Event) -> None:
+        """Do nothing."""

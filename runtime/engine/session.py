@@ -1,0 +1,152 @@
+"""The Spark session of a run: pinned settings, fair pools, and what `debug` checks of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import HeadwaterError
+from .java import check_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCALITY_WAIT = "1h"
+"""A task waits for its own client; that a client is gone is found by watching the executors, not by waiting."""
+
+PINNED: Mapping[str, str] = {
+    "spark.speculation": "false",
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.network.timeout": "10s",
+    "spark.network.timeoutInterval": "5s",
+    "spark.python.task.killTimeout": "0ms",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.locality.wait": LOCALITY_WAIT,
+    "spark.scheduler.mode": "FAIR",
+    "spark.task.maxFailures": "1",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
+    "spark.python.worker.reuse": "true",
+}
+"""Settings that correctness or recovery time rests on; a profile cannot change them.
+
+Time-outs are short because a silent client is fenced by the log, not by Spark. One failure fails the job: the loop
+decides what to run again, and a second try of a placed task would write under the same attempt.
+"""
+
+DEFAULTS: Mapping[str, str] = {
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.artifact.isolation.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""Settings that a profile's `spark:` section may override. On a cluster it sets the driver's address."""
+
+POOLS = ("epochs", "restore")
+
+
+class SettingError(HeadwaterError):
+    """A profile sets a pinned Spark setting to something else: `name`, `value`."""
+
+    def __init__(self, name: str, value: str) -> None:
+        super().__init__(
+            f"the profile sets {name} to {value!r}, but Headwater needs {PINNED[name]!r}",
+            "remove it from the `spark:` section",
+        )
+        self.name = name
+        self.value = value
+
+
+class ConnectError(HeadwaterError):
+    """A Spark Connect session was found or asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Headwater places tasks on executors, which Spark Connect cannot do",
+            "use a classic master such as local[2], spark://host:7077, yarn or k8s://...",
+        )
+
+
+def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
+    """The Spark settings of a profile's `spark:` section, with Headwater's own. `master` is `spark.master`.
+
+    Raises SettingError for a pinned setting with another value, ConnectError for a `remote`.
+    """
+    given = {_name(key): _text(value) for key, value in profile.items() if value is not None}
+    if "spark.remote" in given or given.get("spark.master", "").startswith("sc://"):
+        raise ConnectError()
+    for name, value in given.items():
+        if name in PINNED and value != PINNED[name]:
+            raise SettingError(name, value)
+    local = given.get("spark.master", "local[2]").startswith("local")
+    defaults = DEFAULTS if local else {k: v for k, v in DEFAULTS.items() if not k.startswith("spark.driver.")}
+    return {"spark.master": "local[2]"} | dict(defaults) | given | dict(PINNED)
+
+
+def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkSession:
+    """Start the run's Spark session, or take the classic one that `spark-submit` has begun.
+
+    Raises JavaError, SettingError, ConnectError.
+    """
+    settings = settings_of(profile)
+    if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
+        raise ConnectError()
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    if settings["spark.master"].startswith("local-cluster"):
+        os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    submitted = pyspark.SparkContext._active_spark_context is not None
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if not submitted:
+        builder = builder.config("spark.scheduler.allocation.file", _allocation_file())
+        builder = builder.config("spark.driver.extraJavaOptions", _quiet(settings))
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF" if "HEADWATER_SPARK_LOG" not in os.environ else "WARN")
+    return session
+
+
+def differences(session: SparkSession) -> dict[str, tuple[str, str]]:
+    """Pinned settings that this session does not have: name -> (needed, found)."""
+    found = {name: session.conf.get(name, "") or "" for name in PINNED}
+    return {name: (PINNED[name], value) for name, value in found.items() if value != PINNED[name]}
+
+
+def _name(key: str) -> str:
+    return key if key.startswith("spark.") else f"spark.{key}"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _quiet(settings: Mapping[str, str]) -> str:
+    """Spark says a dozen warnings while it starts, none of which a user can act on."""
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    if "HEADWATER_SPARK_LOG" in os.environ:
+        return options
+    path = Path(tempfile.gettempdir()) / f"headwater-log4j2-{os.getuid()}.properties"
+    path.write_text("rootLogger.level = off\nstatus = off\n")
+    return f"{options} -Dlog4j2.configurationFile=file:{path} -Dlog4j.configurationFile=file:{path}".strip()
+
+
+def _allocation_file() -> str:
+    pools = "".join(
+        f'<pool name="{pool}"><schedulingMode>FAIR</schedulingMode><weight>1</weight></pool>' for pool in POOLS
+    )
+    path = Path(tempfile.mkdtemp(prefix="headwater-pools-")) / "fairscheduler.xml"
+    path.write_text(f"<allocations>{pools}</allocations>")
+    return f"file:{path}"

@@ -1,0 +1,93 @@
+"""The SQL steps on flat and tagged pipes: what passes, what is guarded, what is evaluated for whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.runtime.engine import pipe
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "_kind tinyint, _ts bigint, _order bigint, _meta string, k string, v int, tags string"
+
+
+@pytest.fixture
+def rows(spark_session: SparkSession) -> DataFrame:
+    return spark_session.createDataFrame(
+        [
+            (1, 10, 10, None, "a", 1, "x,y"),
+            (0, 11, 11, None, "b", None, None),
+            (1, 12, 12, None, "c", 0, None),
+            (-1, 0, 0, "end", None, None, None),
+        ],
+        SCHEMA,
+    ).coalesce(1)
+
+
+def data(rows: DataFrame) -> list[tuple[Any, ...]]:
+    return [
+        tuple(row[name] for name in rows.columns if name not in ("_ts", "_order", "_meta")) for row in rows.collect()
+    ]
+
+
+def test_filter_of_a_stream_passes_control_and_counts_null_as_false(rows: DataFrame) -> None:
+    assert data(pipe.where(rows, "v > 0")) == [(1, "a", 1, "x,y"), (-1, None, None, None)]
+
+
+def test_filter_of_a_stream_evaluates_null_values(rows: DataFrame) -> None:
+    assert [row[1] for row in data(pipe.where(rows, "v IS NULL"))] == ["b", None]
+
+
+def test_filter_of_a_table_turns_a_failing_row_into_a_deletion(rows: DataFrame) -> None:
+    kept = data(pipe.where(rows, "v > 0", table=True))
+    assert [(row[0], row[1]) for row in kept] == [(1, "a"), (0, "b"), (0, "c"), (-1, None)]
+
+
+def test_select_evaluates_nothing_for_null_values_and_control(rows: DataFrame) -> None:
+    selected = pipe.select(pipe.where(rows, "v IS NULL OR v > 0"), {"n": "1 / coalesce(v, 0)"}, keep=["k"])
+    assert selected.columns == [*pipe.META, "k", "n"]
+    assert data(selected) == [(1, "a", 1.0), (0, "b", None), (-1, None, None)]
+
+
+def test_key_by_is_evaluated_for_null_values(rows: DataFrame) -> None:
+    keyed = pipe.key_by(rows, {"new": "coalesce(tags, 'none')"}, keep=["v"])
+    assert data(keyed) == [(1, 1, "x,y"), (0, None, "none"), (1, 0, "none"), (-1, None, None)]
+
+
+def test_explode_yields_elements_in_order_and_nothing_for_null(rows: DataFrame) -> None:
+    exploded = pipe.explode(rows, "t", "split(tags, ',')", keep=["k"])
+    assert data(exploded) == [(1, "a", "x"), (1, "a", "y"), (-1, None, None)]
+
+
+def test_branch_takes_the_first_match_and_drops_the_rest(rows: DataFrame) -> None:
+    branched = pipe.branch(rows, "f", [("ones", "v = 1"), ("nulls", "v IS NULL")])
+    assert branched.columns == [*pipe.META, "@ones", "@nulls"]
+    found = [
+        (row["_kind"], row["@ones"] and row["@ones"]["k"], row["@nulls"] and row["@nulls"]["k"])
+        for row in branched.collect()
+    ]
+    assert found == [(1, "a", None), (0, None, "b"), (-1, None, None)]
+
+
+def test_fork_copies_in_order_of_readers_and_control_once(rows: DataFrame) -> None:
+    forked = pipe.fork(rows, "f", ["x", "y"])
+    found = [("x" if row["@x"] else "y" if row["@y"] else "-") for row in forked.collect()]
+    assert found == ["x", "y", "x", "y", "x", "y", "-"]
+
+
+def test_tagged_steps_touch_their_own_flow_only(rows: DataFrame) -> None:
+    forked = pipe.fork(rows, "f", ["x", "y"])
+    filtered = pipe.where(forked, "v > 0", flow="x")
+    projected = pipe.select(filtered, {"w": "v + 1"}, keep=["k"], flow="x")
+    exploded = pipe.explode(projected, "t", "split(tags, ',')", keep=["k"], flow="y")
+    merged = pipe.merge(pipe.select(exploded, {"w": "length(t)"}, keep=["k"], flow="y"), ["x", "y"], "z")
+    found = [row["@z"] and (row["@z"]["k"], row["@z"]["w"]) for row in merged.collect()]
+    assert found == [("a", 2), ("a", 1), ("a", 1), None]
+
+
+def test_every_step_is_named_by_its_position(rows: DataFrame) -> None:
+    plan = pipe.where(rows, "v > 0", at="topologies/x.yml:22")._jdf.queryExecution().analyzed()
+    assert plan.identifier().name() == "topologies/x.yml:22"
