@@ -30,9 +30,9 @@ class Origin(Protocol):
 class FixedOrigin:
     """An origin that knows one place only, for whatever offset."""
 
-    def position(self, offset: int, end: int | None = None) -> Position:  # noqa: ARG002
+    at: Position
 
-    def position(self, offset: int, end: int | None = None) -> Position:
+    def position(self, offset: int, end: int | None = None) -> Position:  # noqa: ARG002
         """The one place."""
         return self.at
 
