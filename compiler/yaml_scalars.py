@@ -1,0 +1,83 @@
+"""What an unquoted YAML word means: the values on which YAML 1.1 and 1.2 agree. The rest is refused, not guessed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+Value = str | int | float | bool | None
+
+_WORDS: dict[str, Value] = {
+    "": None,
+    **dict.fromkeys(("~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_BOOLEAN_TO_SOME = re.compile(r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
+_NUMBER_START = re.compile(r"[-+.]?[0-9]")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,999})")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,100}")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NUMBER_TO_SOME = re.compile(
+    r"""[-+]?(?:
+        0[0-9_]+                                    # octal in 1.1, decimal in 1.2
+      | 0[0-9]+\.[0-9]*                             # a float to some
+      | 0o[0-7_]+ | 0b[01_]+ | 0x[0-9a-fA-F_]+      # octal in 1.2, binary in 1.1, underscores in 1.1
+      | [0-9][0-9_]*_[0-9_]*(?:\.[0-9_]*)?          # underscores in 1.1
+      | [0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)? # sexagesimal in 1.1
+    )""",
+    re.VERBOSE,
+)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A word that readers of YAML disagree about: the code for it, a message and the way out."""
+
+    code: str
+    message: str
+    hint: str
+
+
+def resolve(word: str) -> Value | Ambiguous:
+    """The value of a plain scalar: null, boolean, number or text, or why it has none that all agree on."""
+    if word in _WORDS:
+        return _WORDS[word]
+    if _BOOLEAN_TO_SOME.fullmatch(word):
+        truth = "true" if word.lower() in ("yes", "on") else "false"
+        return Ambiguous(
+            "HW013",
+            f"Some readers of YAML take '{word}' for a boolean, others for a text.",
+            f"Write '{truth}', or put it in quotes: \"{word}\".",
+        )
+    if not _NUMBER_START.match(word):
+        return word
+    return _number_or_text(word)
+
+
+def _number_or_text(word: str) -> Value | Ambiguous:
+    if _INTEGER.fullmatch(word):
+        return int(word)
+    if _HEXADECIMAL.fullmatch(word):
+        return int(word, 16)
+    if _FLOAT.fullmatch(word):
+        return float(word)
+    if _NUMBER_TO_SOME.fullmatch(word):
+        return Ambiguous(
+            "HW014",
+            f"Readers of YAML disagree about what '{_shorten(word)}' is.",
+            "Write the plain decimal number, or put it in quotes.",
+        )
+    if _DATE.fullmatch(word):
+        return Ambiguous(
+            "HW015", f"Some readers of YAML take '{_shorten(word)}' for a timestamp.", f'Put it in quotes: "{word}".'
+        )
+    return word
+
+
+def _shorten(word: str) -> str:
+    return word if len(word) <= 40 else f"{word[:37]}..."
