@@ -264,15 +264,243 @@ SCHEMA: dict[str, Code] = {
 }
 
 # HW3xx: references between topics, tables, stores, flows and functions
-REFERENCES: dict[str, Code] = {}
+REFERENCES: dict[str, Code] = {
+    "HW301": Code(
+        "an unknown topic",
+        "A table reads a topic that no file of `topics/` declares and no flow writes.",
+        "Declare it in `topics/`, or mend the name.",
+    ),
+    "HW302": Code(
+        "an unknown source of a flow",
+        "What `from` names is no topic of the project, and no table or flow of the topology.",
+        "Declare it, or mend the name. Flows of other topologies are read through the topics that they write.",
+    ),
+    "HW303": Code(
+        "an unknown table",
+        "A `join` names what is neither a table of this topology nor a flow that is one.",
+        "Declare it under `tables:`, or make a flow a table with `to_table`.",
+    ),
+    "HW304": Code(
+        "an unknown store",
+        "A step or a table names a store that `stores:` of this topology does not have.",
+        "Declare it under `stores:`, or leave `store` out: then a store with the defaults is made.",
+    ),
+    "HW305": Code(
+        "an unknown function",
+        "`functions.module:name` names a Python function that the project's `functions/` does not have.",
+        "Add it, or mend the name.",
+    ),
+    "HW306": Code(
+        "a name defined twice",
+        "In a topology, topics, tables and flows (those of a `branch` too) share one namespace.",
+        "Rename one.",
+    ),
+    "HW307": Code(
+        "flows that read one another in a circle",
+        "A flow can only read what comes before it. A circle is only possible through a declared topic.",
+        "Break the circle, or write to a topic of `topics/` and read that.",
+    ),
+    "HW308": Code(
+        "a topic written twice",
+        "A topic has one writer: one flow, or its seed. Else nobody could say what order its records are in.",
+        "Merge the flows with `from: [a, b]`, or write to two topics.",
+    ),
+    "HW309": Code(
+        "a store used by two steps",
+        "A store belongs to one step, or to one table.",
+        "Give each its own store.",
+    ),
+    "HW310": Code(
+        "a flow that nobody reads",
+        "The flow has no `to`, and no other flow reads it: its work is for nothing.",
+        "Write it to a topic with `to`, or remove it.",
+        Severity.WARNING,
+    ),
+    "HW311": Code(
+        "a store that nobody uses",
+        "No step and no table names this store.",
+        "Name it in a step's `store`, or remove it.",
+        Severity.WARNING,
+    ),
+}
 
 # HW4xx: expressions
-EXPRESSIONS: dict[str, Code] = {}
+EXPRESSIONS: dict[str, Code] = {
+    "HW401": Code(
+        "an expression that does not parse",
+        "Expressions are those of Spark SQL, one for each value.",
+        "Mend the syntax at this place.",
+    ),
+    "HW402": Code(
+        "an expression cut short by ` #`",
+        "YAML takes ` #` as the start of a comment, so the expression ends before it, and what is left does not parse.",
+        "Put the expression in quotes.",
+    ),
+    "HW403": Code(
+        "an unknown column",
+        "The flow has no column of this name at this step.",
+        "Mend the name. After `select` and `aggregate` only their columns are left.",
+    ),
+    "HW404": Code(
+        "an ambiguous column",
+        "Two columns have this name: of key and value, or of the flow and the joined table.",
+        "Say which: `key.x`, `value.x` or `table.x`.",
+    ),
+    "HW405": Code(
+        "an unknown SQL function",
+        "The function is not in the list of functions that expressions may use.",
+        "Mend the name; `docs/language.md` has the list.",
+    ),
+    "HW406": Code(
+        "a function that is not deterministic",
+        "Its answer depends on when or where it runs. The result of a flow must not: a record that is processed again "
+        "after a failure has to give the same.",
+        "Use what the hint says.",
+    ),
+    "HW407": Code(
+        "SQL that an expression cannot hold",
+        "An expression is of one row: no subqueries, no window functions, no stars, no aliases, no generators.",
+        "Use a step: `join`, `window` and `aggregate`, `explode`.",
+    ),
+    "HW408": Code(
+        "an aggregate outside of `aggregate`",
+        "Only the values of an `aggregate` step see more than one record.",
+        "Move it to an `aggregate` step.",
+    ),
+    "HW409": Code(
+        "an aggregate that is not supported",
+        "This aggregate, or this form of it, cannot be kept up record by record here.",
+        "Use one of those listed in `docs/language.md`.",
+    ),
+    "HW410": Code(
+        "a value of `aggregate` that is not aggregated",
+        "A column that stands outside of an aggregate has no one value in its group.",
+        "Aggregate it: `max(x)`, `first(x)`. Key columns are in the result anyway.",
+    ),
+    "HW411": Code(
+        "types that do not fit in an expression",
+        "Spark's analyzer refuses the expression.",
+        "Cast, or mend the expression.",
+    ),
+    "HW412": Code(
+        "an expression of the wrong type for its place",
+        "A `filter` and a `when` need a boolean, `explode` an array; a key cannot hold a map.",
+        "Change the expression so that it gives what the step needs.",
+    ),
+}
 
 # HW5xx: what a topology may do
-TOPOLOGY: dict[str, Code] = {}
+TOPOLOGY: dict[str, Code] = {
+    "HW501": Code(
+        "a step that its input does not allow",
+        "Some steps are only for streams, some only for tables.",
+        "Put `to_stream` or `to_table` before it; the hint says which.",
+    ),
+    "HW502": Code(
+        "a word reserved for later",
+        "The language has a place for it, this version does not run it.",
+        "Remove it.",
+    ),
+    "HW503": Code(
+        "a join of topics that are not co-partitioned",
+        "A task joins the rows of its own partition: both sides need the same number of partitions and the same types "
+        "of key columns.",
+        "Put a `repartition` or `key_by` step before the join, or make the table global.",
+    ),
+    "HW504": Code(
+        "a step that needs a key, without one",
+        "Aggregates, tables and joins by key work by the key of the record, and this flow has none.",
+        "Put a `key_by` step before it.",
+    ),
+    "HW505": Code(
+        "a window without its aggregate",
+        "A `window` step only says how the `aggregate` step that follows it groups.",
+        "Put an `aggregate` step right behind it.",
+    ),
+    "HW506": Code(
+        "a store of the wrong type for its step",
+        "A windowed aggregate needs a `window` store, everything else a `key_value` store.",
+        "Change the store's `type`, or leave it out.",
+    ),
+    "HW507": Code(
+        "a retention that is too short",
+        "A window is open until its end plus grace; its rows must be kept as long.",
+        "Set `retention` to the window's size plus grace at least, or leave it out: that is the default.",
+    ),
+    "HW508": Code(
+        "a reserved column name",
+        "These names belong to the record form and to windows.",
+        "Rename the column.",
+    ),
+    "HW509": Code(
+        "a second unnamed re-key",
+        "Each repartition topic is named after its flow and step, so that it keeps its name when the flow grows.",
+        "Give the step a `name`.",
+    ),
+    "HW510": Code(
+        "a declared topic that differs from what is written",
+        "The topic in `topics/` and the flow that writes it must have the same columns, in any order.",
+        "Change the declaration, or the flow with a `select` step.",
+    ),
+    "HW511": Code(
+        "an aggregate that a table cannot have",
+        "When a row of a table changes, its old value is taken back from its group. Only count, sum and avg can do so.",
+        "Put `to_stream` before, if every update should count.",
+    ),
+    "HW512": Code(
+        "merged flows with different columns",
+        "`from: [a, b]` needs flows of equal key and value columns.",
+        "Give them the same columns with a `select` step.",
+    ),
+    "HW513": Code(
+        "a join that does not fit its table",
+        "A join by key takes no `by`; a global table needs `by` with an expression for each of its key columns.",
+        "Write `by` for global tables only.",
+    ),
+    "HW514": Code(
+        "a branch that is not the end",
+        "After a `branch` the flow has gone on as other flows; and a case behind the one without `when` gets nothing.",
+        "Put further steps into flows that read those of the branch.",
+    ),
+    "HW515": Code(
+        "a window that is not possible",
+        "A window has a size above zero, and an advance between 1 ms and its size.",
+        "Change `advance` or the size.",
+    ),
+    "HW516": Code(
+        "a column defined twice",
+        "Spark SQL does not tell `Name` from `name`.",
+        "Rename one.",
+    ),
+    "HW517": Code(
+        "a global table read as a flow",
+        "A global table is there to be joined with; it has no place in the order of records.",
+        "Read its topic, or declare another table without `global`.",
+    ),
+    "HW518": Code(
+        "columns that all are dropped",
+        "A record needs at least one value column.",
+        "Keep one.",
+    ),
+    "HW519": Code(
+        "a timestamp column that is none",
+        "`timestamp` names a column of the topic's value that is a timestamp, or a bigint of milliseconds.",
+        "Name such a column, or leave it out: then records get the time at which they are appended.",
+    ),
+}
 
 # HW6xx: plugins
-PLUGINS: dict[str, Code] = {}
+PLUGINS: dict[str, Code] = {
+    "HW601": Code(
+        "an unknown plugin",
+        "No plugin of this kind has this name.",
+        "Mend the name, install the plugin, or list its module under `plugins:` in `headwater.yml`.",
+    ),
+    "HW602": Code(
+        "a bad plugin option",
+        "The plugin's own schema refuses the option.",
+        "Mend it as the message says.",
+    ),
+}
 
 CODES: dict[str, Code] = FILES | JINJA | SCHEMA | REFERENCES | EXPRESSIONS | TOPOLOGY | PLUGINS

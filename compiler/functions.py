@@ -1,0 +1,201 @@
+"""The functions of expressions: an allow-list, because plans are kept from epoch to epoch.
+
+A function that gives another answer each time it is asked would be frozen into the plan, and would make the result
+depend on retries. So only deterministic functions of Spark SQL are there, listed by the groups of its documentation;
+those left out on purpose have a hint. What a function takes and gives is judged by Spark's own analyzer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_GROUPS = {
+    "arrays": """
+        array array_append array_compact array_contains array_distinct array_except array_insert
+        array_intersect array_join array_max array_min array_position array_prepend array_remove array_repeat
+        array_size array_union arrays_overlap arrays_zip flatten get sequence slice sort_array
+    """,
+    "collections": """
+        cardinality concat element_at reverse size try_element_at
+    """,
+    "conditions": """
+        coalesce if ifnull nanvl nullif nullifzero nvl nvl2 zeroifnull
+    """,
+    "conversions": """
+        bigint binary boolean cast date decimal double float int smallint string time timestamp tinyint
+        try_cast
+    """,
+    "dates and times": """
+        add_months convert_timezone date_add date_diff date_format date_from_unix_date date_part date_sub
+        date_trunc dateadd datediff datepart day dayname dayofmonth dayofweek dayofyear extract from_unixtime
+        from_utc_timestamp hour last_day make_date make_dt_interval make_interval make_time make_timestamp
+        make_timestamp_ltz make_timestamp_ntz make_ym_interval minute month monthname months_between next_day
+        quarter second time_bucket time_diff time_from_micros time_from_millis time_from_seconds
+        time_to_micros time_to_millis time_to_seconds time_trunc timestamp_micros timestamp_millis
+        timestamp_nanos timestamp_seconds to_date to_time to_timestamp to_timestamp_ltz to_timestamp_ntz
+        to_unix_timestamp to_utc_timestamp trunc try_make_interval try_make_timestamp try_make_timestamp_ltz
+        try_make_timestamp_ntz try_to_date try_to_time try_to_timestamp unix_date unix_micros unix_millis
+        unix_nanos unix_seconds unix_timestamp weekday weekofyear year
+    """,
+    "hashes": """
+        crc32 hash md5 sha sha1 sha2 xxhash64
+    """,
+    "JSON": """
+        from_json get_json_object json_array_length json_object_keys json_tuple schema_of_json to_json
+    """,
+    "CSV": """
+        from_csv schema_of_csv to_csv
+    """,
+    "XML": """
+        from_xml schema_of_xml to_xml xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long
+        xpath_number xpath_short xpath_string
+    """,
+    "URLs": """
+        parse_url try_parse_url try_url_decode url_decode url_encode
+    """,
+    "higher order": """
+        aggregate array_sort exists filter forall map_filter map_zip_with reduce transform transform_keys
+        transform_values zip_with
+    """,
+    "maps": """
+        map map_concat map_contains_key map_entries map_from_arrays map_from_entries map_keys map_values
+        str_to_map
+    """,
+    "structs": """
+        named_struct struct
+    """,
+    "mathematics": """
+        abs acos acosh asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot csc degrees
+        div e exp expm1 factorial floor greatest hex hypot least ln log log10 log1p log2 mod negative pi pmod
+        positive pow power radians rint round sec sign signum sin sinh sqrt tan tanh try_add try_divide
+        try_mod try_multiply try_subtract unhex width_bucket
+    """,
+    "miscellaneous": """
+        aes_decrypt assert_true bitmap_bit_position bitmap_bucket_number bitmap_count hmac raise_error
+        try_aes_decrypt typeof
+    """,
+    "predicates": """
+        equal_null ilike isnan isnotnull isnull like regexp regexp_like rlike
+    """,
+    "text": """
+        ascii base64 bit_length btrim char char_length character_length chr collate collation concat_ws
+        contains decode elt encode endswith find_in_set format_number format_string from_base32 initcap instr
+        is_valid_utf8 jaro_winkler_similarity lcase left len length levenshtein locate lower lpad ltrim
+        luhn_check make_valid_utf8 mask octet_length overlay position printf quote regexp_count regexp_extract
+        regexp_extract_all regexp_instr regexp_replace regexp_substr repeat replace right rpad rtrim sentences
+        soundex space split split_part startswith substr substring substring_index to_base32 to_binary to_char
+        to_number to_varchar translate trim try_to_binary try_to_number try_validate_utf8 ucase unbase64 upper
+        validate_utf8
+    """,
+    "bits": """
+        bit_count bit_get getbit shiftleft shiftright shiftrightunsigned
+    """,
+    "variants": """
+        is_valid_variant is_variant_null parse_json schema_of_variant to_variant_object try_parse_json
+        try_variant_array_append try_variant_get try_variant_insert try_variant_set variant_array_append
+        variant_delete variant_get variant_insert variant_set variant_strip_nulls
+    """,
+    "vectors": """
+        vector_avg vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm
+        vector_normalize vector_sum
+    """,
+}
+
+SCALAR_FUNCTIONS: frozenset[str] = frozenset(name for names in _GROUPS.values() for name in names.split())
+"""Deterministic functions of one row."""
+
+GENERATORS: frozenset[str] = _words(
+    "explode explode_outer inline inline_outer posexplode posexplode_outer stack variant_explode json_tuple"
+)
+WINDOW_FUNCTIONS: frozenset[str] = _words("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number")
+
+_RANDOM = "Take it from the data: a hash of columns, such as `xxhash64(id)`, is the same in every run."
+_CLOCK = "`current_timestamp()` is the planned time of the epoch."
+_WHERE = "It depends on how Spark runs the job, not on the record."
+_WHO = "Pass it with `var()`."
+
+FORBIDDEN: dict[str, str] = {
+    **dict.fromkeys(_words("rand randn random randstr uniform uuid shuffle aes_encrypt"), _RANDOM),
+    **dict.fromkeys(_words("now localtimestamp"), f"Use `current_timestamp()`: {_CLOCK}"),
+    **dict.fromkeys(_words("curdate current_date"), f"Use `to_date(current_timestamp())`: {_CLOCK}"),
+    **dict.fromkeys(_words("current_time localtime"), f"Use `to_time(current_timestamp())`: {_CLOCK}"),
+    "unix_timestamp()": f"Use `unix_seconds(current_timestamp())`: {_CLOCK}",
+    **dict.fromkeys(
+        _words(
+            "monotonically_increasing_id spark_partition_id input_file_name input_file_block_start "
+            "input_file_block_length"
+        ),
+        _WHERE,
+    ),
+    **dict.fromkeys(
+        _words(
+            "user current_user session_user current_catalog current_database current_schema current_path "
+            "current_timezone version"
+        ),
+        _WHO,
+    ),
+    **dict.fromkeys(_words("reflect java_method try_reflect"), "Write it with the functions of Spark SQL."),
+    **dict.fromkeys(_words("window session_window window_time"), "Use the `window` step."),
+}
+"""Functions left out on purpose, with the way out."""
+
+TIME_WORDS: frozenset[str] = frozenset({"current_date", "current_time", "localtimestamp", "localtime", "current_user"})
+"""Functions that SQL lets one write without parentheses (and `current_timestamp`, which is allowed)."""
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """An aggregate of the `aggregate` step. `subtracts`: whether rows can be taken back, as tables need."""
+
+    name: str
+    subtracts: bool = False
+    columns: int = 1
+
+
+_AGGREGATES = (
+    AggregateFunction("count", subtracts=True),
+    AggregateFunction("sum", subtracts=True),
+    AggregateFunction("avg", subtracts=True),
+    AggregateFunction("try_sum"),
+    AggregateFunction("try_avg"),
+    AggregateFunction("min"),
+    AggregateFunction("max"),
+    AggregateFunction("min_by", columns=2),
+    AggregateFunction("max_by", columns=2),
+    AggregateFunction("first"),
+    AggregateFunction("last"),
+    AggregateFunction("any_value"),
+    AggregateFunction("count_if"),
+    AggregateFunction("bool_and"),
+    AggregateFunction("bool_or"),
+    AggregateFunction("collect_list"),
+    AggregateFunction("collect_set"),
+    AggregateFunction("approx_count_distinct"),
+)
+
+_SYNONYMS = {
+    "mean": "avg",
+    "first_value": "first",
+    "last_value": "last",
+    "every": "bool_and",
+    "any": "bool_or",
+    "some": "bool_or",
+    "array_agg": "collect_list",
+}
+
+AGGREGATES: dict[str, AggregateFunction] = {function.name: function for function in _AGGREGATES}
+AGGREGATES |= {synonym: AGGREGATES[name] for synonym, name in _SYNONYMS.items()}
+
+SPARK_AGGREGATES: frozenset[str] = frozenset(AGGREGATES) | _words("""
+    approx_percentile percentile percentile_approx percentile_cont percentile_disc median mode stddev stddev_pop
+    stddev_samp std variance var_pop var_samp kurtosis skewness corr covar_pop covar_samp histogram_numeric listagg
+    string_agg bit_and bit_or bit_xor count_min_sketch hll_sketch_agg hll_union_agg grouping grouping_id max_by min_by
+    regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy approx_top_k
+    bitmap_construct_agg bitmap_or_agg bitmap_and_agg
+    """)
+"""All names that Spark SQL reads as an aggregate, those not supported here among them."""
