@@ -5,8 +5,9 @@ data are that flow's columns. It is *tagged* when several do: then each flow is 
 exactly one is not null in a data row. Control rows (`_kind < 0`) pass every step untouched; so no predicate may ever
 fold to a constant false, or Spark would drop the stages before it.
 
-Every function names its YAML position with `alias(at)`, which costs nothing at run time and lets the engine find the
-step that failed in the analysed plan.
+`flow` names the edge a step works on, and is omitted while the pipe is flat. `keep` names the columns that pass
+unchanged (None: all that are not replaced). Every function names its YAML position with `alias(at)`, which costs
+nothing at run time and lets the engine find the step that failed in the analysed plan.
 """
 
 from __future__ import annotations
@@ -19,131 +20,157 @@ if TYPE_CHECKING:
 
 META = ("_kind", "_ts", "_order", "_meta")
 
+_ONLY = ""
+"""The name of the one flow of a flat pipe while a step needs it tagged."""
 
-def where(rows: DataFrame, predicate: str, *, flow: str | None = None, table: bool = False, at: str = "") -> DataFrame:
-    """Keep the records for which `predicate` holds; a null counts as false.
 
-    Of a table (`table=True`) a replaced row stays only if it passed, and a new row that does not pass becomes a
-    deletion; `Settle` removes those that delete nothing.
+def where(rows: DataFrame, condition: str, *, flow: str | None = None, table: bool = False, at: str = "") -> DataFrame:
+    """Keep the records for which `condition` holds; a null counts as false.
+
+    Of a table a replaced row stays only if it passed, and a new row that does not pass becomes a deletion; `Settle`
+    removes those that delete nothing.
     """
+    mine, other = _guards(flow)
+    opened = _open(rows, flow)
     if not table:
-        passes = f"_kind < 0 OR ({predicate})"
-        if flow is not None:
-            passes = f"{_column(flow)} IS NULL OR {passes}"
-        return _named(_open(rows, flow).where(passes).select(*_names(rows)), at)
-    kept = f"_kind <= 1 OR coalesce(({predicate}), false)"
-    fails = f"_kind = 1 AND NOT coalesce(({predicate}), false)"
-    if flow is not None:
-        kept = f"{_column(flow)} IS NULL OR {kept}"
-        fails = f"{_column(flow)} IS NOT NULL AND {fails}"
-    opened = _open(rows, flow).where(kept)
-    kind = _expr(f"IF({fails}, CAST(0 AS TINYINT), _kind)").alias("_kind")
-    return _named(opened.select(kind, *(_quoted(name) for name in rows.columns if name != "_kind")), at)
+        return _named(opened.where(f"{other}_kind < 0 OR ({condition})").select(*_columns(rows)), at)
+    passes = f"coalesce(({condition}), false)"
+    kind = _expr(f"IF({mine}_kind = 1 AND NOT {passes}, CAST(0 AS TINYINT), _kind)").alias("_kind")
+    kept = opened.where(f"{other}_kind <= 1 OR {passes}")
+    return _named(kept.select(kind, *(_column(name) for name in rows.columns if name != "_kind")), at)
 
 
 def select(
-    rows: DataFrame, columns: Mapping[str, str], *, keep: Sequence[str], flow: str | None = None, at: str = ""
+    rows: DataFrame,
+    columns: Mapping[str, str],
+    *,
+    keep: Sequence[str] | None = None,
+    key: Mapping[str, str] | None = None,
+    flow: str | None = None,
+    at: str = "",
 ) -> DataFrame:
-    """Replace the value columns by `columns` (name -> SQL). The columns named in `keep` (the key's) stay.
+    """Compute value columns (name -> SQL); of the others only those of `keep` stay, and `key` (new -> old name).
 
-    The value columns of a null value stay null: nothing is evaluated for it.
+    Nothing is evaluated for a null value, which stays null.
     """
-    return _project(rows, columns, keep, flow, at, guard="_kind > 0")
+    return _project(rows, columns, keep, key, flow, at, guard="_kind > 0")
 
 
-def with_columns(
-    rows: DataFrame, columns: Mapping[str, str], *, keep: Sequence[str], flow: str | None = None, at: str = ""
-) -> DataFrame:
-    """Add or replace value columns; those named in `keep` stay as they are."""
-    return _project(rows, columns, keep, flow, at, guard="_kind > 0")
+with_columns = select
+"""The same projection; the compiler keeps the other value columns."""
 
 
 def key_by(
-    rows: DataFrame, columns: Mapping[str, str], *, keep: Sequence[str], flow: str | None = None, at: str = ""
+    rows: DataFrame,
+    key: Mapping[str, str],
+    *,
+    keep: Sequence[str] | None = None,
+    flow: str | None = None,
+    at: str = "",
 ) -> DataFrame:
-    """Replace the key columns by `columns` (name -> SQL), evaluated for null values too, as Kafka's mapper is."""
-    return _project(rows, columns, keep, flow, at, guard="_kind >= 0")
+    """Compute the new key columns (name -> SQL), for null values too, as Kafka's mapper is called for them."""
+    return _project(rows, key, keep, None, flow, at, guard="_kind >= 0")
 
 
 def explode(
-    rows: DataFrame, column: str, elements: str, *, keep: Sequence[str], flow: str | None = None, at: str = ""
+    rows: DataFrame,
+    columns: Mapping[str, str],
+    *,
+    keep: Sequence[str] | None = None,
+    key: Mapping[str, str] | None = None,
+    flow: str | None = None,
+    at: str = "",
 ) -> DataFrame:
-    """One record for each of the array `elements`, in order, as column `column`; none for null or an empty array."""
-    passes = "_kind < 0" if flow is None else f"_kind < 0 OR {_column(flow)} IS NULL"
-    element = f"explode(IF({passes}, array(NULL), ({elements})))"
-    null_value = "_kind = 0" if flow is None else f"_kind = 0 AND {_column(flow)} IS NOT NULL"
-    kind = f"IF({null_value}, CAST(1 AS TINYINT), _kind)"
-    opened = _open(rows, flow)
-    tagged = [] if flow is None else [name for name in rows.columns if name.startswith("@")]
-    exploded = opened.select(
-        _expr(kind).alias("_kind"),
-        *(_quoted(name) for name in META[1:]),
-        *(_quoted(name) for name in tagged),
-        *(_quoted(name) for name in keep),
-        _expr(element).alias(column),
-    )
-    return _named(exploded if flow is None else _close(exploded, flow, [*keep, column], tagged), at)
+    """One record for each element of an array (`columns`: new column -> SQL), in order; none for null or empty."""
+    (column, elements) = next(iter(columns.items()))
+    mine, other = _guards(flow)
+    element = _expr(f"explode(IF({other}_kind < 0, array(NULL), ({elements})))").alias(column)
+    kind = _expr(f"IF({mine}_kind = 0, CAST(1 AS TINYINT), _kind)").alias("_kind")
+    kept, renamed = _kept(rows, columns, keep, key, flow)
+    tagged = [_column(name) for name in _tags(rows)]
+    exploded = _open(rows, flow).select(kind, *META[1:], *tagged, *kept.values(), *renamed.values(), element)
+    return _named(_close(exploded, flow, [*kept, *renamed, column], _tags(rows)), at)
 
 
-def branch(rows: DataFrame, flow: str, cases: Sequence[tuple[str, str | None]], *, at: str = "") -> DataFrame:
-    """Hand each record of `flow` to the first flow of `cases` whose predicate holds; a None predicate takes the rest.
+def branch(
+    rows: DataFrame,
+    branches: Sequence[tuple[str, str | None]],
+    *,
+    into: Sequence[str] | None = None,
+    keep: Sequence[str] | None = None,
+    flow: str | None = None,
+    at: str = "",
+) -> DataFrame:
+    """Hand each record to the first of `branches` (edge, condition) that holds; a condition of None takes the rest.
 
-    Without such a last case, records that match nothing are gone.
+    Records that match none are gone, and so are those of branches outside `into`, which nobody reads.
     """
-    rows = tag(rows, flow)
-    whens = " ".join(f"WHEN {'true' if test is None else test} THEN {number}" for number, (_, test) in enumerate(cases))
-    choice = f"IF(_kind < 0 OR {_column(flow)} IS NULL, -2, CASE {whens} ELSE -1 END)"
-    others = [name for name in rows.columns if name.startswith("@") and name != f"@{flow}"]
-    chosen = _open(rows, flow).select(*(_quoted(name) for name in rows.columns), _expr(choice).alias("_case"))
-    chosen = chosen.where("_case <> -1")
-    taken = [
-        _expr(f"IF(_case = {number}, {_column(flow)}, NULL)").alias(f"@{into}")
-        for number, (into, _) in enumerate(cases)
-    ]
-    return _named(chosen.select(*META, *(_quoted(name) for name in others), *taken), at)
+    rows, flow = _tagged(rows, flow)
+    read = [name for name, _ in branches] if into is None else list(into)
+    cases = " ".join(
+        f"WHEN {'true' if condition is None else f'({condition})'} THEN {read.index(name) if name in read else -1}"
+        for name, condition in branches
+    )
+    choice = f"IF(_kind < 0 OR {_tag(flow)} IS NULL, -2, CASE {cases} ELSE -1 END)"
+    chosen = _open(rows, flow).select(*_columns(rows), _expr(choice).alias("_case")).where("_case <> -1")
+    taken = [_expr(f"IF(_case = {n}, {_trimmed(flow, keep)}, NULL)").alias(f"@{name}") for n, name in enumerate(read)]
+    return _named(_flattened(chosen.select(*META, *_others(rows, [flow]), *taken)), at)
 
 
-def fork(rows: DataFrame, flow: str, into: Sequence[str]) -> DataFrame:
-    """Give each reader of `flow` its own copy of every record, in the order in which the readers are declared."""
-    rows = tag(rows, flow)
+def fork(
+    rows: DataFrame, into: Sequence[str], *, keep: Sequence[str] | None = None, flow: str | None = None, at: str = ""
+) -> DataFrame:
+    """Give each reader its own copy of every record, in the order of `into`."""
+    rows, flow = _tagged(rows, flow)
     copies = ", ".join(str(number) for number in range(len(into)))
-    number = f"explode(IF({_column(flow)} IS NULL, array(0), array({copies})))"
-    copied = rows.select(*(_quoted(name) for name in rows.columns), _expr(number).alias("_copy"))
-    others = [name for name in rows.columns if name.startswith("@") and name != f"@{flow}"]
-    taken = [
-        _expr(f"IF(_copy = {number}, {_column(flow)}, NULL)").alias(f"@{name}") for number, name in enumerate(into)
-    ]
-    return copied.select(*META, *(_quoted(name) for name in others), *taken)
+    copy = _expr(f"explode(IF({_tag(flow)} IS NULL, array(0), array({copies})))").alias("_copy")
+    copied = rows.select(*_columns(rows), copy)
+    taken = [_expr(f"IF(_copy = {n}, {_trimmed(flow, keep)}, NULL)").alias(f"@{name}") for n, name in enumerate(into)]
+    return _named(_flattened(copied.select(*META, *_others(rows, [flow]), *taken)), at)
 
 
-def merge(rows: DataFrame, flows: Sequence[str], into: str, *, at: str = "") -> DataFrame:
+def merge(
+    rows: DataFrame, flows: Sequence[str], into: str, *, keep: Sequence[str] | None = None, at: str = ""
+) -> DataFrame:
     """Make one flow of several that have equal columns; records keep the order in which they come."""
-    others = [name for name in rows.columns if name.startswith("@") and name[1:] not in flows]
-    merged = _expr(f"coalesce({', '.join(_column(flow) for flow in flows)})").alias(f"@{into}")
-    return _named(rows.select(*META, *(_quoted(name) for name in others), merged), at)
-
-
-def tag(rows: DataFrame, flow: str) -> DataFrame:
-    """A flat pipe of `flow` as a tagged one; a tagged pipe as it is."""
-    if any(name.startswith("@") for name in rows.columns):
-        return rows
-    data = [name for name in rows.columns if name not in META]
-    return rows.select(*META, _expr(f"IF(_kind < 0, NULL, {_struct(data)})").alias(f"@{flow}"))
+    merged = _expr(f"coalesce({', '.join(_trimmed(flow, keep) for flow in flows)})").alias(f"@{into}")
+    return _named(_flattened(rows.select(*META, *_others(rows, flows), merged)), at)
 
 
 def _project(
-    rows: DataFrame, columns: Mapping[str, str], keep: Sequence[str], flow: str | None, at: str, guard: str
+    rows: DataFrame,
+    columns: Mapping[str, str],
+    keep: Sequence[str] | None,
+    key: Mapping[str, str] | None,
+    flow: str | None,
+    at: str,
+    guard: str,
 ) -> DataFrame:
-    if flow is not None:
-        guard = f"{guard} AND {_column(flow)} IS NOT NULL"
-    computed = [_expr(f"IF({guard}, ({sql}), NULL)").alias(name) for name, sql in columns.items()]
-    kept = [_quoted(name) for name in keep if name not in columns]
-    opened = _open(rows, flow)
-    if flow is None:
-        return _named(opened.select(*META, *kept, *computed), at)
-    tagged = [name for name in rows.columns if name.startswith("@")]
-    projected = opened.select(*META, *(_quoted(name) for name in tagged), *kept, *computed)
-    return _named(_close(projected, flow, [*(n for n in keep if n not in columns), *columns], tagged), at)
+    mine, _ = _guards(flow)
+    computed = [_expr(f"IF({mine}{guard}, ({sql}), NULL)").alias(name) for name, sql in columns.items()]
+    kept, renamed = _kept(rows, columns, keep, key, flow)
+    tagged = [_column(name) for name in _tags(rows)]
+    projected = _open(rows, flow).select(*META, *tagged, *kept.values(), *renamed.values(), *computed)
+    return _named(_close(projected, flow, [*kept, *renamed, *columns], _tags(rows)), at)
+
+
+def _kept(
+    rows: DataFrame,
+    columns: Mapping[str, str],
+    keep: Sequence[str] | None,
+    key: Mapping[str, str] | None,
+    flow: str | None,
+) -> tuple[dict[str, Column], dict[str, Column]]:
+    """Columns that pass, and those that pass under a new name."""
+    renamed = {new: _column(old).alias(new) for new, old in (key or {}).items()}
+    gone = {*columns, *renamed, *(key or {}).values()}
+    names = _data(rows, flow) if keep is None else keep
+    return {name: _column(name) for name in names if name not in gone}, renamed
+
+
+def _guards(flow: str | None) -> tuple[str, str]:
+    """SQL prefixes: `<row is of this flow> AND `, `<row is of another flow> OR `; empty while the pipe is flat."""
+    return ("", "") if flow is None else (f"{_tag(flow)} IS NOT NULL AND ", f"{_tag(flow)} IS NULL OR ")
 
 
 def _open(rows: DataFrame, flow: str | None) -> DataFrame:
@@ -152,24 +179,59 @@ def _open(rows: DataFrame, flow: str | None) -> DataFrame:
         return rows
     from pyspark.sql import functions
 
-    return rows.select(*_names(rows), functions.col(f"{_column(flow)}.*"))
+    return rows.select(*_columns(rows), functions.col(f"{_tag(flow)}.*"))
 
 
-def _close(rows: DataFrame, flow: str, columns: Sequence[str], tagged: Sequence[str]) -> DataFrame:
+def _close(rows: DataFrame, flow: str | None, columns: Sequence[str], tags: Sequence[str]) -> DataFrame:
     """The columns of `flow` put back into its struct."""
-    struct = _expr(f"IF({_column(flow)} IS NULL, NULL, {_struct(columns)})").alias(f"@{flow}")
-    return rows.select(*META, *(struct if name == f"@{flow}" else _quoted(name) for name in tagged))
+    if flow is None:
+        return rows
+    fields = ", ".join(f"'{name}', {_tick(name)}" for name in columns)
+    struct = _expr(f"IF({_tag(flow)} IS NULL, NULL, named_struct({fields}))").alias(f"@{flow}")
+    return rows.select(*META, *(struct if name == f"@{flow}" else _column(name) for name in tags))
 
 
-def _struct(columns: Sequence[str]) -> str:
-    return "named_struct(" + ", ".join(f"'{name}', {_tick(name)}" for name in columns) + ")"
+def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
+    """A pipe whose flow is a struct column, and the flow's name."""
+    if flow is not None:
+        return rows, flow
+    fields = ", ".join(f"'{name}', {_tick(name)}" for name in _data(rows, None))
+    struct = _expr(f"IF(_kind < 0, NULL, named_struct({fields}))").alias(f"@{_ONLY}")
+    return rows.select(*META, struct), _ONLY
 
 
-def _names(rows: DataFrame) -> list[Column]:
-    return [_quoted(name) for name in rows.columns]
+def _flattened(rows: DataFrame) -> DataFrame:
+    """A pipe with one flow left is flat again."""
+    tags = _tags(rows)
+    return _open(rows, tags[0][1:]).drop(tags[0]) if len(tags) == 1 else rows
 
 
-def _column(flow: str) -> str:
+def _trimmed(flow: str, keep: Sequence[str] | None) -> str:
+    if keep is None:
+        return _tag(flow)
+    fields = ", ".join(f"'{name}', {_tag(flow)}.{_tick(name)}" for name in keep)
+    return f"IF({_tag(flow)} IS NULL, NULL, named_struct({fields}))"
+
+
+def _data(rows: DataFrame, flow: str | None) -> list[str]:
+    if flow is None:
+        return [name for name in rows.columns if name not in META]
+    return list(rows.schema[f"@{flow}"].dataType.names)
+
+
+def _tags(rows: DataFrame) -> list[str]:
+    return [name for name in rows.columns if name.startswith("@")]
+
+
+def _others(rows: DataFrame, flows: Sequence[str]) -> list[Column]:
+    return [_column(name) for name in _tags(rows) if name[1:] not in flows]
+
+
+def _columns(rows: DataFrame) -> list[Column]:
+    return [_column(name) for name in rows.columns]
+
+
+def _tag(flow: str) -> str:
     return _tick(f"@{flow}")
 
 
@@ -177,7 +239,7 @@ def _tick(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _quoted(name: str) -> Column:
+def _column(name: str) -> Column:
     return _expr(_tick(name))
 
 

@@ -58,12 +58,12 @@ def test_key_by_is_evaluated_for_null_values(rows: DataFrame) -> None:
 
 
 def test_explode_yields_elements_in_order_and_nothing_for_null(rows: DataFrame) -> None:
-    exploded = pipe.explode(rows, "t", "split(tags, ',')", keep=["k"])
+    exploded = pipe.explode(rows, {"t": "split(tags, ',')"}, keep=["k"])
     assert data(exploded) == [(1, "a", "x"), (1, "a", "y"), (-1, None, None)]
 
 
 def test_branch_takes_the_first_match_and_drops_the_rest(rows: DataFrame) -> None:
-    branched = pipe.branch(rows, "f", [("ones", "v = 1"), ("nulls", "v IS NULL")])
+    branched = pipe.branch(rows, [("ones", "v = 1"), ("nulls", "v IS NULL")])
     assert branched.columns == [*pipe.META, "@ones", "@nulls"]
     found = [
         (row["_kind"], row["@ones"] and row["@ones"]["k"], row["@nulls"] and row["@nulls"]["k"])
@@ -73,19 +73,31 @@ def test_branch_takes_the_first_match_and_drops_the_rest(rows: DataFrame) -> Non
 
 
 def test_fork_copies_in_order_of_readers_and_control_once(rows: DataFrame) -> None:
-    forked = pipe.fork(rows, "f", ["x", "y"])
+    forked = pipe.fork(rows, ["x", "y"])
     found = [("x" if row["@x"] else "y" if row["@y"] else "-") for row in forked.collect()]
     assert found == ["x", "y", "x", "y", "x", "y", "-"]
 
 
 def test_tagged_steps_touch_their_own_flow_only(rows: DataFrame) -> None:
-    forked = pipe.fork(rows, "f", ["x", "y"])
+    forked = pipe.fork(rows, ["x", "y"])
     filtered = pipe.where(forked, "v > 0", flow="x")
     projected = pipe.select(filtered, {"w": "v + 1"}, keep=["k"], flow="x")
-    exploded = pipe.explode(projected, "t", "split(tags, ',')", keep=["k"], flow="y")
+    exploded = pipe.explode(projected, {"t": "split(tags, ',')"}, keep=["k"], flow="y")
     merged = pipe.merge(pipe.select(exploded, {"w": "length(t)"}, keep=["k"], flow="y"), ["x", "y"], "z")
-    found = [row["@z"] and (row["@z"]["k"], row["@z"]["w"]) for row in merged.collect()]
-    assert found == [("a", 2), ("a", 1), ("a", 1), None]
+    assert merged.columns == [*pipe.META, "k", "w"]
+    assert [(row["k"], row["w"]) for row in merged.collect()] == [("a", 2), ("a", 1), ("a", 1), (None, None)]
+
+
+def test_projection_renames_a_key_column_that_a_value_column_would_hide(rows: DataFrame) -> None:
+    projected = pipe.with_columns(rows, {"k": "v + 1"}, key={"key.k": "k"})
+    assert projected.columns == [*pipe.META, "v", "tags", "key.k", "k"]
+    assert [(row["key.k"], row["k"]) for row in projected.collect()] == [("a", 2), ("b", None), ("c", 1), (None, None)]
+
+
+def test_branch_with_one_reader_leaves_a_flat_pipe(rows: DataFrame) -> None:
+    branched = pipe.branch(rows, [("ones", "v = 1"), ("rest", None)], into=["rest"], keep=["k"])
+    assert branched.columns == [*pipe.META, "k"]
+    assert [row["k"] for row in branched.collect()] == ["b", "c", None]
 
 
 def test_every_step_is_named_by_its_position(rows: DataFrame) -> None:
