@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.runtime.engine import pipe
+from headwater.runtime.engine import sql_steps
 
 pytestmark = pytest.mark.spark
 
@@ -34,37 +34,37 @@ def data(rows: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def test_filter_of_a_stream_passes_control_and_counts_null_as_false(rows: DataFrame) -> None:
-    assert data(pipe.where(rows, "v > 0")) == [(1, "a", 1, "x,y"), (-1, None, None, None)]
+    assert data(sql_steps.where(rows, "v > 0")) == [(1, "a", 1, "x,y"), (-1, None, None, None)]
 
 
 def test_filter_of_a_stream_evaluates_null_values(rows: DataFrame) -> None:
-    assert [row[1] for row in data(pipe.where(rows, "v IS NULL"))] == ["b", None]
+    assert [row[1] for row in data(sql_steps.where(rows, "v IS NULL"))] == ["b", None]
 
 
 def test_filter_of_a_table_turns_a_failing_row_into_a_deletion(rows: DataFrame) -> None:
-    kept = data(pipe.where(rows, "v > 0", table=True))
+    kept = data(sql_steps.where(rows, "v > 0", table=True))
     assert [(row[0], row[1]) for row in kept] == [(1, "a"), (0, "b"), (0, "c"), (-1, None)]
 
 
 def test_select_evaluates_nothing_for_null_values_and_control(rows: DataFrame) -> None:
-    selected = pipe.select(pipe.where(rows, "v IS NULL OR v > 0"), {"n": "1 / coalesce(v, 0)"}, keep=["k"])
-    assert selected.columns == [*pipe.META, "k", "n"]
+    selected = sql_steps.select(sql_steps.where(rows, "v IS NULL OR v > 0"), {"n": "1 / coalesce(v, 0)"}, keep=["k"])
+    assert selected.columns == [*sql_steps.META, "k", "n"]
     assert data(selected) == [(1, "a", 1.0), (0, "b", None), (-1, None, None)]
 
 
 def test_key_by_is_evaluated_for_null_values(rows: DataFrame) -> None:
-    keyed = pipe.key_by(rows, {"new": "coalesce(tags, 'none')"}, keep=["v"])
+    keyed = sql_steps.key_by(rows, {"new": "coalesce(tags, 'none')"}, keep=["v"])
     assert data(keyed) == [(1, 1, "x,y"), (0, None, "none"), (1, 0, "none"), (-1, None, None)]
 
 
 def test_explode_yields_elements_in_order_and_nothing_for_null(rows: DataFrame) -> None:
-    exploded = pipe.explode(rows, {"t": "split(tags, ',')"}, keep=["k"])
+    exploded = sql_steps.explode(rows, {"t": "split(tags, ',')"}, keep=["k"])
     assert data(exploded) == [(1, "a", "x"), (1, "a", "y"), (-1, None, None)]
 
 
 def test_branch_takes_the_first_match_and_drops_the_rest(rows: DataFrame) -> None:
-    branched = pipe.branch(rows, [("ones", "v = 1"), ("nulls", "v IS NULL")])
-    assert branched.columns == [*pipe.META, "@ones", "@nulls"]
+    branched = sql_steps.branch(rows, [("ones", "v = 1"), ("nulls", "v IS NULL")])
+    assert branched.columns == [*sql_steps.META, "@ones", "@nulls"]
     found = [
         (row["_kind"], row["@ones"] and row["@ones"]["k"], row["@nulls"] and row["@nulls"]["k"])
         for row in branched.collect()
@@ -73,33 +73,33 @@ def test_branch_takes_the_first_match_and_drops_the_rest(rows: DataFrame) -> Non
 
 
 def test_fork_copies_in_order_of_readers_and_control_once(rows: DataFrame) -> None:
-    forked = pipe.fork(rows, ["x", "y"])
+    forked = sql_steps.fork(rows, ["x", "y"])
     found = [("x" if row["@x"] else "y" if row["@y"] else "-") for row in forked.collect()]
     assert found == ["x", "y", "x", "y", "x", "y", "-"]
 
 
 def test_tagged_steps_touch_their_own_flow_only(rows: DataFrame) -> None:
-    forked = pipe.fork(rows, ["x", "y"])
-    filtered = pipe.where(forked, "v > 0", flow="x")
-    projected = pipe.select(filtered, {"w": "v + 1"}, keep=["k"], flow="x")
-    exploded = pipe.explode(projected, {"t": "split(tags, ',')"}, keep=["k"], flow="y")
-    merged = pipe.merge(pipe.select(exploded, {"w": "length(t)"}, keep=["k"], flow="y"), ["x", "y"], "z")
-    assert merged.columns == [*pipe.META, "k", "w"]
+    forked = sql_steps.fork(rows, ["x", "y"])
+    filtered = sql_steps.where(forked, "v > 0", flow="x")
+    projected = sql_steps.select(filtered, {"w": "v + 1"}, keep=["k"], flow="x")
+    exploded = sql_steps.explode(projected, {"t": "split(tags, ',')"}, keep=["k"], flow="y")
+    merged = sql_steps.merge(sql_steps.select(exploded, {"w": "length(t)"}, keep=["k"], flow="y"), ["x", "y"], "z")
+    assert merged.columns == [*sql_steps.META, "k", "w"]
     assert [(row["k"], row["w"]) for row in merged.collect()] == [("a", 2), ("a", 1), ("a", 1), (None, None)]
 
 
 def test_projection_renames_a_key_column_that_a_value_column_would_hide(rows: DataFrame) -> None:
-    projected = pipe.with_columns(rows, {"k": "v + 1"}, key={"key.k": "k"})
-    assert projected.columns == [*pipe.META, "v", "tags", "key.k", "k"]
+    projected = sql_steps.with_columns(rows, {"k": "v + 1"}, key={"key.k": "k"})
+    assert projected.columns == [*sql_steps.META, "v", "tags", "key.k", "k"]
     assert [(row["key.k"], row["k"]) for row in projected.collect()] == [("a", 2), ("b", None), ("c", 1), (None, None)]
 
 
 def test_branch_with_one_reader_leaves_a_flat_pipe(rows: DataFrame) -> None:
-    branched = pipe.branch(rows, [("ones", "v = 1"), ("rest", None)], into=["rest"], keep=["k"])
-    assert branched.columns == [*pipe.META, "k"]
+    branched = sql_steps.branch(rows, [("ones", "v = 1"), ("rest", None)], into=["rest"], keep=["k"])
+    assert branched.columns == [*sql_steps.META, "k"]
     assert [row["k"] for row in branched.collect()] == ["b", "c", None]
 
 
 def test_every_step_is_named_by_its_position(rows: DataFrame) -> None:
-    plan = pipe.where(rows, "v > 0", at="topologies/x.yml:22")._jdf.queryExecution().analyzed()
+    plan = sql_steps.where(rows, "v > 0", at="topologies/x.yml:22")._jdf.queryExecution().analyzed()
     assert plan.identifier().name() == "topologies/x.yml:22"

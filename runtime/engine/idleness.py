@@ -1,0 +1,89 @@
+"""Which writers may still write: the rule that tells a reader whether to wait for a lane that has run out.
+
+A writing task is idle when it has consumed all committed input and every writer of its inputs is idle. Topics fed
+from outside have no writer to wait for. Subtopologies that read one another in a circle do not wait for each other,
+or each would wait for the other's clock for ever. A task that was ended by an error counts as idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+Node = tuple[str, str]
+"""Application and subtopology."""
+
+TaskKey = tuple[str, str, int]
+"""Application, subtopology and partition."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a subtopology reads and writes, by topic."""
+
+    partitions: int
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+
+
+class Network:
+    """Who writes what, over all applications that a run knows of."""
+
+    def __init__(self, wirings: Mapping[Node, Wiring]) -> None:
+        self._wirings = dict(wirings)
+        self._writers = {topic: node for node, wiring in self._wirings.items() for topic in wiring.sinks}
+        self._upstream = {node: self._reachable(node) for node in self._wirings}
+
+    def writer(self, topic: str) -> Node | None:
+        """The subtopology that writes `topic`; None for a topic fed from outside or one nobody has written yet."""
+        return self._writers.get(topic)
+
+    def wiring(self, node: Node) -> Wiring:
+        """What `node` reads and writes."""
+        return self._wirings[node]
+
+    def in_a_circle(self, reader: Node, writer: Node) -> bool:
+        """Whether `writer` reads, over any number of topics, what `reader` writes."""
+        return reader in self._upstream.get(writer, frozenset())
+
+    def _reachable(self, start: Node) -> frozenset[Node]:
+        seen: set[Node] = set()
+        todo = [start]
+        while todo:
+            for topic in self._wirings[todo.pop()].sources:
+                writer = self._writers.get(topic)
+                if writer is not None and writer not in seen:
+                    seen.add(writer)
+                    todo.append(writer)
+        return frozenset(seen)
+
+
+def idle_tasks(
+    network: Network,
+    tasks: Iterable[TaskKey],
+    consumed_all: Callable[[TaskKey], bool],
+    failed: Collection[TaskKey] = (),
+) -> dict[TaskKey, bool]:
+    """Whether each of `tasks`, and of those upstream of them, is idle.
+
+    `consumed_all` says whether a task has consumed everything committed to its inputs.
+    """
+    idle: dict[TaskKey, bool] = {}
+
+    def visit(task: TaskKey) -> bool:
+        if task in idle:
+            return idle[task]
+        idle[task] = True  # while its own upstream is asked: a circle does not wait for itself
+        node = (task[0], task[1])
+        if task not in failed:
+            idle[task] = consumed_all(task) and all(
+                visit((*writer, partition))
+                for topic in network.wiring(node).sources
+                if (writer := network.writer(topic)) is not None and not network.in_a_circle(node, writer)
+                for partition in range(network.wiring(writer).partitions)
+            )
+        return idle[task]
+
+    for task in tasks:
+        visit(task)
+    return idle
