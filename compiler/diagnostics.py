@@ -16,6 +16,8 @@ from .codes import CODES, Code, Severity
 
 __all__ = ["CODES", "Code", "Diagnostic", "Diagnostics", "Position", "Severity", "did_you_mean"]
 
+_LONGEST_GUESSED = 100
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
@@ -78,5 +80,7 @@ def _order(found: Diagnostic) -> tuple[str, int, int, str, str]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """The hint for a misspelt word: `Did you mean 'flights'?`, or None when nothing known is close to it."""
+    if len(word) > _LONGEST_GUESSED:
+        return None
     close = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"Did you mean '{close[0]}'?" if close else None
