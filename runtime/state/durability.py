@@ -1,0 +1,52 @@
+"""Whether files that are written without sync can still be trusted when they are opened again.
+
+Stores let the operating system write when it likes: their truth is the changelog. A process that dies loses nothing
+by that; a machine that stops may leave a torn file. So a marker with the boot id lies beside the files from before
+the first unsynced write until all is synced, and a marker of another boot means: do not even open them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .machine import boot_id
+
+_MARKER = "unsynced"
+
+
+def is_trusted(directory: Path) -> bool:
+    """Whether the files of `directory` are whole: nothing was unsynced when another boot of the machine ended."""
+    try:
+        return (directory / _MARKER).read_text() == boot_id()
+    except FileNotFoundError:
+        return True
+
+
+def mark_unsynced(directory: Path) -> None:
+    """Say, durably, that unsynced writes follow. Cheap when said already."""
+    marker = directory / _MARKER
+    if marker.exists():
+        return
+    temporary = directory / f"{_MARKER}.{os.getpid()}"
+    with temporary.open("w") as file:
+        file.write(boot_id())
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(marker)
+    sync_directory(directory)
+
+
+def mark_synced(directory: Path) -> None:
+    """Say that everything was synced and nobody has written since."""
+    (directory / _MARKER).unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make creation, renaming and removal of files in `directory` durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

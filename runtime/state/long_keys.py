@@ -1,0 +1,36 @@
+"""Keys longer than LMDB takes: a prefix and a hash stand for the key, and the whole key goes into the value.
+
+A stored key of the full 511 bytes is always a prefix with a hash, a shorter one is the key itself, so the two cannot
+be taken for each other. Long keys with one prefix lie together, but by hash: readers sort them.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+STORED = 511
+HASH = 16
+PREFIX = STORED - HASH
+
+
+def stored_key(key: bytes) -> bytes:
+    """The form under which `key` is stored, at most 511 bytes."""
+    return key if len(key) <= PREFIX else key[:PREFIX] + blake2b(key, digest_size=HASH).digest()
+
+
+def stored_value(key: bytes, value: bytes) -> bytes:
+    """The value to store for `key`: with a long key in front, after its length (4 bytes, little endian)."""
+    return value if len(key) <= PREFIX else len(key).to_bytes(4, "little") + key + value
+
+
+def is_long(stored: bytes) -> bool:
+    """Whether a stored key stands for a longer one."""
+    return len(stored) == STORED
+
+
+def original(stored: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """Key and value as they were given, from their stored forms."""
+    if not is_long(stored):
+        return stored, value
+    end = 4 + int.from_bytes(value[:4], "little")
+    return value[4:end], value[end:]

@@ -1,0 +1,64 @@
+"""What the machine says: which boot this is, which process, and on what file system a path lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from ...errors import HeadwaterError
+
+_NETWORK_FILE_SYSTEMS = (
+    frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs"})
+    | {"nfs3", "nfs4", "ocfs2", "orangefs", "smb", "smb2", "smb3", "smbfs"}
+    | {f"fuse.{name}" for name in ("blobfuse", "blobfuse2", "ceph", "gcsfuse", "glusterfs", "goofys", "juicefs")}
+    | {f"fuse.{name}" for name in ("rclone", "s3fs", "sshfs")}
+)
+
+
+class NetworkFileSystemError(HeadwaterError):
+    """State needs memory maps and locks that a network file system does not keep across machines."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        super().__init__(f"state_dir {path} is on a network file system ({kind})", "choose a path on a local disk")
+        self.path = path
+        self.kind = kind
+
+
+@cache
+def boot_id() -> str:
+    """Tells this run of the operating system from every other: after another boot, unsynced writes may be lost."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"boot-{int(psutil.boot_time())}"
+
+
+def started_at(pid: int) -> float | None:
+    """When the process started, in seconds since 1970; None when it is gone. With the pid, it names a process."""
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.NoSuchProcess:
+        return None
+
+
+def mounts() -> list[tuple[str, str]]:
+    """Mount point and file system of everything mounted."""
+    return [(mount.mountpoint, mount.fstype) for mount in psutil.disk_partitions(all=True)]
+
+
+def file_system(path: Path, mounted: Iterable[tuple[str, str]]) -> str:
+    """The file system that `path` lies on; empty when unknown. `mounted`: see `mounts`."""
+    path = path.resolve()
+    over = [(len(Path(point).parts), kind) for point, kind in mounted if path.is_relative_to(point)]
+    # Of two file systems mounted on one point, the later one is seen.
+    return max(reversed(over), key=lambda mount: mount[0])[1] if over else ""
+
+
+def refuse_network_file_system(path: Path, mounted: Iterable[tuple[str, str]] | None = None) -> None:
+    """Raise NetworkFileSystemError where `path` lies on a network file system."""
+    kind = file_system(path, mounts() if mounted is None else mounted)
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise NetworkFileSystemError(path, kind)

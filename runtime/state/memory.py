@@ -1,0 +1,59 @@
+"""Stores in memory: LMDB on a memory file system, or in a temporary directory where there is none.
+
+They outlive the processes that use them but not a boot of the machine; then they are restored from their changelogs.
+The state directory only holds a link to the place, so that all processes find it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+import psutil
+
+from .lmdb import MAP_SIZE, LmdbStore
+from .machine import file_system, mounts
+
+_MEMORY = Path("/dev/shm")
+_LEAST_FREE = 1 << 30
+"""Bytes. Containers often have a /dev/shm of 64 MB, and a full one kills who writes there."""
+
+_LINK = "memory"
+_OWNER = "owner"
+
+
+class MemoryBackend:
+    """Keeps stores below `path`; None: /dev/shm if that has a gigabyte free, else the directory for temporary files.
+
+    Stores whose state directory is gone are removed when another one is opened.
+    """
+
+    def __init__(self, path: str | None = None) -> None:
+        self._root = Path(path) if path is not None else _default_root()
+
+    def open(self, directory: Path) -> LmdbStore:
+        """The store of `directory`."""
+        directory.mkdir(parents=True, exist_ok=True)
+        link = directory.resolve() / _LINK
+        if not link.is_symlink():
+            self._remove_abandoned()
+            link.symlink_to(self._root / blake2b(str(link).encode(), digest_size=12).hexdigest())
+        place = link.readlink()
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (place / _OWNER).write_text(str(link))
+        return LmdbStore(place, MAP_SIZE)
+
+    def _remove_abandoned(self) -> None:
+        for owner in self._root.glob(f"*/{_OWNER}"):
+            with suppress(FileNotFoundError):  # Another process may be at it too.
+                if not Path(owner.read_text()).is_symlink():
+                    shutil.rmtree(owner.parent)
+
+
+def _default_root() -> Path:
+    on_memory = file_system(_MEMORY, mounts()) == "tmpfs" and psutil.disk_usage(str(_MEMORY)).free >= _LEAST_FREE
+    return (_MEMORY if on_memory else Path(tempfile.gettempdir())) / f"headwater-{os.getuid()}"

@@ -1,0 +1,58 @@
+"""What can go wrong with a task's ownership or state, under the names Kafka Streams gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...errors import HeadwaterError
+from .task_id import TaskId
+
+
+class LockError(HeadwaterError):
+    """Someone else holds a state directory. Worth another try: the holder may be about to end.
+
+    `path`: what is locked. `pid`: the holder, or None where it left no readable name.
+    """
+
+    def __init__(self, path: str, pid: int | None) -> None:
+        holder = "another process" if pid is None else f"process {pid}"
+        super().__init__(f"{path} is in use by {holder}", "stop it first, or give this run a state_dir of its own")
+        self.path = path
+        self.pid = pid
+
+
+class TaskMigratedError(HeadwaterError):
+    """A task's state or progress was moved on by another owner: whoever sees this no longer owns the task.
+
+    `expected`, `found`: changelog positions of the store, where a store noticed it.
+    """
+
+    def __init__(self, what: str, expected: int | None = None, found: int | None = None) -> None:
+        facts = "" if found is None else f": expected at position {expected}, found at {found}"
+        super().__init__(f"{what} has moved on under another owner{facts}")
+        self.what = what
+        self.expected = expected
+        self.found = found
+
+
+class TaskCorruptedError(HeadwaterError):
+    """The local state cannot be brought to where the commits say it is; it must be wiped and restored.
+
+    `tasks`: whose state it is, empty where only a store is known. `store`: its name, where one noticed it.
+    """
+
+    def __init__(self, reason: str, tasks: Iterable[TaskId] = (), store: str | None = None) -> None:
+        super().__init__(reason, "its state is wiped and restored from the changelog")
+        self.reason = reason
+        self.tasks = frozenset(tasks)
+        self.store = store
+
+
+class IllegalTaskStateError(HeadwaterError):
+    """An operation that a task's state does not allow: a bug of the caller, never of the data."""
+
+    def __init__(self, task: TaskId, operation: str, state: str) -> None:
+        super().__init__(f"task {task} is {state}: cannot {operation}")
+        self.task = task
+        self.operation = operation
+        self.state = state

@@ -1,0 +1,28 @@
+"""Every store backend, so that one contract is held by all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwater.runtime.state.lmdb import LmdbBackend
+from headwater.runtime.state.memory import MemoryBackend
+from headwater.runtime.state.store import StateStore, StoreBackend
+
+BACKENDS: dict[str, Callable[[Path], StoreBackend]] = {
+    "lmdb": lambda root: LmdbBackend(),
+    "lmdb-small-map": lambda root: LmdbBackend(map_size=1 << 16),
+    "memory": lambda root: MemoryBackend(str(root / "shm")),
+}
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> StoreBackend:
+    return BACKENDS[request.param](tmp_path)
+
+
+@pytest.fixture
+def store(backend: StoreBackend, tmp_path: Path) -> StateStore:
+    return backend.open(tmp_path / "state" / "store" / "0")

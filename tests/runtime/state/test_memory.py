@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from headwater.runtime.state.memory import MemoryBackend
+
+
+def test_rows_lie_below_the_given_path_only(tmp_path: Path) -> None:
+    store = MemoryBackend(str(tmp_path / "shm")).open(tmp_path / "state" / "0")
+    store.apply([([b"a"], [b"1"])], 0, 1)
+
+    assert not list((tmp_path / "state").rglob("data.mdb"))
+    assert len(list((tmp_path / "shm").rglob("data.mdb"))) == 1
+
+
+def test_lost_memory_gives_an_empty_store(tmp_path: Path) -> None:
+    backend = MemoryBackend(str(tmp_path / "shm"))
+    backend.open(tmp_path / "state" / "0").apply([([b"a"], [b"1"])], 0, 1)
+    shutil.rmtree(tmp_path / "shm")
+
+    assert backend.open(tmp_path / "state" / "0").position == 0
+
+
+def test_place_is_found_again_by_a_backend_that_would_choose_another(tmp_path: Path) -> None:
+    MemoryBackend(str(tmp_path / "shm")).open(tmp_path / "state" / "0").apply([([b"a"], [b"1"])], 0, 1)
+
+    assert MemoryBackend(str(tmp_path / "elsewhere")).open(tmp_path / "state" / "0").get_many([b"a"]) == [b"1"]
+
+
+def test_memory_of_a_removed_state_directory_is_freed_by_the_next_new_store(tmp_path: Path) -> None:
+    backend = MemoryBackend(str(tmp_path / "shm"))
+    backend.open(tmp_path / "state" / "0").apply([([b"a"], [b"1"])], 0, 1)
+    backend.open(tmp_path / "state" / "1").apply([([b"b"], [b"2"])], 0, 1)
+    shutil.rmtree(tmp_path / "state" / "0")
+
+    backend.open(tmp_path / "state" / "2")
+
+    assert backend.open(tmp_path / "state" / "1").get_many([b"b"]) == [b"2"]
+    assert len(list((tmp_path / "shm").iterdir())) == 2
+
+
+def test_without_a_path_stores_work_where_the_machine_has_room(tmp_path: Path) -> None:
+    store = MemoryBackend().open(tmp_path / "state" / "0")
+    store.apply([([b"a"], [b"1"])], 0, 1)
+
+    assert store.get_many([b"a"]) == [b"1"]
+    shutil.rmtree((tmp_path / "state" / "0" / "memory").readlink())
