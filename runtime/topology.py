@@ -20,7 +20,8 @@ class Topic:
 
     `writer` is the application that writes it (`<project>-<topology>`), or None for a topic that is fed from outside:
     by `headwater seed`, `--append` or a Python call. `windowed` keys also hold `window_start` and `window_end`
-    (timestamps). `partitions` is fixed for the life of the topic.
+    (timestamps). `partitions` is fixed for the life of the topic. `cleanup`: `delete`, `compact` or `compact,delete`;
+    `retention_ms`: None for ever. `on_error`: what a reader does with a record that fails: `fail`, `skip`, `dead_letter`.
     """
 
     name: str
@@ -29,6 +30,9 @@ class Topic:
     value: str
     windowed: bool = False
     writer: str | None = None
+    cleanup: str = "delete"
+    retention_ms: int | None = None
+    on_error: str = "fail"
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Agg:
     """One aggregate of a step: the result column `name`, computed by `function` over `column` (None: `count(*)`).
 
     `type` is the result's Spark SQL type, `of` that of the column. `options` are the function's further literal
-    arguments (`first(x, true)`).
+    arguments (`first(x, true)`). `by`, of type `by_type`, is the column that `min_by` and `max_by` order by.
     """
 
     name: str
@@ -57,6 +61,8 @@ class Agg:
     of: str | None = None
     type: str = "bigint"
     options: tuple[Any, ...] = ()
+    by: str | None = None
+    by_type: str | None = None
 
 
 @dataclass(frozen=True)
