@@ -1,0 +1,53 @@
+# One target for everything that CI and a newcomer do. `make setup`, `make lint` and `make check` need no Java.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEV := $(VENV)/.installed-dev
+DEMO := $(VENV)/.installed-demo
+FLIGHTS := --project-dir projects/flights
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint format bench
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(DEV)  ## create .venv and install headwater with its development tools
+
+demo: $(DEMO)  ## build the example project of flight delays and show its results
+	@$(BIN)/headwater debug $(FLIGHTS) python java
+	@$(BIN)/headwater build $(FLIGHTS)
+	@$(BIN)/headwater read $(FLIGHTS) hourly_delays --limit 10
+
+test: $(DEV)  ## run all tests (needs Java)
+	@$(BIN)/python -m pytest
+
+check: lint  ## lint, and run the tests that need no Java
+	@$(BIN)/python -m pytest -m 'not spark and not cluster'
+
+lint: $(DEV)  ## ruff, mypy and the import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy -p headwater
+	@$(BIN)/lint-imports
+
+format: $(DEV)  ## put the code into its format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(DEV)  ## measure Headwater beside its peers (needs Java)
+	@$(BIN)/python -m benchmarks
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Headwater needs Python 3.11 or later, and there is no $(PYTHON) here: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headwater needs Python 3.11 or later, and $(PYTHON) is $$($(PYTHON) -V 2>&1): make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(DEV): pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(DEMO)
+
+$(DEMO): pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	@touch $@

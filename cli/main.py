@@ -1,0 +1,88 @@
+"""The `headwater` command: finds a subcommand by name, loads it on use, and alone turns an error into text."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import IO, Any
+
+import click
+
+from .. import __version__
+from ..errors import HeadwaterError
+
+COMMANDS = (
+    "init",
+    "parse",
+    "compile",
+    "describe",
+    "seed",
+    "run",
+    "build",
+    "read",
+    "query",
+    "ls",
+    "clean",
+    "debug",
+)
+"""The built-in commands, in the order in which a project meets them. Each is `command` in the module of its name."""
+
+
+class Failure(click.ClickException):
+    """A HeadwaterError on its way to the terminal: the message, its hint, its exit code."""
+
+    def __init__(self, error: HeadwaterError) -> None:
+        super().__init__(error.message)
+        self.hint = error.hint
+        self.exit_code = error.exit_code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print to stderr, or to `file`."""
+        err = file is None
+        click.secho("error: ", fg="red", bold=True, nl=False, file=file, err=err)
+        click.echo(self.message, file=file, err=err)
+        if self.hint:
+            click.secho("  hint: ", bold=True, nl=False, file=file, err=err)
+            click.echo(self.hint, file=file, err=err)
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are asked for, with those of plugins behind the built-in ones."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Built-in commands, then those of plugins by name."""
+        return [*COMMANDS, *sorted(_of_plugins(ctx).keys() - set(COMMANDS))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, or None where there is none of that name."""
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(f".{cmd_name}", __package__).command
+            return command
+        return _of_plugins(ctx).get(cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; only Headwater's own errors become a sentence, any other keeps its trace."""
+        try:
+            return super().invoke(ctx)
+        except HeadwaterError as error:
+            raise Failure(error) from error
+
+
+def _of_plugins(ctx: click.Context) -> dict[str, click.Command]:
+    """Commands that installed plugins register."""
+    from ..plugins.manager import PluginManager
+
+    without = ctx.params.get("without_plugins") or ()
+    return {name: command for name, command in PluginManager(block=without).commands.items()}
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="headwater")
+def main() -> None:
+    """Declare stream processing in YAML, compile it to PySpark, run it with state that survives.
+
+    A project is a folder with headwater.yml, profiles.yml, topics/ and topologies/; `headwater init` starts one.
+    """
+
+
+if __name__ == "__main__":
+    main()

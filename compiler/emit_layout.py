@@ -1,0 +1,166 @@
+"""Python expressions as data, and their text laid out as `ruff format` would leave it.
+
+Generated code is never sent through a formatter: a bracket goes on one line where it fits into 120 columns, else one
+item on each line with a comma behind the last. The formatter keeps both, which a test holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+WIDTH = 120
+"""Columns of generated code."""
+
+INDENT = 4
+
+
+@dataclass(frozen=True)
+class Code:
+    """An expression that is never broken: a name, a number."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string, cut at spaces and line ends into several pieces where it is too long for a line."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """Something in brackets: a call, a tuple, a list, a dict. Each item has a prefix (`name=`, `"key": `) or none.
+
+    `broken`: one item on each line, even where all would fit on one.
+    """
+
+    opening: str
+    items: tuple[tuple[str, Expression], ...]
+    closing: str
+    broken: bool = False
+
+
+Expression = Code | Text | Items
+
+
+def call(name: str, *arguments: Expression, broken: bool = False, **named: Expression) -> Items:
+    """A call of `name`."""
+    items = [("", argument) for argument in arguments] + [(f"{key}=", value) for key, value in named.items()]
+    return Items(f"{name}(", tuple(items), ")", broken)
+
+
+def tuple_of(items: Iterable[Expression], *, broken: bool = False) -> Items:
+    """A tuple."""
+    return Items("(", tuple(("", item) for item in items), ")", broken)
+
+
+def dict_of(items: Mapping[str, Expression]) -> Items:
+    """A dict with string keys."""
+    return Items("{", tuple((f"{quoted(key)}: ", value) for key, value in items.items()), "}")
+
+
+def literal(value: Any) -> Expression:
+    """Plain data as an expression: None, bool, int, float, str, and lists, tuples and mappings of those."""
+    if isinstance(value, str):
+        return Text(value)
+    if isinstance(value, Mapping):
+        return dict_of({str(key): literal(item) for key, item in value.items()})
+    if isinstance(value, tuple):
+        return tuple_of(literal(item) for item in value)
+    if isinstance(value, Sequence):
+        return Items("[", tuple(("", literal(item)) for item in value), "]")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Code(f"{value:_}" if abs(value) >= 10_000 else str(value))
+    if value is None or isinstance(value, bool | float):
+        return Code(repr(value))
+    raise TypeError(f"{type(value).__name__} has no literal in generated code")
+
+
+def quoted(text: str) -> str:
+    """A string literal: in double quotes, unless it holds more of those than of single ones."""
+    quote = "'" if text.count('"') > text.count("'") else '"'
+    escaped = "".join(_escape(character, quote) for character in text)
+    return f"{quote}{escaped}{quote}"
+
+
+def laid_out(expression: Expression, indent: int = 0, before: int = 0, after: int = 0) -> str:
+    """The text of an expression that starts in a line indented by `indent`, `before` columns in.
+
+    `after`: columns that follow its last character on the last line (a comma, a bracket). Lines but the first carry
+    their indent.
+    """
+    flat = _flat(expression)
+    if flat is not None and indent + before + len(flat) + after <= WIDTH:
+        return flat
+    if isinstance(expression, Code):
+        return expression.text
+    if isinstance(expression, Text):
+        return _broken_text(expression.value, indent)
+    inner = " " * (indent + INDENT)
+    lines = [
+        f"{inner}{prefix}{laid_out(item, indent + INDENT, len(prefix), after=1)},\n" for prefix, item in expression.items
+    ]
+    return f"{expression.opening}\n{''.join(lines)}{' ' * indent}{expression.closing}"
+
+
+def statement(start: str, expression: Expression, indent: int = 0) -> str:
+    """`start` (such as `rows = `) and an expression, indented."""
+    return f"{' ' * indent}{start}{laid_out(expression, indent, len(start))}"
+
+
+def _flat(expression: Expression) -> str | None:
+    """On one line; None where something in it must be broken."""
+    if isinstance(expression, Code):
+        return expression.text
+    if isinstance(expression, Text):
+        return quoted(expression.value)
+    if expression.broken and expression.items:
+        return None
+    parts = []
+    for prefix, item in expression.items:
+        flat = _flat(item)
+        if flat is None:
+            return None
+        parts.append(prefix + flat)
+    lone = "," if expression.opening == "(" and len(parts) == 1 else ""
+    return f"{expression.opening}{', '.join(parts)}{lone}{expression.closing}"
+
+
+def _broken_text(text: str, indent: int) -> str:
+    """Pieces in parentheses, one on each line; all in the quotes that the whole string would have."""
+    inner = " " * (indent + INDENT)
+    whole = quoted(text)
+    if len(inner) + len(whole) <= WIDTH:
+        return f"(\n{inner}{whole}\n{' ' * indent})"
+    pieces = [
+        piece for line in text.splitlines(keepends=True) for piece in _pieces(line, WIDTH - len(inner))
+    ]
+    lines = "".join(f"{inner}{quoted(piece)}\n" for piece in pieces)
+    return f"(\n{lines}{' ' * indent})"
+
+
+def _pieces(line: str, width: int) -> Iterable[str]:
+    """The line in pieces whose literals fit into `width`, cut behind spaces where there are any."""
+    piece = ""
+    for word in line.replace(" ", " \0").split("\0"):
+        if piece and len(quoted(piece + word)) > width:
+            yield piece
+            piece = ""
+        piece += word
+    if piece:
+        yield piece
+
+
+def _escape(character: str, quote: str) -> str:
+    if character in (quote, "\\"):
+        return f"\\{character}"
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    if named:
+        return named
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
