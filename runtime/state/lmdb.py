@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,14 @@ class LmdbStore:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""
-        stored = [stored_key(key) for key in keys]
+        any_long = max(map(len, keys), default=0) > PREFIX
+        stored = [stored_key(key) for key in keys] if any_long else keys
         with self._environment() as environment, environment.begin() as transaction:
             # One call into LMDB, in the order of its pages.
             found = dict(transaction.cursor(environment.rows).getmulti(sorted(stored)))
-        return [_value(key, found.get(key)) for key in stored]
+        if any_long:
+            return [_value(key, found.get(key)) for key in stored]
+        return list(map(found.get, stored))
 
     def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Rows with `start <= key < end`, by key."""
@@ -95,7 +99,7 @@ class LmdbStore:
         while True:
             with self._environment() as environment, environment.begin() as transaction:
                 cursor = transaction.cursor(environment.rows)
-                rows = []
+                rows: list[tuple[bytes, bytes]] = []
                 if cursor.set_range(at):
                     for row in cursor.iternext(keys=True, values=True):
                         if len(rows) == _ROWS_PER_READ or (end is not None and row[0][:PREFIX] > end):
@@ -127,11 +131,14 @@ def _value(stored: bytes, value: bytes | None) -> bytes | None:
 
 
 def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-    # A dict keeps the last of each key; sorted, LMDB fills its pages one after the other.
-    for_keys = sorted(dict(zip(keys, values, strict=True)).items())
-    cursor.putmulti([(stored_key(key), stored_value(key, value)) for key, value in for_keys if value is not None])
-    for key, value in for_keys:
-        if value is None and cursor.set_key(stored_key(key)):
+    rows = dict(zip(keys, values, strict=True))  # the last of each key
+    if max(map(len, rows), default=0) > PREFIX:
+        rows = {stored_key(key): None if value is None else stored_value(key, value) for key, value in rows.items()}
+    # Sorted, LMDB fills its pages one after the other.
+    in_order = sorted(rows.items(), key=itemgetter(0))
+    cursor.putmulti([row for row in in_order if row[1] is not None])
+    for key, value in in_order:
+        if value is None and cursor.set_key(key):
             cursor.delete()
 
 

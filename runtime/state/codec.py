@@ -1,0 +1,104 @@
+"""Rows of a store as bytes: the value column of changelogs and stores.
+
+A value is the row's timestamp (ms, 8 bytes little endian), then the body. Two bodies, chosen by the columns' types:
+
+- *fixed*, when all columns have a fixed width: a null bitmap (a bit for each column, 1 = null, lowest first, whole
+  bytes), then each column little endian without gaps. Nulls are zero bytes, so equal rows are equal bytes.
+- *packed* otherwise: one msgpack array with an element for each column.
+
+Times are stored as Arrow stores them (microseconds since 1970, days since 1970), decimals as 16 bytes of the unscaled
+number, structs as arrays by field position, maps as arrays of pairs. Neither form names columns or types: the store's
+declaration does, and a change of it is a change of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Protocol
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .physical import fixed_width, from_fixed, from_values, to_fixed, to_values
+
+Int64s = npt.NDArray[np.int64]
+NO_TIMESTAMP = -1
+"""The timestamp that decoding gives for a row that is not there."""
+
+
+class _Body(Protocol):
+    def encode(self, columns: Sequence[pa.Array], timestamps: Int64s) -> list[bytes]: ...
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[list[pa.Array], Int64s]: ...
+
+
+class RowCodec:
+    """Encodes rows of the columns `types` (name -> type, in order). Raises TypeError for a type Spark has not."""
+
+    def __init__(self, types: Mapping[str, pa.DataType]) -> None:
+        self.types = dict(types)
+        kinds = list(self.types.values())
+        self._body: _Body = _Fixed(kinds) if all(fixed_width(kind) for kind in kinds) else _Packed(kinds)
+
+    def encode(self, columns: Sequence[pa.Array], timestamps: Int64s) -> list[bytes]:
+        """A value for each row. `columns` in the order of `types`; `timestamps` in ms."""
+        return self._body.encode(columns, timestamps)
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[list[pa.Array], Int64s]:
+        """The columns and timestamps (ms) of `values`. A missing value (None) gives nulls and NO_TIMESTAMP."""
+        return self._body.decode(values)
+
+
+class _Fixed:
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self._types = types
+        self._layout = np.dtype(
+            [("timestamp", "<i8"), ("nulls", "u1", (-(-len(types) // 8),))]
+            + [(f"c{number}", fixed_width(kind)) for number, kind in enumerate(types)]
+        )
+        missing = np.zeros(1, self._layout)
+        missing["timestamp"] = NO_TIMESTAMP
+        missing["nulls"] = 0xFF
+        self._missing = missing.tobytes()
+
+    def encode(self, columns: Sequence[pa.Array], timestamps: Int64s) -> list[bytes]:
+        rows = np.zeros(len(timestamps), self._layout)
+        rows["timestamp"] = timestamps
+        for number, column in enumerate(columns):
+            values, nulls = to_fixed(column)
+            rows[f"c{number}"] = values
+            if nulls is not None:
+                rows["nulls"][:, number // 8] |= nulls.view(np.uint8) << number % 8
+        encoded: list[bytes] = rows.view(f"V{self._layout.itemsize}").tolist()
+        return encoded
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[list[pa.Array], Int64s]:
+        missing = self._missing
+        rows = np.frombuffer(b"".join([missing if value is None else value for value in values]), self._layout)
+        columns = []
+        for number, kind in enumerate(self._types):
+            nulls = (rows["nulls"][:, number // 8] >> number % 8 & 1).astype(bool)
+            columns.append(from_fixed(rows[f"c{number}"], nulls, kind))
+        return columns, rows["timestamp"].astype(np.int64)
+
+
+class _Packed:
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self._types = types
+        self._missing = NO_TIMESTAMP.to_bytes(8, "little", signed=True) + msgpack.packb([None] * len(types))
+
+    def encode(self, columns: Sequence[pa.Array], timestamps: Int64s) -> list[bytes]:
+        heads = timestamps.astype("<i8").view("V8").tolist()
+        pack = msgpack.Packer(autoreset=True).pack
+        rows = zip(*(to_values(column) for column in columns), strict=True)
+        return [head + pack(row) for head, row in zip(heads, rows, strict=True)]
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[list[pa.Array], Int64s]:
+        present = [self._missing if value is None else value for value in values]
+        timestamps = np.frombuffer(b"".join([value[:8] for value in present]), "<i8").astype(np.int64)
+        rows = [msgpack.unpackb(value[8:], strict_map_key=False) for value in present]
+        columns = [from_values(list(map(itemgetter(number), rows)), kind) for number, kind in enumerate(self._types)]
+        return columns, timestamps
