@@ -1,24 +1,27 @@
 """Ordered records on one edge of the topology, in columns.
 
-Owns the meaning of the four kinds of row and of their order. Operators take and give `Rows`; nothing here knows
-stores, topics or Spark.
+Owns the meaning of the kinds of row and of their order. Operators take and give `Rows`; nothing here knows stores,
+topics or Spark.
 
 A *change* of a table is one row, or two adjacent ones: the row that is replaced (`Kind.OLD`, only where a later step
 needs it), then the new row (`Kind.VALUE`) or its deletion (`Kind.TOMBSTONE`). A stream has `VALUE` and `TOMBSTONE`
-(null value) only.
+(null value) only. An OLD row carries its own timestamp, that of the record that once made it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
 
 
 class Kind(IntEnum):
@@ -49,9 +52,9 @@ class Rows:
     """Records of one task and epoch on one edge, in the order in which the task takes them.
 
     `path`: int64 arrays, most significant first; their lexicographic order is Kafka Streams' depth-first order over
-    all edges of the task (a fork or a step that emits several rows appends a level). `timestamp`: ms. `order`: the
-    task's stream time when the source record was taken, ms, never falling along the path. `headers`: JSON strings or
-    nulls; None when no row has any. `key`, `value`: names of the columns, by role.
+    all edges of the task (a fork or a step that emits several rows appends a level). Rows of one change share a path.
+    `timestamp`: ms. `order`: the task's stream time when the source record was taken, ms, never falling along the
+    path. `headers`: JSON strings or nulls; None when no row has any. `key`, `value`: names of the columns, by role.
     """
 
     path: tuple[Int64s, ...]
@@ -65,3 +68,133 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    @property
+    def keys(self) -> dict[str, pa.Array]:
+        """The key columns by their own names (without `key.`)."""
+        return {key_name(name, self.value): self.columns[name] for name in self.key}
+
+    @property
+    def values(self) -> dict[str, pa.Array]:
+        """The value columns by name."""
+        return {name: self.columns[name] for name in self.value}
+
+    def take(self, index: Int64s) -> Rows:
+        """The rows at `index`, in its order."""
+        positions = pa.array(index)
+        return replace(
+            self,
+            path=tuple(level[index] for level in self.path),
+            kind=self.kind[index],
+            timestamp=self.timestamp[index],
+            order=self.order[index],
+            headers=None if self.headers is None else self.headers.take(positions),
+            columns={name: column.take(positions) for name, column in self.columns.items()},
+        )
+
+    def filter(self, mask: Bools) -> Rows:
+        """The rows where `mask` is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def with_columns(
+        self, key: Mapping[str, pa.Array] | None = None, value: Mapping[str, pa.Array] | None = None
+    ) -> Rows:
+        """The same rows with other key or value columns (None: those they have), by their own names."""
+        columns, names = arrange(self.keys if key is None else key, self.values if value is None else value)
+        return replace(self, columns=columns, key=names, value=tuple(columns)[len(names) :])
+
+    def deeper(self, level: Int64s) -> Rows:
+        """The same rows one level further down the path."""
+        return replace(self, path=(*self.path, level))
+
+
+def key_name(physical: str, value: Sequence[str]) -> str:
+    """A key column's own name, from what a batch with the value columns `value` calls it."""
+    name = physical.removeprefix("key.")
+    return name if name in value else physical
+
+
+def arrange(key: Mapping[str, pa.Array], value: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
+    """Columns under their physical names, key first, and the physical names of the key."""
+    keys = {f"key.{name}" if name in value else name: column for name, column in key.items()}
+    return {**keys, **value}, tuple(keys)
+
+
+def is_old(kind: Int8s) -> Bools:
+    """Where a row is one that another replaces."""
+    return kind >= Kind.OLD
+
+
+def after_old(kind: Int8s) -> Bools:
+    """Where a row follows the one that it replaces."""
+    follows = np.zeros(len(kind), np.bool_)
+    follows[1:] = is_old(kind[:-1])
+    return follows
+
+
+def null_keys(columns: Sequence[pa.Array], rows: int) -> Bools:
+    """Where a key is null: all its columns are. A key without columns is null everywhere."""
+    null = np.ones(rows, np.bool_)
+    for column in columns:
+        if column.null_count == 0:
+            return np.zeros(rows, np.bool_)
+        null &= to_numpy(column.is_null())
+    return null
+
+
+def to_numpy(array: pa.Array) -> npt.NDArray[np.generic]:
+    """An Arrow array without nulls as numpy, without a copy where the layouts agree."""
+    return array.to_numpy(zero_copy_only=False)
+
+
+def path_order(parts: Sequence[Rows]) -> Int64s:
+    """The permutation that puts the rows of all `parts`, one after the other, in path order. Stable."""
+    depth = max((len(part.path) for part in parts), default=0)
+    levels = []
+    for level in range(depth):
+        padded = [part.path[level] if level < len(part.path) else np.full(len(part), -1) for part in parts]
+        levels.append(np.concatenate(padded))
+    if not levels:
+        return np.zeros(0, np.int64)
+    return np.argsort(levels[0], kind="stable") if depth == 1 else np.lexsort(levels[::-1])
+
+
+def concat(parts: Sequence[Rows]) -> Rows:
+    """The rows of all parts (one at least; equal columns), one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    depth = max(len(part.path) for part in parts)
+    return Rows(
+        tuple(
+            np.concatenate([p.path[level] if level < len(p.path) else np.full(len(p), -1) for p in parts])
+            for level in range(depth)
+        ),
+        np.concatenate([part.kind for part in parts]),
+        np.concatenate([part.timestamp for part in parts]),
+        np.concatenate([part.order for part in parts]),
+        concat_headers([(part.headers, len(part)) for part in parts]),
+        {name: pa.concat_arrays([part.columns[name] for part in parts]) for name in first.columns},
+        first.key,
+        first.value,
+    )
+
+
+def concat_headers(parts: Sequence[tuple[pa.Array | None, int]]) -> pa.Array | None:
+    """Headers of several runs of rows, each with its number of rows; None when no row has any."""
+    if all(headers is None for headers, _ in parts):
+        return None
+    return pa.concat_arrays([pa.nulls(rows, pa.string()) if headers is None else headers for headers, rows in parts])
+
+
+def interleave(parts: Sequence[Rows]) -> Rows:
+    """The rows of all parts (one at least; equal columns) in path order."""
+    return parts[0] if len(parts) == 1 else concat(parts).take(path_order(parts))
+
+
+def choose(condition: Bools, yes: pa.Array, no: pa.Array) -> pa.Array:
+    """`yes` where the condition holds, else `no`; of any type."""
+    index = np.arange(len(condition)) + np.where(condition, 0, len(yes))
+    if yes.type.num_fields == 0:
+        return pc.if_else(pa.array(condition), yes, no)
+    return pa.concat_arrays([yes, no]).take(pa.array(index))

@@ -1,0 +1,150 @@
+"""Rows by group, and the two ways to fold them: to one value for each group, or to a running value at each row.
+
+An aggregate is written once for both: it asks for totals, maxima or picks "at the points", which are the groups when
+changes are collapsed, and the rows when each update counts. Everything is vectorised over rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .rows import Bools, Int8s, Int64s, to_numpy
+
+LOWEST = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Groups:
+    """`code`: the group of each row, 0 to `count` - 1, each with a row at least. `each`: whether points are rows.
+
+    `exists`: which groups have a row in the store. `sign`: 1 for a row that is added, -1 for one that is subtracted.
+    """
+
+    code: Int64s
+    count: int
+    each: bool
+    exists: Bools
+    sign: Int8s | None = None
+
+    @property
+    def points(self) -> int:
+        """Number of points."""
+        return len(self.code) if self.each else self.count
+
+    @cached_property
+    def last(self) -> Int64s:
+        """The last row of each group."""
+        last = np.empty(self.count, np.int64)
+        last[self.code] = np.arange(len(self.code))
+        return last
+
+    @cached_property
+    def previous(self) -> Int64s:
+        """The row before each row in its group; -1 for the first."""
+        before = np.full(len(self.code), -1)
+        before[self._sorted[1:]] = np.where(self._starts[1:], -1, self._sorted[:-1])
+        return before
+
+    @cached_property
+    def point_code(self) -> Int64s:
+        """The group of each point."""
+        return self.code if self.each else np.arange(self.count)
+
+    def ends(self, at_points: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Of values at the points, those after each group's last row."""
+        return at_points[self.last] if self.each else at_points
+
+    def end_columns(self, at_points: pa.Array) -> pa.Array:
+        """`ends` of an Arrow array."""
+        return at_points.take(pa.array(self.last)) if self.each else at_points
+
+    def totals(self, start: Int64s, amounts: Int64s) -> Int64s:
+        """Start of the group plus the amounts of its rows up to each point. Int64 that wraps; last axis may be limbs."""
+        if not self.each:
+            total = start.copy()
+            np.add.at(total, self.code, amounts)
+            return total
+        ordered = amounts[self._sorted]
+        running = np.cumsum(ordered, axis=0)
+        firsts = np.flatnonzero(self._starts)
+        before = (running[firsts] - ordered[firsts])[np.cumsum(self._starts) - 1]
+        total = np.empty_like(running)
+        total[self._sorted] = running - before
+        return total + start[self.code]
+
+    def counts(self, start: Int64s, counted: Bools) -> Int64s:
+        """Start of the group plus the rows counted up to each point, minus those subtracted."""
+        amounts = counted.astype(np.int64)
+        return self.totals(start, amounts if self.sign is None else amounts * self.sign)
+
+    def maxima(self, start: Int64s, values: Int64s) -> Int64s:
+        """The greatest of the group's start and its rows' values up to each point."""
+        if not self.each:
+            greatest = start.copy()
+            np.maximum.at(greatest, self.code, values)
+            return greatest
+        distinct, rank = np.unique(values, return_inverse=True)
+        greatest = np.empty_like(values)
+        greatest[self._sorted] = distinct[self._running_rank(rank, len(distinct))]
+        return np.maximum(greatest, start[self.code])
+
+    def picks(self, priority: Int64s, valid: Bools, start: Int64s, has_start: Bools) -> Int64s:
+        """Which value stands at each point: the one with the greatest priority, of equal ones the first.
+
+        `start`: priority of the group's stored value, where `has_start`. Gives a row, -1 for the stored value, -2 for
+        none.
+        """
+        floor = np.where(has_start, start, LOWEST)
+        usable = valid & ((priority > floor[self.code]) | ~has_start[self.code])
+        if not self.each:
+            best = np.full(self.count, LOWEST)
+            rows = np.flatnonzero(usable)
+            np.maximum.at(best, self.code[rows], priority[rows])
+            winners = rows[priority[rows] == best[self.code[rows]]][::-1]
+            picked = np.where(has_start, -1, -2)
+            picked[self.code[winners]] = winners
+            return picked
+        rows = np.flatnonzero(usable)
+        rank = np.zeros(len(usable), np.int64)
+        distinct, rank[rows] = np.unique(priority[rows], return_inverse=True)
+        rank[rows] += 1
+        running = self._running_rank(rank, len(distinct) + 1)
+        raised = self._starts.copy()
+        raised[1:] |= running[1:] != running[:-1]
+        winner = self._sorted[np.maximum.accumulate(np.where(raised, np.arange(len(running)), 0))]
+        picked = np.empty(len(running), np.int64)
+        picked[self._sorted] = np.where(running > 0, winner, np.where(has_start, -1, -2)[self.code[self._sorted]])
+        return picked
+
+    @cached_property
+    def _sorted(self) -> Int64s:
+        """Rows by group, in order within each."""
+        return np.argsort(self.code, kind="stable")
+
+    @cached_property
+    def _starts(self) -> Bools:
+        """Where a group starts in `_sorted`."""
+        ordered = self.code[self._sorted]
+        starts = np.ones(len(ordered), np.bool_)
+        starts[1:] = ordered[1:] != ordered[:-1]
+        return starts
+
+    def _running_rank(self, rank: Int64s, ranks: int) -> Int64s:
+        """The greatest rank (0 to `ranks` - 1) in the group up to each row, in the order of `_sorted`."""
+        # Ranks of later groups are lifted above all of earlier ones, so one running maximum serves all groups.
+        lift = (np.cumsum(self._starts) - 1) * ranks
+        return np.maximum.accumulate(lift + rank[self._sorted]) - lift
+
+
+def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
+    """(group of each row, first row of each group), groups numbered as they first appear. Null is a value."""
+    encoded = keys.dictionary_encode(null_encoding="encode")
+    code = to_numpy(encoded.indices).astype(np.int64)
+    first = np.empty(len(encoded.dictionary), np.int64)
+    first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
+    return code, first

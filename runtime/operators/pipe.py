@@ -1,0 +1,137 @@
+"""How rows travel between Python and Spark SQL: batches with meta columns, and control rows that end a task.
+
+Arrival order *is* the order: a stage sends the rows of all its live edges in path order and numbers what it receives.
+A *flat* pipe has the columns of its only edge; a *tagged* one has a struct column `@<edge>` for each edge, exactly one
+of them non-null in a data row, none in a control row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..types import parse_columns, physical_columns
+from .rows import Flow, Int64s, Kind, Rows, after_old, concat_headers, path_order, to_numpy
+
+META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
+"""The first columns of every batch. `_meta`: payload of a control row, else headers."""
+
+BATCH_ROWS = 32_768
+"""Most rows of a batch on their way to Spark SQL."""
+
+
+def pipe_schema(flows: Mapping[str, Flow]) -> pa.Schema:
+    """Columns of the pipe that carries these edges."""
+    data = {name: physical_columns(flow) for name, flow in flows.items()}
+    if len(data) == 1:
+        fields = list(next(iter(data.values())).items())
+    else:
+        fields = [(f"@{name}", pa.struct(list(columns.items()))) for name, columns in data.items()]
+    return pa.schema([*META, *fields])
+
+
+def send(edges: Mapping[str, Rows], flows: Mapping[str, Flow], end: str, now: int) -> Iterator[pa.RecordBatch]:
+    """Batches of a task's rows on the edges `flows`, in path order, then the control row with payload `end`.
+
+    `now`: the epoch's planned time in ms, for edges that carry `_now`.
+    """
+    schema = pipe_schema(flows)
+    parts = [_conform(edges[name], flow, now) for name, flow in flows.items()]
+    if len(parts) == 1:
+        columns = [*_meta(parts[0]), *(parts[0].columns[name] for name in schema.names[len(META) :])]
+    else:
+        order = pa.array(path_order(parts))
+        columns = [column.take(order) for column in [*_concat_meta(parts), *_tagged(parts, schema)]]
+    if any(map(len, parts)):
+        yield from pa.Table.from_arrays(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)
+    control = {"_kind": [int(Kind.CONTROL)], "_ts": [0], "_order": [0], "_meta": [end]}
+    yield pa.RecordBatch.from_pydict({name: control.get(name, [None]) for name in schema.names}, schema=schema)
+
+
+def _conform(rows: Rows, flow: Flow, now: int) -> Rows:
+    """The rows with exactly the flow's columns."""
+    keys, values = rows.keys, rows.values
+    if "_now" not in values:
+        values["_now"] = pa.repeat(pa.scalar(now * 1000, pa.int64()), len(rows)).cast(pa.timestamp("us", "UTC"))
+    return rows.with_columns(
+        {name: typed(keys[name], data_type) for name, data_type in parse_columns(flow.key).items()},
+        {name: typed(values[name], data_type) for name, data_type in parse_columns(flow.value).items()},
+    )
+
+
+def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The column as `data_type`."""
+    return column if column.type == data_type else column.cast(data_type)
+
+
+def _meta(rows: Rows) -> list[pa.Array]:
+    headers = pa.nulls(len(rows), pa.string()) if rows.headers is None else rows.headers
+    return [pa.array(rows.kind), pa.array(rows.timestamp), pa.array(rows.order), headers]
+
+
+def _concat_meta(parts: Sequence[Rows]) -> list[pa.Array]:
+    return [pa.concat_arrays(columns) for columns in zip(*map(_meta, parts), strict=True)]
+
+
+def _tagged(parts: Sequence[Rows], schema: pa.Schema) -> list[pa.Array]:
+    """A struct column for each part, non-null in its own rows only; rows of all parts one after the other."""
+    columns = []
+    for mine, field in enumerate(list(schema)[len(META) :]):
+        runs = [pa.nulls(len(part), field.type) for part in parts]
+        arrays = [parts[mine].columns[child.name] for child in field.type]
+        runs[mine] = pa.StructArray.from_arrays(arrays, fields=list(field.type))
+        columns.append(pa.concat_arrays(runs))
+    return columns
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """One task's rows by edge, and the payload of the control row that ended them."""
+
+    edges: dict[str, Rows]
+    end: str
+
+
+def receive(batches: Iterable[pa.RecordBatch], flows: Mapping[str, Flow]) -> Iterator[Arrived]:
+    """Tasks one by one, each as soon as its control row is there."""
+    schema = pipe_schema(flows)
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        start = 0
+        for end in np.flatnonzero(to_numpy(batch.column(0)) < 0).tolist():
+            pending.append(batch.slice(start, end - start))
+            yield Arrived(_edges(pending, flows, schema), batch.column(3)[end].as_py())
+            pending, start = [], end + 1
+        if start < len(batch):
+            pending.append(batch.slice(start))
+
+
+def _edges(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: pa.Schema) -> dict[str, Rows]:
+    columns = [
+        typed(pa.concat_arrays([batch.column(number) for batch in batches]), field.type)
+        for number, field in enumerate(schema)
+    ]
+    kind = to_numpy(columns[0]).astype(np.int8, copy=False)
+    path: Int64s = np.cumsum(~after_old(kind)) - 1
+    headers = None if columns[3].null_count == len(columns[3]) else columns[3]
+    whole = Rows((path,), kind, to_numpy(columns[1]), to_numpy(columns[2]), headers, {}, (), ())
+    data = columns[len(META) :]
+    if len(flows) == 1:
+        ((name, flow),) = flows.items()
+        return {name: _with_flow(whole, data, flow)}
+    edges = {}
+    for column, (name, flow) in zip(data, flows.items(), strict=True):
+        index = np.flatnonzero(to_numpy(column.is_valid()))
+        edges[name] = _with_flow(whole.take(index), column.take(pa.array(index)).flatten(), flow)
+    return edges
+
+
+def _with_flow(rows: Rows, columns: Sequence[pa.Array], flow: Flow) -> Rows:
+    keys = list(parse_columns(flow.key))
+    values = list(parse_columns(flow.value))
+    return rows.with_columns(
+        dict(zip(keys, columns[: len(keys)], strict=True)), dict(zip(values, columns[len(keys) :], strict=True))
+    )
