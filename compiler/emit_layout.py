@@ -46,10 +46,10 @@ class Items:
 Expression = Code | Text | Items
 
 
-def call(name: str, *arguments: Expression, broken: bool = False, **named: Expression) -> Items:
-    """A call of `name`."""
+def call(function: str, /, *arguments: Expression, broken: bool = False, **named: Expression) -> Items:
+    """A call of `function`."""
     items = [("", argument) for argument in arguments] + [(f"{key}=", value) for key, value in named.items()]
-    return Items(f"{name}(", tuple(items), ")", broken)
+    return Items(f"{function}(", tuple(items), ")", broken)
 
 
 def tuple_of(items: Iterable[Expression], *, broken: bool = False) -> Items:
