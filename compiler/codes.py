@@ -240,9 +240,9 @@ SCHEMA: dict[str, Code] = {
         "Start each step with a dash of its own.",
     ),
     "HW207": Code(
-        "reserved for a later version",
-        "The word is part of the language, but this version cannot run it yet.",
-        "Leave it out for now.",
+        "a type that Spark SQL does not have",
+        "Columns have Spark SQL's types: `int`, `string`, `decimal(10,2)`, `array<string>`, `struct<a:int>` and so on.",
+        "Write one of them.",
     ),
     "HW208": Code("a value out of range", "The value is too small, too large, or too short a list.", "Change it."),
     "HW209": Code(
@@ -255,11 +255,6 @@ SCHEMA: dict[str, Code] = {
         "keys that do not go together",
         "Some keys exclude each other, and some need another beside them.",
         "Keep the ones you mean.",
-    ),
-    "HW211": Code(
-        "a reserved column name",
-        "Headwater gives these columns to every record itself.",
-        "Rename the column.",
     ),
 }
 

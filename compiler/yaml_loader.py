@@ -218,7 +218,7 @@ class _Composer:
             value = resolve(event.value) if plain else event.value
             if isinstance(value, Ambiguous):
                 is_key = bool(self._open) and self._open[-1].is_mapping and len(self._open[-1].children) % 2 == 0
-                hint = "Put the key in quotes." if is_key else value.hint
+                hint = _hint_for_key(event.value) if is_key else value.hint
                 self.diagnostics.add(value.code, at, value.message, hint)
                 node = _broken(event.value, at)
             else:
@@ -288,6 +288,10 @@ class _Composer:
                 group[-1] = _Built(_broken(text, at), start=value.start, end=last.end)
             joined.extend(group)
         return joined
+
+
+def _hint_for_key(word: str) -> str:
+    return "Put the key in quotes; in a join, write 'by'." if word == "on" else "Put the key in quotes."
 
 
 def _index(mark: Any) -> int:

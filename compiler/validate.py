@@ -1,0 +1,74 @@
+"""Holds a tree against its JSON Schema, and says what is wrong where it is wrong.
+
+The schemas (`schemas/*.json`) say what is right; the sentences are made here, from the kind of the violated rule and
+the `title` of the schema that has it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from .diagnostics import Diagnostics
+from .nodes import Mapping, Node, Sequence
+from .types import canonical
+from .violations import Violation, report
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+_MOST_VIOLATIONS = 200
+
+
+def validate(node: Node, schema: str, diagnostics: Diagnostics) -> None:
+    """Report whatever `schemas/<schema>.json` does not allow. Values that are broken already are passed over."""
+    mistyped: set[tuple[str | int, ...]] = set()
+    errors: Iterator[ValidationError] = _validator(schema).iter_errors(node.to_python())
+    for error in islice(errors, _MOST_VIOLATIONS):
+        path = tuple(error.absolute_path)
+        if path in mistyped:
+            continue
+        if error.validator == "type":
+            mistyped.add(path)
+        report(_violation(node, path, error), diagnostics)
+
+
+def _violation(root: Node, path: tuple[str | int, ...], error: ValidationError) -> Violation:
+    owner: Mapping | None = None
+    node = root
+    for step in path:
+        if isinstance(node, Mapping):
+            owner = node
+            node = node[str(step)]
+        elif isinstance(node, Sequence):
+            node = node[int(step)]
+    about_key = "propertyNames" in error.absolute_schema_path
+    schema = error.schema if isinstance(error.schema, dict) else {}
+    reason = str(error.cause) if error.cause else None
+    return Violation(
+        node, owner, path, str(error.validator), error.validator_value, error.instance, schema, about_key, reason
+    )
+
+
+@cache
+def _validator(schema: str) -> Validator:
+    """The validator of a schema. Draft 7, except that `$` in a pattern does not match before a line's end."""
+    from jsonschema import Draft7Validator, FormatChecker, ValidationError
+    from jsonschema.validators import extend
+
+    def pattern(_: Validator, wanted: str, instance: Any, __: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, str) and not re.search(wanted.removesuffix("$") + r"\Z", instance):
+            yield ValidationError(f"{instance!r} does not match {wanted!r}")
+
+    formats = FormatChecker(formats=())
+    formats.checks("spark-type", raises=ValueError)(lambda value: not isinstance(value, str) or bool(canonical(value)))
+    content = json.loads(resources.files("headwater.schemas").joinpath(f"{schema}.json").read_text(encoding="utf-8"))
+    strict: Any = extend(Draft7Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
+    made: Validator = strict(content, format_checker=formats)
+    return made
