@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headwater.runtime.log.records import Batch, Segment, TaskCommit
+from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
+from headwater.runtime.tasks.plan_json import from_json, to_json
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+FEW = {"max_size": 2}
+TASKS = st.builds(TaskPlan, inputs=st.lists(st.from_type(TopicInput), **FEW).map(tuple), stores=st.just(()))
+PLANS = st.builds(
+    EpochPlan,
+    log=st.tuples(st.text(), st.dictionaries(st.text(), JSON, **FEW)),
+    threads=st.lists(st.lists(TASKS, **FEW).map(tuple), **FEW).map(tuple),
+    globals_=st.dictionaries(st.text(), st.lists(st.from_type(TopicInput), **FEW).map(tuple), **FEW),
+)
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@given(PLANS)
+def test_plan_comes_back_equal(plan: EpochPlan) -> None:
+    assert from_json(EpochPlan, to_json(plan)) == plan
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.from_type(TaskCommit))
+def test_commit_comes_back_equal(commit: TaskCommit) -> None:
+    assert from_json(TaskCommit, to_json(commit)) == commit
+
+
+@pytest.mark.parametrize("kind", [Batch, Segment, LaneInput, TopicInput, StoreInput, TaskPlan])
+def test_each_part_of_a_plan_comes_back_equal(kind: type) -> None:
+    batch = Batch(0, 10, 3, -5, 7, 1, 2)
+    segment = Segment("t", 1, 0, "a/b.seg", (batch, batch), headers=True, base_offset=4, base_position=5)
+    lane = LaneInput(2, 3, (segment,), clock=7, idle=False, more=True)
+    topic = TopicInput("t", (lane,))
+    store = StoreInput("s", 1, 2, (segment,), 3)
+    plan = TaskPlan("sub", 1, 10, -1, {"step": 4}, (topic,), (store,))
+    value = next(value for value in (batch, segment, lane, topic, store, plan) if type(value) is kind)
+
+    assert from_json(kind, to_json(value)) == value
+
+
+def test_form_is_a_list_of_the_fields_without_spaces() -> None:
+    commit = TaskCommit("hourly", 1, {"flights": {0: 7}}, 12)
+
+    assert to_json(commit) == '["hourly",1,{"flights":{"0":7}},12,{},[],{},{},{},0]'
+
+
+def test_text_from_before_a_field_was_added_reads_with_its_default() -> None:
+    assert from_json(TaskCommit, '["hourly",1,{},12]') == TaskCommit("hourly", 1, {}, 12)
+
+
+@dataclass(frozen=True)
+class One:
+    only: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Odd:
+    one: One
+    by_number: Mapping[int, One]
+    pair: tuple[str, One]
+    free: Mapping[str, Any] = field(default_factory=dict)
+
+
+def test_class_with_a_single_field_and_one_within_mappings_and_pairs() -> None:
+    value = Odd(One((1,)), {3: One(())}, ("a", One((2, 3))), {"deep": [{"x": None}]})
+
+    assert json.loads(to_json(value)) == [[[1]], {"3": [[]]}, ["a", [[2, 3]]], {"deep": [{"x": None}]}]
+    assert from_json(Odd, to_json(value)) == value
