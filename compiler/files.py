@@ -31,7 +31,7 @@ class ProjectFiles:
         """`<stem>.yml` (or `.yaml`) of the root; a diagnostic if it is not there or cannot be read."""
         there = [stem + suffix for suffix in _SUFFIXES if os.path.lexists(self._root / (stem + suffix))]
         if not there:
-            self._diagnostics.add("HW001", Position(f"{stem}.yml"), f"There is no {stem}.yml in {self._root}.", hint)
+            self._diagnostics.add("HW001", Position(f"{stem}.yml"), f"There is no {stem}.yml in this folder.", hint)
             return None
         if len(there) > 1:
             self._diagnostics.add("HW007", Position(there[1]), f"There is {there[0]} beside it.", "Remove one.")

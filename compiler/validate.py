@@ -67,8 +67,18 @@ def _validator(schema: str) -> Validator:
             yield ValidationError(f"{instance!r} does not match {wanted!r}")
 
     formats = FormatChecker(formats=())
-    formats.checks("spark-type", raises=ValueError)(lambda value: not isinstance(value, str) or bool(canonical(value)))
+    formats.checks("spark-type", raises=ValueError)(_is_type)
     content = json.loads(resources.files("headwater.schemas").joinpath(f"{schema}.json").read_text(encoding="utf-8"))
     strict: Any = extend(Draft7Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
     made: Validator = strict(content, format_checker=formats)
     return made
+
+
+def _is_type(value: object) -> bool:
+    """Whether a text is a type; ValueError says why it is not. Values that are no texts are another rule's matter."""
+    if isinstance(value, str):
+        try:
+            canonical(value)
+        except RecursionError:
+            raise ValueError("This type is nested too deeply") from None
+    return True

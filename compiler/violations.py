@@ -146,7 +146,7 @@ def _unknown_key(violation: Violation, diagnostics: Diagnostics) -> None:
             continue
         listed = ", ".join(word for word in known if word not in _FREE)
         hint = did_you_mean(name, known) or (f"Known here: {listed}." if listed else None)
-        what = "step" if violation.title == "Step" and len(node) == 1 else "key"
+        what = "step" if violation.title == "Step" and not (node.value.keys() & (known.keys() - _FREE)) else "key"
         diagnostics.add("HW201", node.key_position(name), f"There is no {what} '{_shorten(name)}' here.", hint)
 
 
@@ -168,6 +168,13 @@ def _unknown_word(violation: Violation, diagnostics: Diagnostics) -> None:
         found = "nothing" if violation.given is None else _kind(violation.given)
         diagnostics.add("HW203", violation.place, f"{violation.label} must be {listed}, not {found}.")
         return
+    if violation.title == "Step":
+        message = f"There is no step '{_shorten(violation.given)}'."
+        hint = (
+            did_you_mean(violation.given, words) or "A step is a key and what it takes, as in `filter: dep_delay > 15`."
+        )
+        diagnostics.add("HW206", violation.place, message, hint)
+        return
     message = f"{violation.label} must be {listed}, not '{_shorten(violation.given)}'."
     diagnostics.add("HW204", violation.place, message, did_you_mean(violation.given, words))
 
@@ -183,8 +190,8 @@ def _no_match(violation: Violation, diagnostics: Diagnostics) -> None:
 
 
 def _no_type(violation: Violation, diagnostics: Diagnostics) -> None:
-    reason = f": {violation.reason}" if violation.reason else ""
-    diagnostics.add("HW207", violation.place, f"'{_shorten(violation.given)}' is not a type of Spark SQL{reason}.")
+    reason = violation.reason or f"'{violation.given}' is not a type"
+    diagnostics.add("HW207", violation.place, f"{reason}.", "Write a type of Spark SQL, such as string or array<int>.")
 
 
 def _not_one(violation: Violation, diagnostics: Diagnostics) -> None:

@@ -18,3 +18,13 @@ def spark_session() -> Iterator[SparkSession]:
     session = start_session({"master": "local[2]"}, "headwater-tests")
     yield session
     session.stop()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be written."""
+    return bool(request.config.getoption("--update-golden"))
