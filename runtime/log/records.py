@@ -1,4 +1,4 @@
-"""The log's own records: what a commit says of an application's progress. Plain data and its JSON form.
+"""The log's own records: what a commit says of an application's progress. Plain data; `commit_json` has its bytes.
 
 A commit record is the only thing that makes data exist: a segment, a position, a clock that no commit record lists
 was never written. Every number here is an integer; times are milliseconds.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 SOURCE_LANE = 0
@@ -18,7 +19,8 @@ SOURCE_LANE = 0
 class Batch:
     """A byte range of a segment file: one Arrow record batch of at most 16,384 rows of one partition.
 
-    `start`, `length`: bytes. `min_order`, `max_order`: bounds of the writer's stream time.
+    `start`, `length`: bytes. `min_timestamp`, `max_timestamp`: bounds of the records' timestamps, `min_order`,
+    `max_order`: of the writer's stream time. `checksum`: crc32 of the bytes.
     """
 
     start: int
@@ -28,6 +30,7 @@ class Batch:
     max_timestamp: int
     min_order: int
     max_order: int
+    checksum: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Segment:
 
     `lane`: the partition number of the writing task (SOURCE_LANE for appends). `base_offset`: offset of its first
     record in the partition; `base_position`: of its first record in the lane (both given at commit; -1 before).
-    `checksum`: xxh/crc32 of the byte ranges. `headers`: whether any record has headers.
+    `headers`: whether any record of the file has headers. `head`: bytes of the schema at the start of the file.
     """
 
     topic: str
@@ -44,12 +47,12 @@ class Segment:
     lane: int
     path: str
     batches: tuple[Batch, ...]
-    checksum: int
     headers: bool = False
     base_offset: int = -1
     base_position: int = -1
+    head: int = 0
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Number of records."""
         return sum(batch.rows for batch in self.batches)
@@ -102,11 +105,17 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class AppendRecord:
-    """Records from outside: a seed or an append. `source`: {"topic", "hash", "path"} of a seed, {} of an append."""
+    """Records from outside, for one topic: a seed or an append.
+
+    `source`: {"topic", "hash", "path"} of a seed, {} of an append. `topic`: the topic as it was declared: its "name",
+    "partitions", "key", "value", "windowed". `replace`: the topic starts anew with these records.
+    """
 
     at: int
     segments: tuple[Segment, ...]
     source: Mapping[str, str] = field(default_factory=dict)
+    topic: Mapping[str, Any] = field(default_factory=dict)
+    replace: bool = False
 
 
 CommitRecord = GenerationRecord | EpochRecord | AppendRecord

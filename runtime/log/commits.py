@@ -1,0 +1,166 @@
+"""The sequence of an application's commits: numbered from 1, each created exactly once, by whoever comes first."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Protocol
+
+from .errors import CommitExistsError, CommitGapError, UnsupportedFileSystemError
+
+KEPT_SNAPSHOTS = 2
+"""How many snapshots stay: the last, and one for a reader that is just loading the one before."""
+
+
+class CommitStore(Protocol):
+    """Where the commits of one application are. Implementations must make `create` exclusive and durable."""
+
+    @property
+    def application(self) -> str:
+        """Whose commits these are."""
+        ...
+
+    def create(self, number: int, data: bytes) -> None:
+        """Make commit `number`, durably and whole, or not at all.
+
+        Raises CommitExistsError if it exists, CommitGapError if `number - 1` does not.
+        """
+        ...
+
+    def read(self, number: int) -> bytes | None:
+        """The data of commit `number`; None if there is none."""
+        ...
+
+    def latest(self) -> int:
+        """The highest number there is; 0 if there is none. May look through all of them: for starting only."""
+        ...
+
+    def save_snapshot(self, number: int, data: bytes) -> None:
+        """Keep the folded state after commit `number`; older ones may go."""
+        ...
+
+    def load_snapshot(self) -> tuple[int, bytes] | None:
+        """The newest snapshot, with its number; None if there is none."""
+        ...
+
+
+class DirectoryCommitStore:
+    """Commits as files of one directory of a local file system: `<number>.json` and `<number>.snapshot`.
+
+    `link(2)` makes a file that is already whole appear under its name, and fails if the name is taken: that is the
+    exclusive create. File systems without it are refused.
+    """
+
+    def __init__(self, application: str, directory: Path) -> None:
+        self.application = application
+        self._directory = directory
+
+    def create(self, number: int, data: bytes) -> None:
+        """See `CommitStore.create`. Raises UnsupportedFileSystemError too."""
+        if number == 1:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        elif not self._path(number - 1).exists():
+            raise CommitGapError(self.application, number)
+        temporary = self._write(data)
+        try:
+            link(temporary, self._path(number))
+        except FileExistsError:
+            raise CommitExistsError(self.application, number) from None
+        finally:
+            temporary.unlink()
+        sync_directory(self._directory)
+
+    def read(self, number: int) -> bytes | None:
+        """See `CommitStore.read`."""
+        try:
+            return self._path(number).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def latest(self) -> int:
+        """See `CommitStore.latest`."""
+        return max(self._numbers(".json"), default=0)
+
+    def save_snapshot(self, number: int, data: bytes) -> None:
+        """See `CommitStore.save_snapshot`."""
+        os.replace(self._write(data), self._snapshot(number))
+        for old in sorted(self._numbers(".snapshot"))[:-KEPT_SNAPSHOTS]:
+            self._snapshot(old).unlink(missing_ok=True)
+
+    def load_snapshot(self) -> tuple[int, bytes] | None:
+        """See `CommitStore.load_snapshot`."""
+        for number in sorted(self._numbers(".snapshot"), reverse=True):
+            try:
+                return number, self._snapshot(number).read_bytes()
+            except FileNotFoundError:
+                continue
+        return None
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number:012d}.json"
+
+    def _snapshot(self, number: int) -> Path:
+        return self._directory / f"{number:012d}.snapshot"
+
+    def _numbers(self, suffix: str) -> list[int]:
+        try:
+            names = os.listdir(self._directory)
+        except FileNotFoundError:
+            return []
+        return [int(name[: -len(suffix)]) for name in names if name.endswith(suffix)]
+
+    def _write(self, data: bytes) -> Path:
+        path = self._directory / f".{uuid.uuid4().hex}.tmp"
+        write_durably(path, data)
+        return path
+
+
+def check_directory(directory: Path) -> None:
+    """Make sure that `directory` can hold commits. Raises UnsupportedFileSystemError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    first = directory / f".{uuid.uuid4().hex}.tmp"
+    second = directory / f".{uuid.uuid4().hex}.tmp"
+    first.touch()
+    try:
+        link(first, second)
+        second.unlink()
+    finally:
+        first.unlink()
+
+
+def link(source: Path, target: Path) -> None:
+    """A hard link. Raises FileExistsError, or UnsupportedFileSystemError where there are none."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if not source.exists():
+            raise
+        raise UnsupportedFileSystemError(str(target.parent), os.strerror(error.errno or 0)) from error
+
+
+def write_durably(path: Path, data: bytes | memoryview) -> None:
+    """Write a whole new file and bring it to the disk; what is left of a failed try is removed.
+
+    Raises FileExistsError if the path is taken.
+    """
+    with path.open("xb", buffering=0) as file:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def sync_directory(directory: Path) -> None:
+    """Bring the directory's entries to the disk."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

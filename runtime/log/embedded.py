@@ -1,0 +1,114 @@
+"""The log in a directory of a local file system: no server, nothing to install."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .commits import DirectoryCommitStore, check_directory, sync_directory, write_durably
+from .errors import CorruptSegmentError, SegmentMissingError
+from .log import LogFile
+from .records import Segment
+from .segments import byte_ranges, decode_batches, encode_segments
+
+SUFFIX = ".seg"
+
+
+class EmbeddedLog:
+    """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    def __repr__(self) -> str:
+        return f"EmbeddedLog({str(self.root)!r})"
+
+    def check(self) -> None:
+        """See `Log.check`. Raises UnsupportedFileSystemError."""
+        check_directory(self.root)
+
+    def applications(self) -> list[str]:
+        """See `Log.applications`."""
+        try:
+            names = os.listdir(self.root / "commits")
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in names if not name.startswith("."))
+
+    def commits(self, application: str) -> DirectoryCommitStore:
+        """See `Log.commits`."""
+        return DirectoryCommitStore(application, self.root / "commits" / application)
+
+    def write_segments(
+        self,
+        path: str,
+        topic: str,
+        table: pa.Table | pa.RecordBatch,
+        partitions: int | npt.NDArray[np.integer],
+        lane: int,
+    ) -> tuple[Segment, ...]:
+        """See `Log.write_segments`."""
+        if not table.num_rows:
+            return ()
+        data, segments = encode_segments(path, topic, table, partitions, lane)
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(target, memoryview(data))
+        sync_directory(target.parent)
+        return segments
+
+    def read_batches(
+        self, segment: Segment, batches: Sequence[int] | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Log.read_batches`."""
+        wanted = range(len(segment.batches)) if batches is None else batches
+        return decode_batches(self._read(segment, wanted), segment, wanted, columns)
+
+    def files(self, application: str) -> Iterator[LogFile]:
+        """See `Log.files`."""
+        for path in sorted((self.root / "segments" / application).glob(f"*/*{SUFFIX}")):
+            try:
+                modified = path.stat().st_mtime_ns // 1_000_000
+            except FileNotFoundError:
+                continue
+            yield LogFile(path.relative_to(self.root).as_posix(), modified)
+
+    def remove(self, path: str) -> None:
+        """See `Log.remove`."""
+        (self.root / path).unlink(missing_ok=True)
+
+    def drop(self, application: str) -> None:
+        """See `Log.drop`."""
+        commits = self.root / "commits" / application
+        if commits.exists():
+            # Renamed first, so that a crash half-way never leaves a sequence with its beginning gone.
+            doomed = commits.with_name(f".{application}-{uuid.uuid4().hex}")
+            commits.rename(doomed)
+            sync_directory(commits.parent)
+            shutil.rmtree(doomed)
+        shutil.rmtree(self.root / "segments" / application, ignore_errors=True)
+
+    def _read(self, segment: Segment, batches: Sequence[int]) -> memoryview:
+        """The byte ranges of the schema and the batches, one after the other."""
+        ranges = byte_ranges(segment, batches)
+        data = np.empty(sum(length for _, length in ranges), np.uint8).data
+        try:
+            handle = os.open(self.root / segment.path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise SegmentMissingError(segment.path) from None
+        try:
+            at = 0
+            for start, length in ranges:
+                if os.preadv(handle, [data[at : at + length]], start) != length:
+                    raise CorruptSegmentError(segment.path, None)
+                at += length
+        finally:
+            os.close(handle)
+        return data

@@ -1,0 +1,109 @@
+"""What can go wrong with a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import HeadwaterError
+
+
+class LogError(HeadwaterError):
+    """The root of the log's errors."""
+
+
+class CommitExistsError(LogError):
+    """Someone else has created the commit: another driver has taken over, or another append came first."""
+
+    def __init__(self, application: str, number: int) -> None:
+        super().__init__(f"commit {number} of {application} exists already")
+        self.application = application
+        self.number = number
+
+
+class CommitGapError(LogError):
+    """The commit before the one to create is missing: the application was started anew meanwhile."""
+
+    def __init__(self, application: str, number: int) -> None:
+        super().__init__(f"cannot create commit {number} of {application}: there is no commit {number - 1}")
+        self.application = application
+        self.number = number
+
+
+class CommitFormatError(LogError):
+    """A commit or snapshot that this version cannot read. `found`: its format; None if it is no commit at all."""
+
+    def __init__(self, found: object, supported: int) -> None:
+        if found is None:
+            super().__init__("not a commit record")
+        else:
+            super().__init__(
+                f"the log was written in format {found}, this version reads format {supported}",
+                hint="use the version of Headwater that wrote it, or start anew with --full-refresh",
+            )
+        self.found = found
+        self.supported = supported
+
+
+class GenerationError(LogError):
+    """A driver commits under a generation that is not the current one: another driver has taken over."""
+
+    def __init__(self, application: str, current: int, found: int) -> None:
+        super().__init__(f"{application} is in generation {current}, a driver of generation {found} must stop")
+        self.application = application
+        self.current = current
+        self.found = found
+
+
+class CommitOrderError(LogError):
+    """A commit record that does not continue what was committed before: the log is damaged."""
+
+    def __init__(self, number: int, topic: str, partition: int, expected: int, found: int) -> None:
+        super().__init__(
+            f"commit {number} puts records of {topic}, partition {partition}, at {found} where {expected} comes next"
+        )
+        self.number = number
+        self.topic = topic
+        self.partition = partition
+        self.expected = expected
+        self.found = found
+
+
+class SegmentMissingError(LogError):
+    """A file that a commit lists is gone: it was replaced (reload the commits and try again), or deleted by hand."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"segment {path} is missing from the log")
+        self.path = path
+
+
+class CorruptSegmentError(LogError):
+    """The bytes of a segment are not those that were committed. `batch`: its number; None: the schema."""
+
+    def __init__(self, path: str, batch: int | None) -> None:
+        super().__init__(f"{'the schema' if batch is None else f'batch {batch}'} of segment {path} is damaged")
+        self.path = path
+        self.batch = batch
+
+
+class MissingColumnsError(LogError):
+    """A segment lacks columns that are asked for: it was written when the topic had others."""
+
+    def __init__(self, path: str, columns: Sequence[str]) -> None:
+        super().__init__(
+            f"segment {path} has no column {', '.join(columns)}",
+            hint="the topic was written with other columns; start its writer anew with --full-refresh",
+        )
+        self.path = path
+        self.columns = tuple(columns)
+
+
+class UnsupportedFileSystemError(LogError):
+    """A place that cannot hold commits: it has no way to create a file only if there is none yet."""
+
+    def __init__(self, path: str, cause: str) -> None:
+        super().__init__(
+            f"{path} cannot hold a log: hard links do not work there ({cause})",
+            hint="put the log on a local file system",
+        )
+        self.path = path
+        self.cause = cause

@@ -1,0 +1,34 @@
+"""Removing files that no commit lists: what failed tries, fenced drivers and broken-off appends left behind."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from .log import Log
+from .state import LogState
+
+APPEND_GRACE_MS = 24 * 3_600_000
+"""An append has no generation that would decide it, so its files count as left behind after a day."""
+
+_EPOCH_NAME = re.compile(r"/g(\d+)-e\d+-[^/]*\.seg$")
+
+
+def collect_garbage(log: Log, application: str, state: LogState, now: int | None = None) -> int:
+    """Remove the files of an application that no commit lists nor ever will; how many there were.
+
+    Those are the files of drivers of an older generation than `state.generation`, whose commits are refused, and those
+    of appends that are older than `APPEND_GRACE_MS`. `now`: ms, by default the clock's. `state` must hold the commit
+    of the current generation.
+    """
+    now = time.time_ns() // 1_000_000 if now is None else now
+    listed = state.paths()
+    doomed = []
+    for file in log.files(application):
+        epoch = _EPOCH_NAME.search(file.path)
+        undecided = file.modified > now - APPEND_GRACE_MS if epoch is None else int(epoch[1]) >= state.generation
+        if not undecided and file.path not in listed:
+            doomed.append(file.path)
+    for path in doomed:
+        log.remove(path)
+    return len(doomed)

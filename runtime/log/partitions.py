@@ -1,0 +1,79 @@
+"""The committed segments of all partitions of an application, and where each partition and lane ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from .errors import CommitOrderError
+from .records import Segment
+
+
+@dataclass
+class Partition:
+    """One partition of a topic: its segments in order of offset, the same by lane, and where each ends."""
+
+    segments: list[Segment] = field(default_factory=list)
+    lanes: dict[int, list[Segment]] = field(default_factory=dict)
+    end: int = 0
+    lane_ends: dict[int, int] = field(default_factory=dict)
+
+    def add(self, segment: Segment) -> None:
+        """Take up a placed segment."""
+        self.segments.append(segment)
+        self.lanes.setdefault(segment.lane, []).append(segment)
+        self.end = segment.base_offset + segment.rows
+        self.lane_ends[segment.lane] = segment.base_position + segment.rows
+
+
+class Partitions:
+    """Partitions by topic and number. Grows at its ends only."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int], Partition] = {}
+
+    def topics(self) -> set[str]:
+        """The topics that hold segments."""
+        return {topic for topic, _ in self._found}
+
+    def of(self, topic: str, partition: int) -> Partition:
+        """One partition; an empty one if nothing was committed to it."""
+        return self._found.get((topic, partition)) or Partition()
+
+    def segments(self) -> Iterator[Segment]:
+        """All segments, partition by partition."""
+        for partition in self._found.values():
+            yield from partition.segments
+
+    def place(self, segments: Iterable[Segment]) -> tuple[Segment, ...]:
+        """The segments as they come next, each after those before it."""
+        ends: dict[tuple[str, int], int] = {}
+        lane_ends: dict[tuple[str, int, int], int] = {}
+        placed = []
+        for segment in segments:
+            key = (segment.topic, segment.partition)
+            lane = (*key, segment.lane)
+            known = self.of(*key)
+            offset = ends.get(key, known.end)
+            position = lane_ends.get(lane, known.lane_ends.get(segment.lane, 0))
+            placed.append(replace(segment, base_offset=offset, base_position=position))
+            ends[key] = offset + segment.rows
+            lane_ends[lane] = position + segment.rows
+        return tuple(placed)
+
+    def check(self, segments: Sequence[Segment], commit: int) -> None:
+        """Make sure that the segments of commit number `commit` come next. Raises CommitOrderError."""
+        for found, next_ in zip(segments, self.place(segments), strict=True):
+            if found != next_:
+                raise CommitOrderError(commit, found.topic, found.partition, next_.base_offset, found.base_offset)
+
+    def add(self, segments: Iterable[Segment]) -> None:
+        """Take up placed segments."""
+        for segment in segments:
+            self._found.setdefault((segment.topic, segment.partition), Partition()).add(segment)
+
+    def without(self, topic: str) -> Partitions:
+        """All but one topic's."""
+        rest = Partitions()
+        rest._found = {key: partition for key, partition in self._found.items() if key[0] != topic}
+        return rest

@@ -1,0 +1,257 @@
+"""What an application has committed: its commit records folded into one state, and the way to commit the next.
+
+Owns the rule that offsets and positions are given at commit, in the order in which records list their segments. Knows
+nothing of what is inside segments.
+
+One thread changes a state (`refresh`, `commit`); others may read it meanwhile. What a method returns is whole; whoever
+needs several answers of the same moment (a writer's clock and its segments) holds `lock`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from threading import RLock
+from typing import Any
+
+from .commit_json import (
+    decode_commit,
+    dump,
+    encode_commit,
+    load,
+    segment_from_json,
+    segment_to_json,
+    task_from_json,
+    task_to_json,
+)
+from .commits import CommitStore
+from .errors import GenerationError
+from .partitions import Partitions
+from .records import AppendRecord, CommitRecord, EpochRecord, GenerationRecord, Segment, TaskCommit
+
+SNAPSHOT_EVERY = 100
+"""Commits between two snapshots: a start reads at most as many records."""
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class LogState:
+    """The committed state of one application, after commit `number` (0: none yet).
+
+    `generation`: of the driver in charge, 0 before the first. `topology`: the description that came with it.
+    `seeds`: topic -> source of its seed. `topics`: topic -> its declaration when it was fed last, and under "since" the
+    commit with which it began.
+    """
+
+    def __init__(self, commits: CommitStore) -> None:
+        self.commits = commits
+        self.lock = RLock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.number = 0
+        self.generation = 0
+        self.topology: Mapping[str, Any] = {}
+        self.seeds: dict[str, Mapping[str, str]] = {}
+        self.topics: dict[str, Mapping[str, Any]] = {}
+        self._tasks: dict[tuple[str, int], TaskCommit] = {}
+        self._partitions = Partitions()
+
+    @classmethod
+    def load(cls, commits: CommitStore) -> LogState:
+        """The state after the last commit there is. Raises CommitFormatError, CommitOrderError."""
+        state = cls(commits)
+        state.reload()
+        return state
+
+    @property
+    def application(self) -> str:
+        """Whose state this is."""
+        return self.commits.application
+
+    def reload(self) -> None:
+        """Start over from the newest snapshot: after SegmentMissingError, or when the application was started anew."""
+        with self.lock:
+            self._clear()
+            snapshot = self.commits.load_snapshot()
+            if snapshot is not None:
+                self._restore(*snapshot)
+            self.refresh()
+
+    def refresh(self) -> int:
+        """Take up what others have committed since; the number of new commits."""
+        with self.lock:
+            before = self.number
+            while (data := self.commits.read(self.number + 1)) is not None:
+                self.apply(decode_commit(data))
+            return self.number - before
+
+    def commit(self, record: CommitRecord) -> CommitRecord:
+        """Commit `record` as the next one, with its segments placed; the record as it was committed.
+
+        Raises CommitExistsError if somebody else was first (`refresh` shows what), GenerationError for an epoch of
+        another generation than the current one. On any error nothing is changed here.
+        """
+        with self.lock:
+            if isinstance(record, EpochRecord) and record.generation != self.generation:
+                raise GenerationError(self.application, self.generation, record.generation)
+            if isinstance(record, GenerationRecord) and record.generation <= self.generation:
+                raise GenerationError(self.application, self.generation, record.generation)
+            placed = self._placed(record)
+            self.commits.create(self.number + 1, encode_commit(placed))
+            self.apply(placed)
+            if self.number % SNAPSHOT_EVERY == 0:
+                self.commits.save_snapshot(self.number, self.snapshot())
+            return placed
+
+    def apply(self, record: CommitRecord) -> None:
+        """Fold in the commit after `number`. Raises CommitOrderError and changes nothing if it does not continue it."""
+        with self.lock:
+            segments = _segments(record)
+            partitions = self._before(record)
+            partitions.check(segments, self.number + 1)
+            partitions.add(segments)
+            self._partitions = partitions
+            self.number += 1
+            match record:
+                case GenerationRecord():
+                    self.generation = record.generation
+                    self.topology = record.topology
+                case EpochRecord():
+                    for task in record.tasks:
+                        self._progress(task)
+                case AppendRecord():
+                    self._fed(record)
+
+    def place(self, segments: Iterable[Segment]) -> tuple[Segment, ...]:
+        """The segments with the offsets and positions that they get if they are committed next, in this order."""
+        return self._partitions.place(segments)
+
+    def positions(self, subtopology: str, partition: int) -> Mapping[str, Mapping[int, int]]:
+        """Records a task has consumed: topic -> lane -> position."""
+        task = self._tasks.get((subtopology, partition))
+        return _NOTHING if task is None else task.positions
+
+    def stream_time(self, subtopology: str, partition: int) -> int:
+        """A task's clock, ms; -1 before its first record."""
+        task = self._tasks.get((subtopology, partition))
+        return -1 if task is None else task.stream_time
+
+    def clocks(self, subtopology: str, partition: int) -> Mapping[str, int]:
+        """A task's step clocks, ms."""
+        task = self._tasks.get((subtopology, partition))
+        return _NOTHING if task is None else task.clocks
+
+    def globals_(self, subtopology: str, partition: int) -> Mapping[str, Mapping[int, int]]:
+        """Global table -> partition -> position that a task's last epoch saw."""
+        task = self._tasks.get((subtopology, partition))
+        return _NOTHING if task is None else task.globals_
+
+    def dropped(self, subtopology: str, partition: int) -> Mapping[str, int]:
+        """`<step>:<reason>` -> records a task has dropped in all its epochs."""
+        task = self._tasks.get((subtopology, partition))
+        return _NOTHING if task is None else task.dropped
+
+    def records(self, subtopology: str, partition: int) -> int:
+        """Records a task has consumed in all its epochs."""
+        task = self._tasks.get((subtopology, partition))
+        return 0 if task is None else task.records
+
+    def written(self) -> set[str]:
+        """The topics, changelogs among them, that hold records."""
+        with self.lock:
+            return self._partitions.topics()
+
+    def paths(self) -> set[str]:
+        """The files that commits list."""
+        with self.lock:
+            return {segment.path for segment in self._partitions.segments()}
+
+    def segments(self, topic: str, partition: int) -> Sequence[Segment]:
+        """The committed segments of a partition by offset. Grows with later commits; not to be changed."""
+        return self._partitions.of(topic, partition).segments
+
+    def lanes(self, topic: str, partition: int) -> Mapping[int, Sequence[Segment]]:
+        """The committed segments of a partition: lane -> by position. They grow with later commits."""
+        return dict(self._partitions.of(topic, partition).lanes)
+
+    def end(self, topic: str, partition: int) -> int:
+        """The offset that the next record of a partition gets."""
+        return self._partitions.of(topic, partition).end
+
+    def lane_ends(self, topic: str, partition: int) -> Mapping[int, int]:
+        """Lane -> records committed to it."""
+        return dict(self._partitions.of(topic, partition).lane_ends)
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, for `CommitStore.save_snapshot`."""
+        with self.lock:
+            return dump(
+                {
+                    "number": self.number,
+                    "generation": self.generation,
+                    "topology": self.topology,
+                    "seeds": self.seeds,
+                    "topics": self.topics,
+                    "tasks": [task_to_json(task) for task in self._tasks.values()],
+                    "segments": [segment_to_json(segment) for segment in self._partitions.segments()],
+                }
+            )
+
+    def _restore(self, number: int, data: bytes) -> None:
+        body = load(data)
+        self.number = number
+        self.generation = body["generation"]
+        self.topology = body["topology"]
+        self.seeds = body["seeds"]
+        self.topics = body["topics"]
+        self._tasks = {(task.subtopology, task.partition): task for task in map(task_from_json, body["tasks"])}
+        self._partitions.add(map(segment_from_json, body["segments"]))
+
+    def _before(self, record: CommitRecord) -> Partitions:
+        """What the segments of a record come after."""
+        if isinstance(record, AppendRecord) and record.replace:
+            return self._partitions.without(record.topic["name"])
+        return self._partitions
+
+    def _placed(self, record: CommitRecord) -> CommitRecord:
+        """The record with its segments placed."""
+        segments = self._before(record).place(_segments(record))
+        match record:
+            case EpochRecord():
+                rest = iter(segments)
+                tasks = (replace(task, segments=tuple(next(rest) for _ in task.segments)) for task in record.tasks)
+                return replace(record, tasks=tuple(tasks))
+            case AppendRecord():
+                return replace(record, segments=segments)
+        return record
+
+    def _progress(self, task: TaskCommit) -> None:
+        key = (task.subtopology, task.partition)
+        before = self._tasks.get(key)
+        if before is not None:
+            task = replace(
+                task,
+                dropped=dict(Counter(before.dropped) + Counter(task.dropped)),
+                records=before.records + task.records,
+            )
+        self._tasks[key] = replace(task, segments=())
+
+    def _fed(self, record: AppendRecord) -> None:
+        if record.topic:
+            name = record.topic["name"]
+            known = self.topics.get(name)
+            since = self.number if known is None or record.replace else known["since"]
+            self.topics[name] = {**record.topic, "since": since}
+        if record.source:
+            self.seeds[record.source["topic"]] = record.source
+
+
+def _segments(record: CommitRecord) -> tuple[Segment, ...]:
+    match record:
+        case EpochRecord():
+            return tuple(segment for task in record.tasks for segment in task.segments)
+        case AppendRecord():
+            return record.segments
+    return ()

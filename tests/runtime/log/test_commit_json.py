@@ -1,0 +1,62 @@
+import json
+
+import pytest
+
+from headwater.runtime.log.commit_json import decode_commit, encode_commit
+from headwater.runtime.log.errors import CommitFormatError
+from headwater.runtime.log.records import AppendRecord, Batch, EpochRecord, GenerationRecord, Segment, TaskCommit
+
+SEGMENT = Segment(
+    topic="hourly",
+    partition=3,
+    lane=1,
+    path="segments/a/hourly/g1-e2-late-1-a0.seg",
+    batches=(Batch(400, 100, 7, 10, 20, 15, 25, 4132891814), Batch(500, 60, 3, 11, 12, 26, 27, 0)),
+    headers=True,
+    base_offset=70,
+    base_position=12,
+    head=400,
+)
+TASK = TaskCommit(
+    subtopology="late",
+    partition=1,
+    positions={"flights": {0: 12}, "hourly": {0: 3, 5: 9}},
+    stream_time=-1,
+    clocks={"hourly:2": 99},
+    segments=(SEGMENT,),
+    dropped={"join:null key": 2},
+    applied={"delays": 4},
+    globals_={"airports": {0: 5}},
+    records=24,
+)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        GenerationRecord(2, 1_700_000_000_000, {"subtopologies": {"late": {"partitions": 4}}, "é": None}),
+        EpochRecord(2, 17, 1_700_000_000_000, (TASK, TaskCommit("late", 2, {}, 5))),
+        AppendRecord(
+            5, (SEGMENT,), {"topic": "t", "hash": "h", "path": "p"}, {"name": "t", "partitions": 4}, replace=True
+        ),
+        AppendRecord(5, ()),
+    ],
+)
+def test_commit_written_and_read_is_the_same(record):
+    assert decode_commit(encode_commit(record)) == record
+
+
+def test_commit_of_another_format_is_refused_with_both_formats():
+    body = json.loads(encode_commit(GenerationRecord(1, 2, {})))
+    with pytest.raises(CommitFormatError, match="format 2, this version reads format 1") as caught:
+        decode_commit(json.dumps(body | {"format": 2}).encode())
+    assert (caught.value.found, caught.value.supported) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff", b"[]", b"{}", b'{"format":1}', b'{"format":1,"type":"x"}', b'{"format":1,"type":"epoch","at":1}'],
+)
+def test_bytes_that_are_no_commit_are_refused(data):
+    with pytest.raises(CommitFormatError):
+        decode_commit(data)

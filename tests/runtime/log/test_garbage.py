@@ -1,0 +1,43 @@
+import os
+
+import pytest
+
+from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
+from headwater.runtime.log.log import epoch_segment_name, segment_path
+from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.state import LogState
+
+
+@pytest.fixture
+def state(log):
+    return LogState.load(log.commits("app"))
+
+
+def write(log, records, name):
+    return log.write_segments(segment_path("app", "t", name), "t", records(3), 0, lane=0)
+
+
+def left(log):
+    return [os.path.basename(file.path) for file in log.files("app")]
+
+
+def test_unlisted_files_of_older_generations_go_and_the_others_stay(log, state, records):
+    state.commit(GenerationRecord(1, 0, {}))
+    listed = write(log, records, epoch_segment_name(1, 1, "late", 0, attempt=1))
+    write(log, records, epoch_segment_name(1, 1, "late", 0, attempt=0))
+    state.commit(EpochRecord(1, 1, 0, (TaskCommit("late", 0, {}, 0, segments=listed),)))
+    assert collect_garbage(log, "app", state) == 0
+    state.commit(GenerationRecord(2, 0, {}))
+    write(log, records, epoch_segment_name(2, 1, "late", 0, attempt=0))
+    assert collect_garbage(log, "app", state) == 1
+    assert left(log) == ["g1-e1-late-0-a1.seg", "g2-e1-late-0-a0.seg"]
+
+
+def test_unlisted_files_of_appends_go_after_a_day(log, state, records):
+    listed = write(log, records, "s-1")
+    write(log, records, "s-2")
+    state.commit(AppendRecord(0, listed))
+    now = max(file.modified for file in log.files("app"))
+    assert collect_garbage(log, "app", state, now) == 0
+    assert collect_garbage(log, "app", state, now + APPEND_GRACE_MS) == 1
+    assert left(log) == ["s-1.seg"]

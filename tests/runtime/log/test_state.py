@@ -1,0 +1,199 @@
+import pytest
+
+from headwater.runtime.log.commit_json import encode_commit
+from headwater.runtime.log.errors import CommitExistsError, CommitOrderError, GenerationError
+from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
+
+
+@pytest.fixture
+def commits(log):
+    return log.commits("flights-delays")
+
+
+@pytest.fixture
+def state(commits):
+    state = LogState.load(commits)
+    state.commit(GenerationRecord(1, 0, {"name": "delays"}))
+    return state
+
+
+def task(partition=0, segments=(), **rest):
+    return TaskCommit(
+        "late", partition, rest.pop("positions", {}), rest.pop("stream_time", 0), segments=segments, **rest
+    )
+
+
+def epoch(*tasks, generation=1, number=1):
+    return EpochRecord(generation, number, 0, tasks)
+
+
+def places(segments):
+    return [(found.partition, found.lane, found.base_offset, found.base_position) for found in segments]
+
+
+def view(state):
+    """All that a state tells, to compare two."""
+    return [
+        state.number,
+        state.generation,
+        state.topology,
+        state.seeds,
+        state.topics,
+        state.written(),
+        state.paths(),
+        [state.segments("t", partition) for partition in range(3)],
+        [state.lanes("t", partition) for partition in range(3)],
+        [state.end("t", partition) for partition in range(3)],
+        [state.lane_ends("t", partition) for partition in range(3)],
+        [state.positions("late", partition) for partition in range(3)],
+        [state.stream_time("late", partition) for partition in range(3)],
+        [state.clocks("late", partition) for partition in range(3)],
+        [state.globals_("late", partition) for partition in range(3)],
+        [state.dropped("late", partition) for partition in range(3)],
+        [state.records("late", partition) for partition in range(3)],
+    ]
+
+
+def test_application_without_commits_has_an_empty_state(commits):
+    state = LogState.load(commits)
+    assert (state.number, state.generation, state.topology, state.written()) == (0, 0, {}, set())
+    assert (state.positions("late", 0), state.stream_time("late", 0), state.clocks("late", 0)) == ({}, -1, {})
+    assert (state.end("t", 0), state.lane_ends("t", 0), state.lanes("t", 0), state.segments("t", 0)) == (0, {}, {}, [])
+
+
+def test_segments_of_one_commit_are_placed_one_after_the_other(state, segment):
+    committed = state.commit(
+        epoch(
+            task(0, (segment(3, lane=0), segment(4, partition=1, lane=0))),
+            task(1, (segment(5, lane=1), segment(2, lane=1))),
+        )
+    )
+    assert places(found for each in committed.tasks for found in each.segments) == [
+        (0, 0, 0, 0),
+        (1, 0, 0, 0),
+        (0, 1, 3, 0),
+        (0, 1, 8, 5),
+    ]
+    assert (state.end("t", 0), state.end("t", 1), state.lane_ends("t", 0)) == (10, 4, {0: 3, 1: 7})
+
+
+def test_next_commit_continues_offsets_and_lanes(state, segment):
+    state.commit(epoch(task(0, (segment(3, lane=0),)), task(1, (segment(5, lane=1),))))
+    state.commit(epoch(task(1, (segment(4, lane=1),)), task(0, (segment(1, lane=0),))))
+    assert places(state.segments("t", 0)) == [(0, 0, 0, 0), (0, 1, 3, 0), (0, 1, 8, 5), (0, 0, 12, 3)]
+    assert {lane: places(found) for lane, found in state.lanes("t", 0).items()} == {
+        0: [(0, 0, 0, 0), (0, 0, 12, 3)],
+        1: [(0, 1, 3, 0), (0, 1, 8, 5)],
+    }
+
+
+def test_placing_alone_changes_nothing(state, segment):
+    assert places(state.place([segment(3), segment(2)])) == [(0, 0, 0, 0), (0, 0, 3, 0 + 3)]
+    assert state.end("t", 0) == 0
+
+
+def test_task_progress_is_that_of_its_last_commit_and_counts_add_up(state):
+    state.commit(
+        epoch(
+            task(1, positions={"f": {0: 5}}, stream_time=9, clocks={"w": 8}, dropped={"w:late": 2}, records=5),
+            task(2, positions={"f": {0: 1}}, stream_time=1),
+        )
+    )
+    state.commit(
+        epoch(
+            task(
+                1,
+                positions={"f": {0: 7}},
+                stream_time=12,
+                clocks={"w": 11},
+                dropped={"w:late": 1, "j:null key": 1},
+                globals_={"g": {0: 3}},
+                records=2,
+            )
+        )
+    )
+    assert (state.positions("late", 1), state.stream_time("late", 1)) == ({"f": {0: 7}}, 12)
+    assert (state.clocks("late", 1), state.globals_("late", 1)) == ({"w": 11}, {"g": {0: 3}})
+    assert (state.dropped("late", 1), state.records("late", 1)) == ({"w:late": 3, "j:null key": 1}, 7)
+    assert state.positions("late", 2) == {"f": {0: 1}}
+
+
+def test_readers_state_follows_by_refreshing(state, commits, segment):
+    reader = LogState.load(commits)
+    state.commit(epoch(task(0, (segment(3),), positions={"f": {0: 3}})))
+    state.commit(epoch(task(0, (segment(2),), positions={"f": {0: 5}})))
+    assert reader.refresh() == 2
+    assert view(reader) == view(state)
+    assert reader.refresh() == 0
+
+
+def test_second_committer_is_refused_and_succeeds_after_refreshing(state, commits, segment):
+    other = LogState.load(commits)
+    state.commit(epoch(task(0, (segment(3),))))
+    before = view(other)
+    with pytest.raises(CommitExistsError):
+        other.commit(epoch(task(0, (segment(2),))))
+    assert view(other) == before
+    other.refresh()
+    assert places(other.commit(epoch(task(0, (segment(2),)))).tasks[0].segments) == [(0, 0, 3, 3)]
+
+
+def test_driver_of_an_older_generation_is_fenced(state, commits, segment):
+    newer = LogState.load(commits)
+    newer.commit(GenerationRecord(2, 0, {"name": "new"}))
+    with pytest.raises(CommitExistsError):
+        state.commit(epoch(task(0, (segment(3),))))
+    state.refresh()
+    with pytest.raises(GenerationError) as caught:
+        state.commit(epoch(task(0, (segment(3),))))
+    assert (caught.value.current, caught.value.found) == (2, 1)
+    assert (state.topology, state.number) == ({"name": "new"}, 2)
+
+
+def test_generation_that_is_not_higher_is_refused(state):
+    with pytest.raises(GenerationError):
+        state.commit(GenerationRecord(1, 0, {}))
+
+
+def test_commit_that_does_not_continue_the_last_one_is_refused_without_a_trace(state, commits, segment):
+    (placed,) = state.place([segment(3)])
+    commits.create(2, encode_commit(epoch(task(0, (placed, placed)))))
+    before = view(state)
+    with pytest.raises(CommitOrderError) as caught:
+        state.refresh()
+    assert (caught.value.number, caught.value.expected, caught.value.found) == (2, 3, 0)
+    assert view(state) == before
+
+
+def test_state_loaded_from_a_snapshot_is_the_state_of_all_commits(state, commits, segment, monkeypatch):
+    source = {"topic": "t", "hash": "h", "path": "p"}
+    state.commit(AppendRecord(1, (segment(2, partition=2),), source, {"name": "t", "partitions": 3}))
+    for number in range(2, SNAPSHOT_EVERY + 5):
+        state.commit(
+            epoch(
+                task(
+                    number % 3, (segment(number, partition=number % 2, lane=number % 3),), dropped={"a:b": 1}, records=1
+                )
+            )
+        )
+    assert commits.load_snapshot()[0] == SNAPSHOT_EVERY
+    read = commits.read
+    numbers = []
+    monkeypatch.setattr(type(commits), "read", lambda _, number: numbers.append(number) or read(number))
+    loaded = LogState.load(commits)
+    assert view(loaded) == view(state)
+    assert min(numbers) == SNAPSHOT_EVERY + 1
+
+
+def test_seed_that_replaces_starts_its_topic_anew_and_leaves_others(state, segment):
+    topic = {"name": "t", "partitions": 3}
+    state.commit(AppendRecord(1, (segment(5),), {"topic": "t", "hash": "1"}, topic))
+    state.commit(AppendRecord(1, (segment(4, topic="u"),), {}, {"name": "u"}))
+    assert state.topics["t"]["since"] == 2
+    state.commit(AppendRecord(1, (segment(2, path="new"),), {"topic": "t", "hash": "2"}, topic, replace=True))
+    assert [found.path for found in state.segments("t", 0)] == ["new"]
+    assert (state.end("t", 0), state.end("u", 0), state.seeds["t"]["hash"]) == (2, 4, "2")
+    assert (state.topics["t"]["since"], state.topics["u"]["since"]) == (4, 3)
+    state.commit(AppendRecord(1, (segment(1),), {}, topic))
+    assert (state.end("t", 0), state.topics["t"]["since"]) == (3, 4)
