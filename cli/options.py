@@ -85,13 +85,13 @@ _OPTIONS = (
     ),
     click.option("--profile", metavar="NAME", help="The profile of profiles.yml, instead of headwater.yml's."),
     click.option("--target", metavar="NAME", help="The target of the profile, instead of its default."),
-    click.option("--vars", type=Variables(), default="", help="Variables over those of headwater.yml: '{name: value}'."),
+    click.option("--vars", type=Variables(), default="", help="Variables, over headwater.yml's: '{name: value}'."),
     click.option(
         "-s",
         "--select",
         multiple=True,
         metavar="SELECTOR",
-        help="Only these: a topology or topic, tag:x, path:dir; with + before or after, what feeds it or what it feeds.",
+        help="Only this topology or topic, tag:x or path:dir; + before it adds what feeds it, + behind what it feeds.",
     ),
     click.option(
         "-p", "without_plugins", type=PluginSwitch(), multiple=True, help="Leave a plugin out; can be repeated."

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .emit_declarations import Declarations
-from .emit_layout import Code, Expression, Items, Text, call, dict_of, statement, tuple_of
-from .emit_names import Constants, function_names
+from .emit_layout import Code, Expression, Items, Text, call, dict_of, one_a_line, statement, tuple_of
+from .emit_names import Constants, Declared, function_names
 from .emit_template import content_hash, docstring, import_from, render, title
 from .graph import PythonStage, SqlStep, SubtopologyGraph, TopologyGraph
 
@@ -39,11 +39,10 @@ def render_job(graph: TopologyGraph) -> str:
     constants = Constants(graph)
     writer = Declarations(constants)
     names = function_names([part.function for part in graph.subtopologies], ("process", *_SQL_FUNCTIONS))
-    declared = {constants[each]: each for each in (*graph.topics, *graph.stores, *graph.global_tables)}
+    everything: tuple[Declared, ...] = (*graph.topics, *graph.stores, *graph.global_tables)
+    declared = {constants[each]: each for each in everything}
     lines = tuple(statement(f"{name} = ", writer.call(each)) for name, each in declared.items())
-    functions = tuple(
-        _function(part, name, writer) for part, name in zip(graph.subtopologies, names, strict=True)
-    )
+    functions = tuple(_function(part, name, writer) for part, name in zip(graph.subtopologies, names, strict=True))
     subtopologies = statement("SUBTOPOLOGIES = ", _subtopologies(graph, names, writer))
     used = {step.kind for part in graph.subtopologies for step in part.stages if isinstance(step, SqlStep)}
     template = JobTemplate(
@@ -98,7 +97,7 @@ def _process(stage: PythonStage, rows: str, writer: Declarations) -> Items:
         for name, flows in (("reads", stage.reads), ("yields", stage.yields))
         if flows
     }
-    return call("process", Code(rows), *nodes, broken=True, **edges)
+    return one_a_line(call("process", Code(rows), *nodes, **edges))
 
 
 def _sql(step: SqlStep, rows: str) -> Items:
@@ -148,7 +147,7 @@ def _subtopologies(graph: TopologyGraph, names: list[str], writer: Declarations)
             if declared or field in ("sources", "sinks"):
                 named[field] = writer.of(declared)
         calls.append(call("Subtopology", writer.of(part.number), Text(part.name), **named))
-    return tuple_of(calls, broken=True)
+    return one_a_line(tuple_of(calls))
 
 
 def _texts(texts: Mapping[str, str]) -> Items:

@@ -7,7 +7,7 @@ item on each line with a comma behind the last. The formatter keeps both, which 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 WIDTH = 120
@@ -46,15 +46,20 @@ class Items:
 Expression = Code | Text | Items
 
 
-def call(function: str, /, *arguments: Expression, broken: bool = False, **named: Expression) -> Items:
+def call(function: str, /, *arguments: Expression, **named: Expression) -> Items:
     """A call of `function`."""
     items = [("", argument) for argument in arguments] + [(f"{key}=", value) for key, value in named.items()]
-    return Items(f"{function}(", tuple(items), ")", broken)
+    return Items(f"{function}(", tuple(items), ")")
 
 
-def tuple_of(items: Iterable[Expression], *, broken: bool = False) -> Items:
+def one_a_line(items: Items) -> Items:
+    """The same, never on one line."""
+    return replace(items, broken=True)
+
+
+def tuple_of(items: Iterable[Expression]) -> Items:
     """A tuple."""
-    return Items("(", tuple(("", item) for item in items), ")", broken)
+    return Items("(", tuple(("", item) for item in items), ")")
 
 
 def dict_of(items: Mapping[str, Expression]) -> Items:
@@ -101,7 +106,8 @@ def laid_out(expression: Expression, indent: int = 0, before: int = 0, after: in
         return _broken_text(expression.value, indent)
     inner = " " * (indent + INDENT)
     lines = [
-        f"{inner}{prefix}{laid_out(item, indent + INDENT, len(prefix), after=1)},\n" for prefix, item in expression.items
+        f"{inner}{prefix}{laid_out(item, indent + INDENT, before=len(prefix), after=1)},\n"
+        for prefix, item in expression.items
     ]
     return f"{expression.opening}\n{''.join(lines)}{' ' * indent}{expression.closing}"
 
@@ -135,9 +141,7 @@ def _broken_text(text: str, indent: int) -> str:
     whole = quoted(text)
     if len(inner) + len(whole) <= WIDTH:
         return f"(\n{inner}{whole}\n{' ' * indent})"
-    pieces = [
-        piece for line in text.splitlines(keepends=True) for piece in _pieces(line, WIDTH - len(inner))
-    ]
+    pieces = [piece for line in text.splitlines(keepends=True) for piece in _pieces(line, WIDTH - len(inner))]
     lines = "".join(f"{inner}{quoted(piece)}\n" for piece in pieces)
     return f"(\n{lines}{' ' * indent})"
 

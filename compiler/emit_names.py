@@ -31,7 +31,8 @@ class Constants:
         self._names: dict[tuple[type, str], str] = {}
         taken = set(_TAKEN)
         prefix = f"{graph.application}-"
-        for declared in (*graph.topics, *graph.stores, *graph.global_tables):
+        everything: tuple[Declared, ...] = (*graph.topics, *graph.stores, *graph.global_tables)
+        for declared in everything:
             kind = type(declared)
             if (kind, declared.name) in self._names:
                 continue

@@ -11,9 +11,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 
-from .emit_layout import WIDTH, Code, Items, laid_out
+from .emit_layout import WIDTH, Code, laid_out, one_a_line, tuple_of
 from .graph import TopologyGraph
 
 _PLACES = frozenset({"at", "file"})
@@ -26,11 +26,13 @@ def render(template: str, data: Any) -> str:
 
 
 @cache
-def _template(name: str) -> Any:
+def _template(name: str) -> Template:
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
     )
-    return environment.from_string(files(f"{__package__.rpartition('.')[0]}.templates").joinpath(name).read_text("utf-8"))
+    return environment.from_string(
+        files(f"{__package__.rpartition('.')[0]}.templates").joinpath(name).read_text("utf-8")
+    )
 
 
 def content_hash(graph: TopologyGraph) -> str:
@@ -86,5 +88,5 @@ def import_from(module: str, names: Iterable[str]) -> str:
     line = f"from {module} import {', '.join(ordered)}"
     if len(line) <= WIDTH:
         return line
-    items = Items("(", tuple(("", Code(name)) for name in ordered), ")", broken=True)
+    items = one_a_line(tuple_of(Code(name) for name in ordered))
     return f"from {module} import {laid_out(items)}"

@@ -1,0 +1,184 @@
+"""The parts of a project that have a name, and what feeds what: topics and topologies, as the files say it.
+
+Needs nothing but the loaded files, so that listing and selecting work without types, Java or a compiled project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Literal
+
+from .load import LoadedProject, TopologyDocument
+from .nodes import Mapping as MappingNode
+from .nodes import Node, Scalar, Sequence
+
+Kind = Literal["topic", "topology", "table", "store", "flow"]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One named part. `parents`: ids of what it reads (of topics: what writes them); `topology`: the one it is in.
+
+    `line` is None for a topic that is only named as an output.
+    """
+
+    kind: Kind
+    name: str
+    file: str
+    line: int | None
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
+    topology: str | None = None
+    seeded: bool = False
+
+    @property
+    def id(self) -> str:
+        """`topic.flights`, `topology.carrier_delays`, `flow.carrier_delays.late`."""
+        return f"{self.kind}.{self.name}" if self.topology is None else f"{self.kind}.{self.topology}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """All resources of a project by id, in order of declaration: topics, then each topology with its parts."""
+
+    by_id: Mapping[str, Resource]
+
+    def of(self, *kinds: Kind) -> tuple[Resource, ...]:
+        """Those of some kinds."""
+        return tuple(resource for resource in self.by_id.values() if resource.kind in kinds)
+
+    @property
+    def graph(self) -> dict[str, tuple[str, ...]]:
+        """Topics and topologies: id -> ids of what feeds it."""
+        return {
+            resource.id: tuple(parent for parent in resource.parents if parent in self.by_id)
+            for resource in self.of("topic", "topology")
+        }
+
+    def in_order(self, topologies: Iterable[str]) -> tuple[str, ...]:
+        """Names of topologies, those that feed others first; as declared where they read one another in a circle."""
+        wanted = list(topologies)
+        declared = [resource.name for resource in self.of("topology")]
+        try:
+            sorted_ids = tuple(TopologicalSorter(self.graph).static_order())
+        except CycleError:
+            return tuple(sorted(wanted, key=declared.index))
+        depth = self._depths(sorted_ids)
+        return tuple(sorted(wanted, key=lambda name: (depth[f"topology.{name}"], declared.index(name))))
+
+    def _depths(self, sorted_ids: Iterable[str]) -> dict[str, int]:
+        depth: dict[str, int] = {}
+        for id_ in sorted_ids:
+            depth[id_] = 1 + max((depth[parent] for parent in self.graph[id_]), default=-1)
+        return depth
+
+
+def resources_of(loaded: LoadedProject) -> Resources:
+    """The resources of a loaded project, however wrong it may be otherwise."""
+    topologies = [_topology(document) for document in loaded.topologies]
+    writers = {topic: name for topology, outputs, _ in topologies for topic in outputs for name in (topology.id,)}
+    declared = {definition.name.text: definition for definition in loaded.topics}
+    topics = [
+        Resource(
+            "topic",
+            name,
+            definition.file,
+            definition.name.position.line,
+            _text(definition.node.get("description")),
+            _words(definition.node.get("tags")),
+            (writers[name],) if name in writers else (),
+            seeded="seed" in definition.node,
+        )
+        for name, definition in declared.items()
+    ]
+    topics += [
+        Resource("topic", output, topology.file, None, parents=(topology.id,))
+        for topology, outputs, _ in topologies
+        for output in dict.fromkeys(outputs)
+        if output not in declared
+    ]
+    parts = [part for topology, _, inner in topologies for part in (topology, *inner)]
+    return Resources({resource.id: resource for resource in (*topics, *parts)})
+
+
+def _topology(document: TopologyDocument) -> tuple[Resource, list[str], list[Resource]]:
+    """A topology, the topics that it writes, and its parts."""
+    node = document.node
+    name = document.name.text
+    tables = {table: _scalar(body, "topic") for table, body in _entries(node, "tables")}
+    flows = dict(_entries(node, "flows"))
+    branches = {branch for body in flows.values() for branch in _branches(body)}
+    read = [topic for topic in tables.values() if topic]
+    read += [source for body in flows.values() for source in _names(body.get("from"))]
+    inner = set(flows) | set(tables) | branches
+    parents = dict.fromkeys(f"topic.{topic}" for topic in read if topic not in inner or topic in tables.values())
+    outputs = [output for body in flows.values() if (output := _scalar(body, "to"))]
+    topology = Resource(
+        "topology",
+        name,
+        document.file,
+        document.name.position.line,
+        _text(node.get("description")),
+        _words(node.get("tags")),
+        tuple(parents),
+    )
+    kinds: tuple[tuple[Kind, str], ...] = (("table", "tables"), ("store", "stores"), ("flow", "flows"))
+    parts = [
+        Resource(
+            kind,
+            part,
+            document.file,
+            _line(node, section, part),
+            _text(body.get("description")),
+            _words(body.get("tags")),
+            topology=name,
+        )
+        for kind, section in kinds
+        for part, body in _entries(node, section)
+    ]
+    return topology, outputs, parts
+
+
+def _entries(node: MappingNode, section: str) -> Iterator[tuple[str, MappingNode]]:
+    entries = node.get(section)
+    if isinstance(entries, MappingNode):
+        for name, body in entries.items():
+            if isinstance(body, MappingNode):
+                yield name, body
+
+
+def _branches(flow: MappingNode) -> Iterator[str]:
+    steps = flow.get("steps")
+    for step in steps if isinstance(steps, Sequence) else ():
+        cases = step.get("branch") if isinstance(step, MappingNode) else None
+        for case in cases if isinstance(cases, Sequence) else ():
+            if isinstance(case, MappingNode) and (name := _scalar(case, "flow")):
+                yield name
+
+
+def _line(node: MappingNode, section: str, part: str) -> int:
+    entries = node[section]
+    return entries.key_position(part).line if isinstance(entries, MappingNode) else node.position.line
+
+
+def _scalar(node: MappingNode, key: str) -> str | None:
+    found = node.get(key)
+    return found.value if isinstance(found, Scalar) and isinstance(found.value, str) else None
+
+
+def _names(node: Node | None) -> tuple[str, ...]:
+    if isinstance(node, Scalar):
+        return (node.value,) if isinstance(node.value, str) else ()
+    return _words(node)
+
+
+def _words(node: Node | None) -> tuple[str, ...]:
+    items = node.items if isinstance(node, Sequence) else ()
+    return tuple(item.value for item in items if isinstance(item, Scalar) and isinstance(item.value, str))
+
+
+def _text(node: Node | None) -> str:
+    return " ".join(node.value.split()) if isinstance(node, Scalar) and isinstance(node.value, str) else ""

@@ -1,0 +1,62 @@
+"""A target of `profiles.yml` as the settings of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..runtime.topology import PluginRef, Settings
+from .durations import parse_duration
+from .load import LoadedProject
+
+DEFAULT_LOG = ".headwater/log"
+DEFAULT_STATE = ".headwater/state"
+
+_OWN_KEYS = frozenset({"description", "tags", "meta"})
+
+
+def settings_of(loaded: LoadedProject) -> Settings:
+    """The settings of the chosen target; what it does not say has its default. Paths are from the project's root.
+
+    Only for a project without errors, whose target is there and fits its schema.
+    """
+    target: dict[str, Any] = loaded.target.to_python() if loaded.target is not None else {}
+    epoch = target.get("epoch") or {}
+    plugins = loaded.project.get("plugins")
+    defaults = Settings(log=PluginRef("embedded"), state_dir=DEFAULT_STATE)
+    return Settings(
+        log=_log(target.get("log") or "embedded"),
+        state_dir=target.get("state_dir", DEFAULT_STATE),
+        clients=target.get("clients", defaults.clients),
+        epoch_interval_ms=parse_duration(epoch["interval"]) if "interval" in epoch else defaults.epoch_interval_ms,
+        max_records=epoch.get("max_records", defaults.max_records),
+        spark=_without_notes(target.get("spark") or defaults.spark),
+        plugins=tuple(plugins.to_python()) if plugins is not None else (),
+    )
+
+
+def absolute(settings: Settings, root: Path) -> Settings:
+    """The same settings with every path made absolute."""
+    options = dict(settings.log.options)
+    path = options.get("path")
+    if isinstance(path, str) and "://" not in path:
+        options["path"] = str(root / path)
+    log = PluginRef(settings.log.name, options)
+    return Settings(**{**vars(settings), "log": log, "state_dir": str(root / settings.state_dir)})
+
+
+def _log(written: Any) -> PluginRef:
+    """`embedded`, `{type: embedded, path: ...}`, or another plugin by `name` or `type` with `options`."""
+    if isinstance(written, str):
+        written = {"type": written}
+    name = written.get("name") or written["type"]
+    if "name" in written or name != "embedded":
+        return PluginRef(name, dict(written.get("options") or {}))
+    options = {key: value for key, value in written.items() if key != "type"}
+    if "grace" in options:
+        options["grace_ms"] = parse_duration(options.pop("grace"))
+    return PluginRef(name, {"path": DEFAULT_LOG} | _without_notes(options))
+
+
+def _without_notes(written: Any) -> dict[str, Any]:
+    return {key: value for key, value in written.items() if key not in _OWN_KEYS}
