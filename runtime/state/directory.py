@@ -1,0 +1,114 @@
+"""Where stores lie on a client: `<state_dir>/<client>/<application>/<store>/<partition>/`.
+
+Names, not numbers, so that a store is found again when a version of the topology numbers its subtopologies anew.
+Beside the stores lie the client's process file (who owns it) and one lock file for each application.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..tasks.errors import LockError
+from ..tasks.task_id import TaskId
+from .machine import refuse_network_file_system
+
+MAX_OFFSET_SUM = 2**63 - 1
+"""Where an offset sum stops growing (KIP-441)."""
+
+
+@dataclass(frozen=True, order=True)
+class StoreId:
+    """One partition of one store of an application."""
+
+    store: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.store}/{self.partition}"
+
+
+class StateDirectory:
+    """The stores of one application on one client. Makes directories only when a store or a lock needs them."""
+
+    def __init__(self, state_dir: Path, client: str, application: str) -> None:
+        self.client_path = state_dir / client
+        self.path = self.client_path / application
+
+    def store_path(self, store: StoreId) -> Path:
+        """The store's own directory, which need not exist."""
+        return self.path / store.store / str(store.partition)
+
+    def stores(self) -> list[StoreId]:
+        """The stores that have a directory, sorted. Other files are not ours and are passed over."""
+        found = [
+            StoreId(partition.parent.name, int(partition.name))
+            for partition in self.path.glob("*/*")
+            if partition.name.isdecimal() and partition.is_dir()
+        ]
+        return sorted(found)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the application's directory: one process at a time, let go by the system when it dies.
+
+        Raises LockError, which names the holder, and NetworkFileSystemError where locks cannot be trusted.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        refuse_network_file_system(self.path)
+        with (self.path / ".lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip()
+                raise LockError(str(self.path), int(holder) if holder.isdecimal() else None) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+    def offset_sums(
+        self, tasks: Mapping[TaskId, Iterable[StoreId]], position: Callable[[StoreId], int]
+    ) -> dict[TaskId, int]:
+        """Changelog records applied, summed over the stores that each of `tasks` has here; a task without any is left
+        out. `position` tells how far a store is.
+        """
+        here = set(self.stores())
+        sums = {}
+        for task, stores in tasks.items():
+            positions = [position(store) for store in stores if store in here]
+            if positions:
+                sums[task] = min(sum(positions), MAX_OFFSET_SUM)
+        return sums
+
+    def remove(self, store: StoreId) -> None:
+        """Wipe a store. Renamed first, so that a crash leaves either the store or nothing."""
+        doomed = self.store_path(store).with_name(f".{store.partition}-{os.getpid()}")
+        try:
+            self.store_path(store).rename(doomed)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(doomed)
+
+    def clean(self, owned: Iterable[StoreId], delay_s: float, now: float | None = None) -> list[StoreId]:
+        """Remove stores that are not `owned` and were not touched for `delay_s` seconds; the stores removed.
+
+        A copy that was moved away is worth keeping for a while: it may come back, and is then nearly caught up.
+        """
+        now = time.time() if now is None else now
+        kept = set(owned)
+        removed = [store for store in self.stores() if store not in kept and self._touched(store) < now - delay_s]
+        for store in removed:
+            self.remove(store)
+        return removed
+
+    def _touched(self, store: StoreId) -> float:
+        path = self.store_path(store)
+        return max(file.stat().st_mtime for file in (path, *path.iterdir()))

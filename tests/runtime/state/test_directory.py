@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from headwater.runtime.state.directory import MAX_OFFSET_SUM, StateDirectory, StoreId
+from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.tasks.errors import LockError
+from headwater.runtime.tasks.task_id import TaskId
+
+A0, A1, B0 = StoreId("a", 0), StoreId("a", 1), StoreId("b", 0)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> StateDirectory:
+    return StateDirectory(tmp_path / "state", "client-1", "project-topology")
+
+
+def with_stores(directory: StateDirectory, *stores: StoreId) -> StateDirectory:
+    for number, store in enumerate(stores):
+        LmdbStore(directory.store_path(store)).apply([([b"k"], [b"v"])], 0, 5 + 5 * number)
+    return directory
+
+
+def position(directory: StateDirectory, store: StoreId) -> int:
+    return LmdbStore(directory.store_path(store)).position
+
+
+def test_path_of_a_store_names_client_application_store_and_partition(
+    directory: StateDirectory, tmp_path: Path
+) -> None:
+    assert directory.store_path(A1) == tmp_path / "state/client-1/project-topology/a/1"
+
+
+def test_directory_that_was_never_used_has_no_stores_and_is_not_made(directory: StateDirectory) -> None:
+    assert directory.stores() == []
+    assert not directory.path.exists()
+
+
+def test_stores_are_listed_without_what_is_not_ours(directory: StateDirectory) -> None:
+    with_stores(directory, B0, A1, A0)
+    (directory.path / "notes").mkdir()
+    (directory.path / "notes" / "7").write_text("")
+    (directory.path / "a" / "dummy").mkdir()
+
+    assert directory.stores() == [A0, A1, B0]
+
+
+def test_second_lock_is_refused_with_the_pid_of_the_holder(directory: StateDirectory) -> None:
+    with directory.locked(), pytest.raises(LockError) as caught, directory.locked():
+        pass
+
+    assert caught.value.pid == os.getpid()
+    assert str(directory.path) in str(caught.value)
+
+
+def test_lock_that_was_let_go_is_given_again(directory: StateDirectory) -> None:
+    with directory.locked():
+        pass
+    with directory.locked():
+        pass
+
+
+def test_lock_of_a_killed_process_is_given_again(directory: StateDirectory) -> None:
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        with directory.locked():
+            os.write(write, b"!")
+            os.kill(os.getpid(), 9)
+    os.read(read, 1)
+    os.waitpid(child, 0)
+
+    with directory.locked():
+        assert directory.stores() == []
+
+
+def test_locks_of_two_applications_do_not_meet(directory: StateDirectory, tmp_path: Path) -> None:
+    with directory.locked(), StateDirectory(tmp_path / "state", "client-1", "other").locked():
+        pass
+
+
+def test_unreadable_lock_file_gives_an_error_without_pid(directory: StateDirectory) -> None:
+    with directory.locked():
+        (directory.path / ".lock").write_text("?")
+        with pytest.raises(LockError) as caught, directory.locked():
+            pass
+
+    assert caught.value.pid is None
+
+
+def test_offset_sum_of_a_task_adds_its_stores(directory: StateDirectory) -> None:
+    with_stores(directory, A0, B0)
+    tasks = {TaskId(0, 0): [A0, B0], TaskId(0, 1): [A1]}
+
+    assert directory.offset_sums(tasks, lambda store: position(directory, store)) == {TaskId(0, 0): 15}
+
+
+def test_offset_sum_stops_at_the_largest_number_of_64_bits(directory: StateDirectory) -> None:
+    with_stores(directory, A0, B0)
+
+    sums = directory.offset_sums({TaskId(0, 0): [A0, B0]}, lambda _: MAX_OFFSET_SUM // 2 + 1)
+
+    assert sums == {TaskId(0, 0): MAX_OFFSET_SUM}
+
+
+def test_removed_store_is_gone_and_removing_it_again_is_fine(directory: StateDirectory) -> None:
+    with_stores(directory, A0, A1)
+
+    directory.remove(A0)
+    directory.remove(A0)
+
+    assert directory.stores() == [A1]
+    assert list((directory.path / "a").iterdir()) == [directory.store_path(A1)]
+
+
+def test_cleaner_removes_what_nobody_owns_once_it_was_left_long_enough(directory: StateDirectory) -> None:
+    with_stores(directory, A0, A1, B0)
+    os.utime(directory.store_path(B0), (0, 0))
+    for file in directory.store_path(B0).iterdir():
+        os.utime(file, (0, 0))
+
+    assert directory.clean(owned=[A0], delay_s=600) == [B0]
+    assert directory.clean(owned=[A0], delay_s=-1) == [A1]
+    assert directory.stores() == [A0]
+
+
+def test_cleaner_keeps_what_is_owned_however_old(directory: StateDirectory) -> None:
+    with_stores(directory, A0)
+
+    assert directory.clean(owned=[A0], delay_s=0, now=1e12) == []
