@@ -1,1 +1,1 @@
-"""runtime/restore."""
+"""Restore strategies: which committed records bring a store to its target, and in which steps."""

@@ -1,0 +1,19 @@
+"""The built-in strategy `changelog`: replay all records, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..state.changelog import RECORDS_PER_SLICE, Slice, slices
+from .strategy import RestoreRequest
+
+
+class ChangelogRestore:
+    """A RestoreStrategy that reads the changelog from the store's position on. `slice_records`: about, in one step."""
+
+    def __init__(self, slice_records: int = RECORDS_PER_SLICE) -> None:
+        self._slice_records = slice_records
+
+    def slices(self, request: RestoreRequest) -> Iterator[Slice]:
+        """The records in between, batch by batch."""
+        return slices(request.store, request.segments, request.position, request.target, self._slice_records)
