@@ -1,0 +1,23 @@
+"""`headwater clean`: removes what can be made again."""
+
+from __future__ import annotations
+
+import click
+
+from .options import ProjectOptions, project_options
+
+
+@click.command()
+@project_options
+@click.option("--state", is_flag=True, help="Also the state directory; the next run restores it from the changelogs.")
+@click.option("--yes", is_flag=True, help="Do not ask before state is removed.")
+def command(options: ProjectOptions, state: bool, yes: bool) -> None:
+    """Remove target/, and with --state the stores of every client."""
+    project = options.project()
+    doomed = project.cleanable(state=state)
+    if state and doomed and not yes:
+        click.confirm(f"Remove {', '.join(map(str, doomed))}?", abort=True)
+    for path in project.clean(state=state):
+        click.echo(f"removed {path}")
+    if not doomed:
+        click.echo("nothing to remove")

@@ -1,0 +1,29 @@
+"""`headwater compile`: YAML in, target/<topology>/job.py and runner.py out."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from .findings import show
+from .options import ProjectOptions, format_option, project_options
+
+
+@click.command()
+@project_options
+@format_option("text", "json", "github", default="text")
+def command(options: ProjectOptions, style: str) -> None:
+    """Check everything and write the PySpark code to target/.
+
+    Spark is started only for expressions that it has not judged before.
+    """
+    compiled = options.project().compile(check=False)
+    show(compiled.diagnostics, compiled.sources, compiled.root, style)
+    if style == "text" and compiled.ok:
+        for emitted in compiled.emitted:
+            state = "written" if emitted.changed else "unchanged"
+            click.echo(f"  {os.path.relpath(emitted.job.parent)}: {state}")
+        count = len(compiled.emitted)
+        click.echo(f"compiled {count} topolog{'y' if count == 1 else 'ies'}, target {compiled.target_name}")
+    raise SystemExit(0 if compiled.ok else 1)

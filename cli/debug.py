@@ -1,0 +1,126 @@
+"""`headwater debug`: is everything there that a run needs? A table of checks, each with its way out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import HeadwaterError
+from . import tables
+from .options import ProjectOptions, project_options
+
+if TYPE_CHECKING:
+    from ..project import Project
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What one check found. `way_out` is None when all is well."""
+
+    name: str
+    found: str
+    way_out: str | None = None
+
+
+def _python(_: Project) -> str:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return f"{version}, {sys.executable}"
+
+
+def _packages(_: Project) -> str:
+    import pandas
+    import pyarrow
+
+    if int(pandas.__version__.split(".")[0]) >= 3:
+        raise HeadwaterError(f"pandas {pandas.__version__}", "install pandas below 3")
+    return f"pyarrow {pyarrow.__version__}, pandas {pandas.__version__}"
+
+
+def _java(_: Project) -> str:
+    from ..runtime.engine.java import check_java
+
+    java = check_java()
+    return f"{java.version}, {java.executable}"
+
+
+def _profile(project: Project) -> str:
+    parsed = project.parse()
+    if not parsed.ok:
+        raise HeadwaterError(parsed.summary, "see `headwater parse`")
+    return f"{parsed.profile_name}, target {parsed.target_name}"
+
+
+def _log(project: Project) -> str:
+    from ..runtime.engine.application import open_log
+
+    settings = project.settings()
+    log = open_log(settings)
+    applications = list(log.applications())
+    return f"{settings.log.name} at {settings.log.options.get('path', '-')}, {len(applications)} applications"
+
+
+def _state(project: Project) -> str:
+    from ..runtime.state.directory import check_state_dir
+
+    settings = project.settings()
+    check_state_dir(settings.state_dir)
+    return str(settings.state_dir)
+
+
+def _spark(project: Project) -> str:
+    import pyspark
+
+    from ..runtime.engine.session import differences, start_session
+
+    session = start_session(project.settings().spark, "headwater-debug")
+    try:
+        wrong = differences(session)
+        master = session.sparkContext.master
+        rows = session.range(1).count()
+    finally:
+        session.stop()
+    if wrong:
+        name, (needed, found) = next(iter(wrong.items()))
+        raise HeadwaterError(f"{name} is {found!r}, not {needed!r}", "remove it from the `spark:` section")
+    if rows != 1:
+        raise HeadwaterError(f"{master} counts one row as {rows}", "look into Spark's own log")
+    return f"{pyspark.__version__} on {master}"
+
+
+CHECKS: dict[str, Callable[[Project], str]] = {
+    "python": _python,
+    "packages": _packages,
+    "java": _java,
+    "profile": _profile,
+    "log": _log,
+    "state": _state,
+    "spark": _spark,
+}
+"""Each check gives what it found, or raises a HeadwaterError with the way out."""
+
+
+@click.command()
+@project_options
+@click.argument("checks", nargs=-1, type=click.Choice(tuple(CHECKS)), metavar="[CHECK]...")
+def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
+    """Check Python, packages, Java, profile, log, state directory and Spark (all, or those named)."""
+    done = list(_run(options, checks or tuple(CHECKS)))
+    rows = [(each.name, "ok" if each.way_out is None else "fail", each.found) for each in done]
+    click.echo(tables.text(("check", "", "found"), rows))
+    failed = [each for each in done if each.way_out is not None]
+    for each in failed:
+        click.echo(f"{each.name}: {each.way_out}", err=True)
+    raise SystemExit(1 if failed else 0)
+
+
+def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[Checked]:
+    project = options.project()
+    for name in names:
+        try:
+            yield Checked(name, CHECKS[name](project))
+        except HeadwaterError as error:
+            yield Checked(name, error.message, error.hint or "")

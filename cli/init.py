@@ -1,0 +1,57 @@
+"""`headwater init`: a project to start from."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import click
+
+from ..errors import HeadwaterError
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--project-dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where to put it (a folder of the project's name, if not given).",
+)
+def command(name: str | None, directory: Path | None) -> None:
+    """Start a project NAME (or one in this folder) that builds at once: one topic with a seed, one topology."""
+    root = directory or Path(name or ".")
+    name = name or re.sub(r"\W", "_", root.resolve().name, flags=re.ASCII)
+    if not _NAME.fullmatch(name):
+        raise click.BadParameter("use letters, digits and _, not starting with a digit", param_hint="NAME")
+    scaffold = files("headwater.templates") / "init"
+    texts = dict(_texts(scaffold, name))
+    present = sorted(target for target in texts if (root / target).exists())
+    if present:
+        raise HeadwaterError(f"{root / present[0]} is there already", "choose another folder; nothing was written")
+    for target, text in texts.items():
+        path = root / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        click.echo(f"  {path}")
+    enter = "" if root.resolve() == Path.cwd() else f"cd {root} && "
+    click.echo(f"Project {name} is ready: {enter}headwater build")
+
+
+def _texts(folder: Traversable, name: str, below: str = "") -> list[tuple[str, str]]:
+    """Each file of the scaffold: its path in the project and its text. `.j2` files hold the project's name."""
+    found = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            found += _texts(entry, name, f"{below}{entry.name}/")
+            continue
+        text = entry.read_text("utf-8")
+        if entry.name.endswith(".j2"):
+            text = text.replace("{{ name }}", name)
+        target = ".gitignore" if entry.name == "gitignore" else entry.name.removesuffix(".j2")
+        found.append((below + target, text))
+    return found

@@ -1,0 +1,41 @@
+"""`headwater ls`: what is in the project."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from .options import ProjectOptions, format_option, project_options
+
+_KINDS = ("topic", "topology", "table", "store", "flow")
+
+
+@click.command()
+@project_options
+@click.option("--type", "kinds", type=click.Choice(_KINDS), multiple=True, help="Only resources of this type.")
+@format_option("text", "json", default="text")
+def command(options: ProjectOptions, kinds: tuple[str, ...], style: str) -> None:
+    """List topics, topologies, tables, stores and flows."""
+    found = [each for each in options.project().resources() if not kinds or each.kind in kinds]
+    if style == "json":
+        listed = [
+            {
+                "type": each.kind,
+                "name": each.name,
+                "topology": each.topology,
+                "file": each.file,
+                "line": each.line,
+                "description": each.description,
+                "tags": list(each.tags),
+                "parents": list(each.parents),
+            }
+            for each in found
+        ]
+        click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+        return
+    names = [f"{each.topology}.{each.name}" if each.topology else each.name for each in found]
+    wide = max(map(len, names), default=0)
+    for each, name in zip(found, names, strict=True):
+        place = each.file if each.line is None else f"{each.file}:{each.line}"
+        click.echo(f"{each.kind:<9} {name:<{wide}}  {place}")

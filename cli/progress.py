@@ -1,0 +1,151 @@
+"""How a run shows itself while it runs: a live table on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..runtime.engine.events import Event, Observer
+
+
+@dataclass
+class Line:
+    """What is known of one application. `lags` and `seconds` are of the last epoch of each subtopology and client."""
+
+    application: str
+    records: int = 0
+    dropped: int = 0
+    commits: int = 0
+    rate: float = 0.0
+    lags: dict[tuple[str, str], int] = field(default_factory=dict)
+    note: str = "starting"
+
+    @property
+    def lag(self) -> int:
+        """Records that are committed to its topics and not yet consumed."""
+        newest: dict[str, int] = {}
+        for (subtopology, _), lag in self.lags.items():
+            newest[subtopology] = lag
+        return sum(newest.values())
+
+
+class Progress:
+    """Adds events up, by application. Takes them from any thread."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, Line] = {}
+        self._lock = threading.Lock()
+        self._started: dict[str, float] = {}
+
+    def on(self, event: Event) -> None:
+        """Take note of one event."""
+        with self._lock:
+            line = self._lines.setdefault(event.application, Line(event.application))
+            self._note(line, event)
+
+    def lines(self) -> list[Line]:
+        """The applications in the order in which they started."""
+        with self._lock:
+            return list(self._lines.values())
+
+    def _note(self, line: Line, event: Event) -> None:
+        from ..runtime.engine import events
+
+        match event:
+            case events.ApplicationStarted():
+                self._started[line.application] = time.monotonic()
+                line.note = "running"
+            case events.EpochCommitted():
+                line.records += event.records
+                line.dropped += sum(event.dropped.values())
+                line.commits += 1
+                line.lags.pop((event.subtopology, event.client), None)
+                line.lags[event.subtopology, event.client] = event.lag
+                passed = time.monotonic() - self._started.get(line.application, time.monotonic())
+                line.rate = line.records / passed if passed > 0 else 0.0
+                line.note = "running"
+            case events.Waiting():
+                line.note = f"waits for {', '.join(event.writers)}"
+            case events.RecordFailed():
+                line.note = "a record failed"
+            case events.ApplicationStopped():
+                line.note = event.reason.replace("_", " ")
+
+
+class Lines:
+    """Prints one line for each event worth one, to stderr."""
+
+    def on(self, event: Event) -> None:
+        """Print it."""
+        text = sentence(event)
+        if text:
+            click.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
+
+
+def sentence(event: Event) -> str:
+    """An event in words."""
+    from ..runtime.engine import events
+
+    match event:
+        case events.ApplicationStarted():
+            restored = f", {event.restored:,} changelog records restored" if event.restored else ""
+            return f"{event.application}: started, generation {event.generation}, {event.tasks} tasks{restored}"
+        case events.EpochCommitted():
+            rate = event.records / event.seconds if event.seconds else 0.0
+            dropped = f", {sum(event.dropped.values()):,} dropped" if event.dropped else ""
+            return (
+                f"{event.application}/{event.subtopology}: commit {event.commit}, {event.records:,} records "
+                f"({rate:,.0f}/s){dropped}, lag {event.lag:,}"
+            )
+        case events.Waiting():
+            return f"{event.application}: {event.records:,} records wait for {', '.join(event.writers)}"
+        case events.RecordFailed():
+            return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
+        case events.ApplicationStopped():
+            return (
+                f"{event.application}: {event.reason.replace('_', ' ')}, {event.records:,} records "
+                f"in {event.commits:,} commits"
+            )
+    return ""
+
+
+class _Live:
+    """The progress as something rich can draw again and again."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for title in ("application", "records", "records/s", "lag", "commits", ""):
+            table.add_column(title, justify="left" if title in ("application", "") else "right", no_wrap=True)
+        for line in self._progress.lines():
+            numbers = (f"{line.records:,}", f"{line.rate:,.0f}", f"{line.lag:,}", f"{line.commits:,}")
+            table.add_row(line.application, *numbers, line.note)
+        return table
+
+
+@contextmanager
+def shown() -> Iterator[Observer]:
+    """An observer that shows a run until the block ends: live where stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    progress = Progress()
+    with Live(_Live(progress), console=Console(stderr=True), refresh_per_second=4):
+        yield progress

@@ -1,0 +1,92 @@
+"""`headwater query`: the rows of a store, also while its topology runs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import click
+
+from . import tables
+from .options import ProjectOptions, format_option, project_options
+
+
+class Moment(click.ParamType):
+    """Milliseconds since 1970, or an ISO 8601 time (UTC, unless it says otherwise)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The milliseconds."""
+        text = str(value)
+        if text.lstrip("-").isdigit():
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is neither milliseconds nor a time such as 2024-05-01T08:00:00Z", param, ctx)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
+
+
+class KeyColumn(click.ParamType):
+    """`column=value`."""
+
+    name = "column=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The pair."""
+        column, equals, text = str(value).partition("=")
+        if not equals or not column:
+            self.fail(f"{value!r} is not of the form column=value", param, ctx)
+        return column, text
+
+
+@click.command()
+@project_options
+@click.argument("store")
+@click.option("-k", "--key", "key", type=KeyColumn(), multiple=True, help="Of this key: one for each key column.")
+@click.option("--from", "start", type=Moment(), help="Windows that start at this time or later.")
+@click.option("--to", "end", type=Moment(), help="Windows that start before this time.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
+@format_option("table", "json", default="table")
+def command(
+    options: ProjectOptions,
+    store: str,
+    key: tuple[tuple[str, str], ...],
+    start: int | None,
+    end: int | None,
+    limit: int | None,
+    style: str,
+) -> None:
+    """Print the rows of STORE (or TOPOLOGY.STORE) as of the last commit."""
+    rows = islice(options.project().query(store, key=dict(key) or None, start=start, end=end), limit)
+    if style == "json":
+        for row in rows:
+            click.echo(json.dumps(row, ensure_ascii=False))
+        return
+    found = list(rows)
+    if not found:
+        click.echo("no rows")
+        return
+    header = [*found[0]["key"], *found[0]["value"], "timestamp"]
+    cells = [
+        [_cell(value) for value in (*row["key"].values(), *row["value"].values())] + [_time(row["timestamp"])]
+        for row in found
+    ]
+    numbers = [n for n, value in enumerate([*found[0]["key"].values(), *found[0]["value"].values()]) if _number(value)]
+    click.echo(tables.text(header, cells, right=numbers))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

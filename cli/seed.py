@@ -1,0 +1,49 @@
+"""`headwater seed`: fills topics from the files and functions that their `seed:` names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .options import ProjectOptions, project_options
+from .results import show_seeds
+
+
+@click.command()
+@project_options
+@click.option("--append", is_flag=True, help="Append records to one TOPIC: JSON lines from --file or standard input.")
+@click.option("--file", "source", type=click.File("r", encoding="utf-8"), default="-", help="Records for --append.")
+@click.option("--full-refresh", is_flag=True, help="Empty the topics and seed them anew; what read them starts anew.")
+@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bool, topics: tuple[str, ...]) -> None:
+    """Seed the topics (all, the selected, or those named), each in one commit.
+
+    A seed whose content has not changed is left alone.
+    """
+    project = options.project()
+    if not append:
+        show_seeds(project.seed(topics, full_refresh=full_refresh))
+        return
+    if len(topics) != 1 or full_refresh:
+        raise click.UsageError("--append takes one TOPIC, and no --full-refresh")
+    appended = project.append(topics[0], _records(source))
+    click.echo(f"appended {appended:,} record{'s' if appended != 1 else ''} to {topics[0]}")
+
+
+def _records(source: Any) -> list[dict[str, Any]]:
+    """JSON objects, one a line, in the form that `headwater read --format json` prints."""
+    records = []
+    for number, line in enumerate(source, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise click.ClickException(f"{Path(source.name).name}:{number}: this is not JSON: {error.msg}") from error
+        if not isinstance(record, dict):
+            raise click.ClickException(f"{Path(source.name).name}:{number}: a record is a JSON object")
+        records.append(record)
+    return records

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from headwater.cli.main import main
+
+
+def test_named_project_is_scaffolded_into_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = CliRunner().invoke(main, ["init", "shop"])
+
+    assert result.exit_code == 0
+    assert yaml.safe_load(Path("shop/headwater.yml").read_text())["name"] == "shop"
+    assert set(yaml.safe_load(Path("shop/profiles.yml").read_text())) == {"shop"}
+    assert sorted(path.relative_to("shop").as_posix() for path in Path("shop").rglob("*") if path.is_file()) == [
+        ".gitignore",
+        "README.md",
+        "headwater.yml",
+        "profiles.yml",
+        "seeds/orders.csv",
+        "topics/orders.yml",
+        "topologies/sales.yml",
+    ]
+
+
+def test_project_without_name_is_called_like_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "my-shop"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    assert CliRunner().invoke(main, ["init"]).exit_code == 0
+    assert yaml.safe_load((folder / "headwater.yml").read_text())["name"] == "my_shop"
+
+
+def test_file_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "orders.yml").write_text("mine")
+
+    result = CliRunner().invoke(main, ["init", "shop", "--project-dir", str(tmp_path)])
+
+    assert result.exit_code == 1
+    assert "topics/orders.yml is there already" in result.stderr
+    assert (tmp_path / "topics" / "orders.yml").read_text() == "mine"
+    assert not (tmp_path / "headwater.yml").exists()
+
+
+def test_name_that_is_no_name_is_wrong_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert CliRunner().invoke(main, ["init", "1-shop"]).exit_code == 2
+    assert list(tmp_path.iterdir()) == []
