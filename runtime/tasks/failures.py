@@ -1,0 +1,40 @@
+"""Which of several errors is raised, when all tasks are visited before any error is."""
+
+from __future__ import annotations
+
+from .errors import TaskCorruptedError, TaskMigratedError
+from .task_id import TaskId
+
+
+class Failures:
+    """Errors of tasks; the worst one is raised.
+
+    Worst first: any error that is not about ownership or state (the last of them, noted with its task), migrated (the
+    last), corrupted (one, with all the tasks). As Kafka Streams does when it handles an assignment.
+    """
+
+    def __init__(self) -> None:
+        self._fatal: Exception | None = None
+        self._migrated: TaskMigratedError | None = None
+        self._corrupted: dict[TaskId, TaskCorruptedError] = {}
+
+    def add(self, task: TaskId, error: Exception) -> None:
+        """Remember what happened to `task`."""
+        match error:
+            case TaskMigratedError():
+                self._migrated = error
+            case TaskCorruptedError():
+                self._corrupted.update(dict.fromkeys(error.tasks or {task}, error))
+            case _:
+                error.add_note(f"in task {task}")
+                self._fatal = error
+
+    def raise_worst(self) -> None:
+        """Raise the worst error, if there is any."""
+        if self._fatal is not None:
+            raise self._fatal
+        if self._migrated is not None:
+            raise self._migrated
+        if self._corrupted:
+            reasons = dict.fromkeys(error.reason for error in self._corrupted.values())
+            raise TaskCorruptedError("; ".join(reasons), tasks=self._corrupted)
