@@ -22,6 +22,7 @@ class Topic:
     by `headwater seed`, `--append` or a Python call. `windowed` keys also hold `window_start` and `window_end`
     (timestamps). `partitions` is fixed for the life of the topic. `cleanup`: `delete`, `compact` or `compact,delete`;
     `retention_ms`: None for ever. `on_error`: what a reader does with a record that fails: `fail`, `skip`, `dead_letter`.
+    `timestamp`: the value's column (a timestamp, a date or a bigint of ms) that gives records from outside their time.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Topic:
     cleanup: str = "delete"
     retention_ms: int | None = None
     on_error: str = "fail"
+    timestamp: str | None = None
 
 
 @dataclass(frozen=True)

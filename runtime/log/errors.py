@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...errors import HeadwaterError
 
@@ -107,3 +107,41 @@ class UnsupportedFileSystemError(LogError):
         )
         self.path = path
         self.cause = cause
+
+
+class SeedError(LogError):
+    """Records from outside that cannot be taken. `source`: the file or function. `place`: the line or row, if known."""
+
+    def __init__(self, source: str, cause: str, place: str | None = None, column: str | None = None) -> None:
+        where = ", ".join(filter(None, (source, place, column and f"column {column}")))
+        super().__init__(f"{where}: {cause}")
+        self.source = source
+        self.place = place
+        self.column = column
+        self.cause = cause
+
+
+class SeedChangedError(LogError):
+    """A seed that was committed with another content, for which results may have been computed."""
+
+    def __init__(self, topic: str, source: str) -> None:
+        super().__init__(
+            f"the seed of {topic} has changed since it was committed: {source}",
+            hint="start it and all that reads it anew with --full-refresh, or put it back as it was",
+        )
+        self.topic = topic
+        self.source = source
+
+
+class TopicChangedError(LogError):
+    """A topic that is declared otherwise than when its records were written. `was`, `is_`: what differs, by field."""
+
+    def __init__(self, topic: str, was: Mapping[str, object], is_: Mapping[str, object]) -> None:
+        differences = ", ".join(f"{field} was {was[field]!r} and is {is_[field]!r}" for field in was)
+        super().__init__(
+            f"{topic} is declared otherwise than when its records were written: {differences}",
+            hint="start it and all that reads it anew with --full-refresh",
+        )
+        self.topic = topic
+        self.was = dict(was)
+        self.is_ = dict(is_)

@@ -1,0 +1,178 @@
+"""Records from outside, made into the columns of a topic: tables and Python rows by the names of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..operators.rows import Int64s, Kind
+from ..topology import Topic
+from .schema import key_columns, topic_schema, value_columns
+from .values import BadValueError, located, parse_text
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Records of one topic, in order. `table` has the columns of `topic_schema`.
+
+    `partitions`: where each goes, -1 for where its key belongs; None: all where their keys belong.
+    """
+
+    table: pa.Table
+    partitions: Int64s | None = None
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+class MissingSourceColumnsError(Exception):
+    """Rows that lack columns of the topic. `columns`: their names; `found`: what there is."""
+
+    def __init__(self, columns: Sequence[str], found: Collection[str]) -> None:
+        super().__init__(", ".join(columns))
+        self.columns = tuple(columns)
+        self.cause = f"no column {', '.join(columns)}; there is {', '.join(found) or 'none'}"
+
+
+def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str, pa.DataType]]:
+    """For each column of the topic's segments (`key.a`, `value.b`), which of the columns `found` it is taken from.
+
+    That is the one called `key.a`, `value.b`, else the one called `a`, `b`. Others are left out. Raises
+    MissingSourceColumnsError.
+    """
+    roles = (("key", key_columns(topic)), ("value", value_columns(topic)))
+    wanted = [(role, name, data_type) for role, columns in roles for name, data_type in columns.items()]
+    missing = [name for role, name, _ in wanted if name not in found and f"{role}.{name}" not in found]
+    if missing:
+        raise MissingSourceColumnsError(missing, found)
+    return {
+        f"{role}.{name}": (f"{role}.{name}" if f"{role}.{name}" in found else name, data_type)
+        for role, name, data_type in wanted
+    }
+
+
+def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array | None = None) -> Incoming:
+    """The rows of a table as records with a value. `clock`: the timestamp where neither topic nor caller gives one.
+
+    Raises MissingSourceColumnsError, BadValueError.
+    """
+    columns = source_columns(topic, table.column_names)
+    return build(
+        topic,
+        {name: convert(source, table[source], data_type, cast) for name, (source, data_type) in columns.items()},
+        table.num_rows,
+        clock,
+        timestamps,
+    )
+
+
+def from_text(topic: Topic, table: pa.Table, clock: int) -> Incoming:
+    """The same, of a table whose columns are all text."""
+    columns = source_columns(topic, table.column_names)
+    return build(
+        topic,
+        {name: convert(source, table[source], data_type, parse_text) for name, (source, data_type) in columns.items()},
+        table.num_rows,
+        clock,
+    )
+
+
+def build(
+    topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int, timestamps: pa.Array | None = None
+) -> Incoming:
+    """Records with a value, of the columns of their keys and values. Raises BadValueError."""
+    if timestamps is None:
+        times = event_times(topic, columns, rows, clock)
+    else:
+        times = valid_times(timestamps, None)
+    kinds = pa.array(np.full(rows, int(Kind.VALUE), np.int8))
+    return Incoming(pa.table([*columns.values(), kinds, times, times], schema=topic_schema(topic)))
+
+
+def event_times(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int) -> pa.Array:
+    """The records' timestamps, ms: from the topic's column for it, else `clock`. Raises BadValueError."""
+    if topic.timestamp is None:
+        return pa.array(np.full(rows, clock, np.int64))
+    column = columns[f"value.{topic.timestamp}"]
+    if pa.types.is_temporal(column.type):
+        # Through microseconds, and rounded down, so that a date is midnight and no time before 1970 comes nearer to it.
+        micros = column.cast(pa.timestamp("us")).cast(pa.int64())
+        column = pa.array(micros.to_numpy(zero_copy_only=False) // 1000) if not micros.null_count else micros
+    return valid_times(column, topic.timestamp)
+
+
+def valid_times(times: pa.Array, column: str | None) -> pa.Array:
+    """Timestamps as int64; BadValueError for a null one and, as in Kafka, for one before 1970."""
+    bad = pc.or_(times.is_null(), pc.fill_null(pc.less(times, 0), False))
+    row = pc.index(bad, True).as_py()
+    if row >= 0:
+        cause = "the timestamp is null" if not times[row].is_valid else "the timestamp lies before 1970"
+        raise BadValueError(row, cause, column)
+    return times.cast(pa.int64())
+
+
+def convert(
+    name: str,
+    values: Any,
+    data_type: pa.DataType,
+    how: Callable[[Any, pa.DataType], pa.Array],
+) -> pa.Array:
+    """`how(values, data_type)`, with the column's name in its BadValueError."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+        values = values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
+    try:
+        return how(values, data_type)
+    except BadValueError as error:
+        raise BadValueError(error.row, error.cause, name) from error
+
+
+def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """A column of another type as one of `data_type`, without loss but for parts of a microsecond. Text is parsed.
+
+    Raises BadValueError.
+    """
+    if column.type == data_type:
+        return column
+    if pa.types.is_dictionary(column.type):
+        return cast(column.dictionary_decode(), data_type)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return parse_text(column.cast(pa.string()), data_type)
+    if pa.types.is_floating(column.type) and not pa.types.is_floating(data_type):
+        # What pandas makes of integers with nulls.
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    return located(column, data_type, _cast)
+
+
+def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_temporal(data_type) and pa.types.is_integer(column.type):
+        raise pa.ArrowInvalid("a number has no unit of time")
+    exact = not (pa.types.is_floating(data_type) and pa.types.is_integer(column.type))
+    options = pc.CastOptions(data_type, allow_time_truncate=True) if exact else pc.CastOptions.unsafe(data_type)
+    return pc.cast(column, options=options)
+
+
+def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """Python values, or their JSON forms, as a column; None, NaN and pandas' NaT are null. Raises BadValueError."""
+    try:
+        if pa.types.is_nested(data_type):
+            return pa.array(values, data_type, from_pandas=True)
+        # Arrow itself says what they are: if it were told what they should be, it would cut 1.5 down to an int.
+        return cast(pa.array(values, from_pandas=True), data_type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return pa.concat_arrays([_one_from_python(row, value, data_type) for row, value in enumerate(values)])
+
+
+def _one_from_python(row: int, value: Any, data_type: pa.DataType) -> pa.Array:
+    try:
+        if pa.types.is_nested(data_type):
+            return pa.array([value], data_type, from_pandas=True)
+        return cast(pa.array([value], from_pandas=True), data_type)
+    except (pa.ArrowException, TypeError, OverflowError, BadValueError) as error:
+        cause = error.cause if isinstance(error, BadValueError) else f"{value!r}: {error}"
+        raise BadValueError(row, cause) from error

@@ -1,0 +1,259 @@
+"""Values of columns as text and as JSON, both ways and a column at a time. `docs/log.md` has the table of types.
+
+The way in is strict: a value that is not one of the column's type is a `BadValueError` that tells which row, never a
+null and never rounded.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..types import ddl
+
+_ZONE = r"(Z|[+-]\d\d:?\d\d)$"
+
+
+class BadValueError(Exception):
+    """A value that a column cannot hold. `row`: its index in the column. Who knows the file makes a SeedError of it."""
+
+    def __init__(self, row: int, cause: str, column: str | None = None) -> None:
+        super().__init__(f"row {row}: {cause}")
+        self.row = row
+        self.cause = cause
+        self.column = column
+
+
+def to_json(column: pa.Array) -> list[Any]:
+    """The column's values as what `json` writes; see the table of types."""
+    data_type = column.type
+    if pa.types.is_floating(data_type):
+        return [_float_to_json(value) for value in _shortest(column)]
+    if pa.types.is_decimal(data_type):
+        return [None if value is None else format(value, "f") for value in column.to_pylist()]
+    if pa.types.is_binary(data_type):
+        return [None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()]
+    if pa.types.is_date(data_type):
+        return list(column.cast(pa.string()).to_pylist())
+    if pa.types.is_timestamp(data_type):
+        text = pc.replace_substring(column.cast(pa.string()), " ", "T")
+        return list(pc.replace_substring_regex(text, r"\.?0*(Z?)$", r"\1").to_pylist())
+    if pa.types.is_list(data_type):
+        return _lists(to_json(column.flatten()), pc.list_value_length(column).to_pylist())
+    if pa.types.is_struct(data_type):
+        return _structs_to_json(column)
+    if pa.types.is_map(data_type):
+        return _maps_to_json(column)
+    return list(column.to_pylist())
+
+
+def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """The inverse of `to_json`. Raises BadValueError."""
+    if pa.types.is_list(data_type):
+        return _lists_from_json(values, data_type)
+    if pa.types.is_struct(data_type):
+        return _structs_from_json(values, data_type)
+    if pa.types.is_map(data_type):
+        return _maps_from_json(values, data_type)
+    if pa.types.is_boolean(data_type):
+        return pa.array(_checked(values, data_type, bool), data_type)
+    if pa.types.is_integer(data_type):
+        return _integers_from_json(values, data_type)
+    if pa.types.is_floating(data_type):
+        values = [_FLOATS.get(value, value) if type(value) is str else value for value in values]
+        numbers = [None if value is None else float(value) for value in _checked(values, data_type, int, float)]
+        return pa.array(numbers, pa.float64()).cast(data_type, safe=False)
+    if pa.types.is_decimal(data_type):
+        values = [str(value) if type(value) is int else value for value in values]
+    return parse_text(pa.array(_checked(values, data_type, str), pa.string()), data_type)
+
+
+def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Values written as text, as in a CSV file; a nested value is JSON. Raises BadValueError."""
+    if pa.types.is_string(data_type):
+        return text
+    if pa.types.is_binary(data_type):
+        return _bytes_from_text(text, data_type)
+    if pa.types.is_nested(data_type):
+        return _nested_from_text(text, data_type)
+    return located(text, data_type, _cast_text)
+
+
+def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
+    """`cast(column, data_type)`; what Arrow refuses becomes a BadValueError with the first row that is at fault."""
+    try:
+        return cast(column, data_type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    good, bad = 0, len(column)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            cast(column[good:middle], data_type)
+            good = middle
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            bad = middle
+    raise BadValueError(good, _no(column[good].as_py(), data_type))
+
+
+def _no(value: Any, data_type: pa.DataType) -> str:
+    return f"{value if isinstance(value, float) else repr(value)} is no {ddl(data_type)}"
+
+
+_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _float_to_json(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _shortest(column: pa.Array) -> list[float | None]:
+    """Doubles as they are; of floats the double that reads as short, 0.1 and not 0.10000000149011612."""
+    if pa.types.is_float64(column.type):
+        return list(column.to_pylist())
+    return [None if text is None else float(text) for text in column.cast(pa.string()).to_pylist()]
+
+
+def _lists(items: list[Any], lengths: list[int | None]) -> list[Any]:
+    bounds = pairwise(accumulate((length or 0 for length in lengths), initial=0))
+    return [None if length is None else items[start:end] for length, (start, end) in zip(lengths, bounds, strict=True)]
+
+
+def _structs_to_json(column: pa.Array) -> list[Any]:
+    names = [field.name for field in column.type]
+    fields = [to_json(field) for field in column.flatten()]
+    rows: Any = zip(*fields, strict=True) if fields else ([] for _ in column)
+    return [
+        dict(zip(names, row, strict=True)) if valid else None
+        for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def _maps_to_json(column: pa.Array) -> list[Any]:
+    rows = column.to_pylist()
+    pairs = list(chain.from_iterable(row or () for row in rows))
+    keys = to_json(pa.array([key for key, _ in pairs], column.type.key_type))
+    items = to_json(pa.array([item for _, item in pairs], column.type.item_type))
+    lengths = [None if row is None else len(row) for row in rows]
+    found = _lists(list(zip(keys, items, strict=True)), lengths)
+    if pa.types.is_string(column.type.key_type):
+        return [None if row is None else dict(row) for row in found]
+    return [None if row is None else [{"key": key, "value": item} for key, item in row] for row in found]
+
+
+def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> Sequence[Any]:
+    """The values, if each is None or of one of the classes exactly: True is no number, and 1 no text."""
+    allowed = {*classes, type(None)}
+    if set(map(type, values)) <= allowed:
+        return values
+    row = next(row for row, value in enumerate(values) if type(value) not in allowed)
+    raise BadValueError(row, _no(values[row], data_type))
+
+
+def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    whole = [int(value) if type(value) is float and value.is_integer() else value for value in values]
+    try:
+        return pa.array(_checked(whole, data_type, int), data_type)
+    except (pa.ArrowInvalid, OverflowError):
+        limit = 1 << (data_type.bit_width - 1)
+        fits = (value is None or -limit <= value < limit for value in whole)
+        row = next(row for row, good in enumerate(fits) if not good)
+        raise BadValueError(row, _no(values[row], data_type)) from None
+
+
+def _lists_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    rows = _checked(values, data_type, list)
+    offsets = _offsets(rows)
+    with _rows_of(offsets):
+        items = from_json(list(chain.from_iterable(row or () for row in rows)), data_type.value_type)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=data_type, mask=_nulls(rows))
+
+
+def _structs_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    rows = _checked(values, data_type, dict)
+    names = {field.name for field in data_type}
+    for row, value in enumerate(rows):
+        if value is not None and not value.keys() <= names:
+            raise BadValueError(row, _no(value, data_type))
+    fields = [from_json([row and row.get(field.name) for row in rows], field.type) for field in data_type]
+    return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=_nulls(rows))
+
+
+def _maps_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    text = pa.types.is_string(data_type.key_type)
+    rows = _checked(values, data_type, dict if text else list)
+    offsets = _offsets(rows)
+    found = list(chain.from_iterable((row.items() if text else row) if row else () for row in rows))
+    with _rows_of(offsets):
+        if not text:
+            entry = pa.struct([("key", data_type.key_type), ("value", data_type.item_type)])
+            keys, items = from_json(found, entry).flatten()
+            if keys.null_count:
+                raise BadValueError(keys.is_null().index(True).as_py(), "the key of a map is null")
+        else:
+            keys = pa.array([key for key, _ in found], pa.string())
+            items = from_json([item for _, item in found], data_type.item_type)
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=data_type, mask=_nulls(rows))
+
+
+def _offsets(rows: Sequence[Any]) -> list[int]:
+    return list(accumulate((len(row) if row else 0 for row in rows), initial=0))
+
+
+def _nulls(rows: Sequence[Any]) -> pa.Array:
+    return pa.array([row is None for row in rows], pa.bool_())
+
+
+@contextmanager
+def _rows_of(offsets: list[int]) -> Iterator[None]:
+    """A bad value among the items of lists is a bad value of the list it is in."""
+    try:
+        yield
+    except BadValueError as error:
+        raise BadValueError(bisect_right(offsets, error.row) - 1, error.cause) from error
+
+
+def _bytes_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    found = []
+    for row, value in enumerate(text.to_pylist()):
+        try:
+            found.append(None if value is None else base64.b64decode(value, validate=True))
+        except ValueError as error:
+            raise BadValueError(row, _no(value, data_type)) from error
+    return pa.array(found, data_type)
+
+
+def _nested_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    found = []
+    for row, value in enumerate(text.to_pylist()):
+        try:
+            found.append(None if value is None else json.loads(value))
+        except ValueError as error:
+            raise BadValueError(row, _no(value, data_type)) from error
+    return from_json(found, data_type)
+
+
+def _cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(data_type):
+        text = pc.if_else(pc.equal(pc.utf8_length(text), len("2013-01-01")), _join(text, "T00:00:00"), text)
+    if pa.types.is_timestamp(data_type) and data_type.tz is not None:
+        text = pc.if_else(pc.match_substring_regex(text, _ZONE), text, _join(text, "Z"))
+    if pa.types.is_integer(data_type):
+        # A column of integers that had nulls is often written as 517.0.
+        text = pc.replace_substring_regex(text, r"^(-?\d+)\.0+$", r"\1")
+    return pc.cast(text, data_type)
+
+
+def _join(text: pa.Array, end: str) -> pa.Array:
+    return pc.binary_join_element_wise(text, end, "")

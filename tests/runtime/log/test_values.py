@@ -1,0 +1,164 @@
+import datetime as dt
+import json
+import math
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.runtime.log.values import BadValueError, from_json, parse_text, to_json
+from headwater.runtime.types import arrow_type
+
+TABLE = [
+    ("boolean", True, True),
+    ("tinyint", -3, -3),
+    ("bigint", 2**53 + 1, 2**53 + 1),
+    ("float", 0.10000000149011612, 0.1),
+    ("double", 0.1, 0.1),
+    ("double", math.inf, "Infinity"),
+    ("double", -math.inf, "-Infinity"),
+    ("decimal(20,10)", Decimal("0"), "0.0000000000"),
+    ("decimal(5,2)", Decimal("-1.5"), "-1.50"),
+    ("string", "é\n", "é\n"),
+    ("binary", b"\x00\xff", "AP8="),
+    ("date", dt.date(2013, 1, 2), "2013-01-02"),
+    ("timestamp", dt.datetime(2013, 1, 2, 3, 4, 50, tzinfo=dt.UTC), "2013-01-02T03:04:50Z"),
+    ("timestamp", dt.datetime(2013, 1, 2, 3, 4, 5, 120_000, tzinfo=dt.UTC), "2013-01-02T03:04:05.12Z"),
+    ("timestamp_ntz", dt.datetime(2013, 1, 2), "2013-01-02T00:00:00"),
+    ("array<decimal(3,1)>", [Decimal("1.5"), None], ["1.5", None]),
+    ("array<array<int>>", [[1], None, []], [[1], None, []]),
+    ("struct<a:date,b:binary>", {"a": dt.date(2013, 1, 2), "b": None}, {"a": "2013-01-02", "b": None}),
+    ("map<string,date>", [("x", dt.date(2013, 1, 2))], {"x": "2013-01-02"}),
+    ("map<int,double>", [(1, math.inf)], [{"key": 1, "value": "Infinity"}]),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "written"), TABLE)
+def test_value_has_its_json_form_and_comes_back(name, value, written):
+    data_type = arrow_type(name)
+    column = pa.array([None, value, None], data_type)
+    assert to_json(column) == [None, written, None]
+    assert from_json(to_json(column), data_type) == column
+    assert to_json(column[1:]) == [written, None]
+
+
+def test_nan_is_text_in_json():
+    assert to_json(pa.array([math.nan])) == ["NaN"]
+    assert math.isnan(from_json(["NaN"], pa.float64())[0].as_py())
+
+
+@pytest.mark.parametrize(("name", "value", "written"), TABLE)
+def test_value_written_as_text_is_read(name, value, written):
+    data_type = arrow_type(name)
+    text = written if isinstance(written, str) else json.dumps(written)
+    assert parse_text(pa.array([None, text]), data_type) == pa.array([None, value], data_type)
+
+
+TYPES = st.recursive(
+    st.sampled_from([pa.int16(), pa.string(), pa.binary(), pa.float32(), pa.bool_(), pa.date32()]),
+    lambda inner: (
+        inner.map(pa.list_)
+        | inner.map(lambda item: pa.map_(pa.string(), item))
+        | inner.map(lambda item: pa.map_(pa.int16(), item))
+        | st.tuples(inner, inner).map(lambda pair: pa.struct([("a", pair[0]), ("b", pair[1])]))
+    ),
+    max_leaves=4,
+)
+
+
+def values(data_type):
+    if pa.types.is_list(data_type):
+        found = st.lists(values(data_type.value_type), max_size=3)
+    elif pa.types.is_map(data_type):
+        keys = st.integers(0, 99) if data_type.key_type == pa.int16() else st.text(max_size=2)
+        found = st.dictionaries(keys, values(data_type.item_type), max_size=3).map(lambda row: list(row.items()))
+    elif pa.types.is_struct(data_type):
+        found = st.fixed_dictionaries({field.name: values(field.type) for field in data_type})
+    else:
+        found = {
+            pa.int16(): st.integers(-(2**15), 2**15 - 1),
+            pa.string(): st.text(max_size=3),
+            pa.binary(): st.binary(max_size=3),
+            pa.float32(): st.floats(width=32, allow_nan=False),
+            pa.bool_(): st.booleans(),
+            pa.date32(): st.dates(),
+        }[data_type]
+    return st.none() | found
+
+
+@given(st.data(), TYPES, st.integers(0, 3))
+def test_any_column_survives_the_way_through_json_text(data, data_type, cut):
+    column = pa.array(data.draw(st.lists(values(data_type), max_size=5)), data_type)[cut:]
+    read = from_json(json.loads(json.dumps(to_json(column), allow_nan=False)), data_type)
+    read.validate(full=True)
+    assert read.to_pylist() == column.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cause"),
+    [
+        ("int", "1", "'1' is no int"),
+        ("int", True, "True is no int"),
+        ("int", 1.5, "1.5 is no int"),
+        ("tinyint", 128, "128 is no tinyint"),
+        ("bigint", 2**70, f"{2**70} is no bigint"),
+        ("boolean", 0, "0 is no boolean"),
+        ("double", "1.5", "'1.5' is no double"),
+        ("double", True, "True is no double"),
+        ("string", 1, "1 is no string"),
+        ("binary", "a", "'a' is no binary"),
+        ("date", "2013-02-30", "'2013-02-30' is no date"),
+        ("timestamp", 0, "0 is no timestamp"),
+        ("timestamp", "yesterday", "'yesterday' is no timestamp"),
+        ("decimal(3,1)", "1.25", "'1.25' is no decimal(3,1)"),
+        ("decimal(3,1)", 1.5, "1.5 is no decimal(3,1)"),
+        ("array<int>", {"a": 1}, "{'a': 1} is no array<int>"),
+        ("array<int>", [1, "x"], "'x' is no int"),
+        ("array<array<int>>", [[], [1, "x"]], "'x' is no int"),
+        ("struct<a:int>", {"b": 1}, "{'b': 1} is no struct<a:int>"),
+        ("struct<a:int>", {"a": "x"}, "'x' is no int"),
+        ("map<int,int>", [{"value": 1}], "the key of a map is null"),
+        ("map<string,int>", {"a": 1, "b": "x"}, "'x' is no int"),
+    ],
+)
+def test_wrong_json_value_is_found_with_its_row_and_cause(name, value, cause):
+    good = from_json([None], arrow_type(name))
+    assert good.to_pylist() == [None]
+    with pytest.raises(BadValueError) as caught:
+        from_json([None, None, value, None, value], arrow_type(name))
+    assert (caught.value.row, caught.value.cause) == (2, cause)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("int", "517.0", 517),
+        ("boolean", "TRUE", True),
+        ("double", "1e3", 1000.0),
+        ("timestamp", "2013-01-02", dt.datetime(2013, 1, 2, tzinfo=dt.UTC)),
+        ("timestamp", "2013-01-02 03:04:05", dt.datetime(2013, 1, 2, 3, 4, 5, tzinfo=dt.UTC)),
+        ("timestamp", "2013-01-02T03:04:05+02:00", dt.datetime(2013, 1, 2, 1, 4, 5, tzinfo=dt.UTC)),
+        ("timestamp_ntz", "2013-01-02", dt.datetime(2013, 1, 2)),
+    ],
+)
+def test_other_ways_to_write_a_value_are_read(name, text, value):
+    assert parse_text(pa.array([text]), arrow_type(name)).to_pylist() == [value]
+
+
+@pytest.mark.parametrize("row", [0, 1, 63, 64, 99])
+def test_first_wrong_text_of_a_column_is_found(row):
+    text = [str(number) for number in range(100)]
+    text[row] = "x"
+    with pytest.raises(BadValueError) as caught:
+        parse_text(pa.array([*text, "y"]), pa.int32())
+    assert (caught.value.row, caught.value.cause) == (row, "'x' is no int")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("int", "1.5"), ("int", ""), ("array<int>", "[1"), ("binary", "%"), ("timestamp_ntz", "1Z")]
+)
+def test_wrong_text_is_refused(name, text):
+    with pytest.raises(BadValueError, match=f"is no {name}"):
+        parse_text(pa.array([text]), arrow_type(name))
