@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -51,6 +53,9 @@ DEFAULTS: Mapping[str, str] = {
 """Settings that a profile's `spark:` section may override. On a cluster it sets the driver's address."""
 
 POOLS = ("epochs", "restore")
+
+LOG_LEVEL = "HEADWATER_SPARK_LOG"
+"""Environment variable with the level at which Spark itself logs (`WARN`, `INFO`); off without it."""
 
 
 class SettingError(HeadwaterError):
@@ -111,11 +116,15 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    level = os.environ.get(LOG_LEVEL, "OFF").upper()
     if not submitted:
-        builder = builder.config("spark.scheduler.allocation.file", _allocation_file())
-        builder = builder.config("spark.driver.extraJavaOptions", _quiet(settings))
+        directory = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
+        builder = builder.config("spark.scheduler.allocation.file", _pools(directory))
+        if level == "OFF":
+            builder = builder.config("spark.driver.extraJavaOptions", _quiet(settings, directory))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF" if "HEADWATER_SPARK_LOG" not in os.environ else "WARN")
+    session.sparkContext.setLogLevel(level)
     return session
 
 
@@ -133,20 +142,17 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _quiet(settings: Mapping[str, str]) -> str:
+def _quiet(settings: Mapping[str, str], directory: Path) -> str:
     """Spark says a dozen warnings while it starts, none of which a user can act on."""
     options = settings.get("spark.driver.extraJavaOptions", "")
-    if "HEADWATER_SPARK_LOG" in os.environ:
-        return options
-    path = Path(tempfile.gettempdir()) / f"headwater-log4j2-{os.getuid()}.properties"
-    path.write_text("rootLogger.level = off\nstatus = off\n")
-    return f"{options} -Dlog4j2.configurationFile=file:{path} -Dlog4j.configurationFile=file:{path}".strip()
+    path = directory / "log4j2.properties"
+    path.write_text("status = off\nrootLogger.level = off\n")
+    return f"{options} -Dlog4j2.configurationFile=file:{path}".strip()
 
 
-def _allocation_file() -> str:
-    pools = "".join(
-        f'<pool name="{pool}"><schedulingMode>FAIR</schedulingMode><weight>1</weight></pool>' for pool in POOLS
-    )
-    path = Path(tempfile.mkdtemp(prefix="headwater-pools-")) / "fairscheduler.xml"
+def _pools(directory: Path) -> str:
+    """The fair pools; Spark reads them when its context starts."""
+    path = directory / "fairscheduler.xml"
+    pools = "".join(f'<pool name="{pool}"><schedulingMode>FAIR</schedulingMode></pool>' for pool in POOLS)
     path.write_text(f"<allocations>{pools}</allocations>")
     return f"file:{path}"

@@ -1,0 +1,144 @@
+"""Runs applications: claims each, places its tasks, restores their state, loops, closes clean.
+
+One Spark session serves all topologies of a run; each has its own generation, commits and loop. A run until caught up
+takes them in the order given, which is graph order; a lasting run lets them work side by side.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import HeadwaterError
+from ..log.log import Log
+from ..topology import Settings, Topology
+from .clients import Client, clients_of
+from .committed import Committed, describe
+from .committer import Committer
+from .compatibility import differences
+from .errors import FencedError, IncompatibleStateError
+from .events import ApplicationStarted, ApplicationStopped, Observer, Silent
+from .group import Group
+from .idleness import TaskKey
+from .job import EpochJob
+from .loop import EpochLoop, Tally
+from .results import ApplicationResult, RunResults, Status
+from .session import start_session
+from .units import Unit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_topologies(
+    topologies: Sequence[Topology],
+    settings: Settings,
+    *,
+    until_caught_up: bool,
+    observer: Observer | None = None,
+    stop: threading.Event | None = None,
+    session: SparkSession | None = None,
+    held: Callable[[TaskKey], bool] = lambda task: False,
+) -> RunResults:
+    """Run applications until they are caught up, or until `stop` is set.
+
+    `session`: a Spark session that stays open; without one, one is started and stopped. An error of one application
+    ends that application and is in its result; the others go on.
+    """
+    started, begun = time.time_ns() // 1_000_000, time.monotonic()
+    stop = stop or threading.Event()
+    observer = observer or Silent()
+    spark = session or start_session(settings.spark)
+    try:
+        runs = [ApplicationRun(spark, topology, settings, observer, held) for topology in topologies]
+        if until_caught_up:
+            results = [run.run(stop, True) for run in runs]
+        else:
+            with ThreadPoolExecutor(max(1, len(runs))) as pool:
+                results = list(pool.map(lambda run: run.run(stop, False), runs))
+    finally:
+        if session is None:
+            spark.stop()
+    return RunResults(started, time.monotonic() - begun, tuple(results))
+
+
+class ApplicationRun:
+    """One application from its claim to its close."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        topology: Topology,
+        settings: Settings,
+        observer: Observer,
+        held: Callable[[TaskKey], bool],
+    ) -> None:
+        self._session = session
+        self._topology = topology
+        self._settings = settings
+        self._observer = observer
+        self._held = held
+
+    def run(self, stop: threading.Event, until_caught_up: bool) -> ApplicationResult:
+        """Run it; never raises a HeadwaterError, which becomes the result's `error`."""
+        begun = time.monotonic()
+        application = self._topology.application
+        tally, status, error = Tally(), "failed", None
+        generation, restored, assignment = -1, 0, {}
+        loop: EpochLoop | None = None
+        try:
+            log = open_log(self._settings)
+            committed = Committed(log, self._topology)
+            with Group(self._session, self._topology, self._settings, log, committed) as group:
+                self._check(committed)
+                committer = Committer(committed.own)
+                generation = committer.claim(describe(self._topology))
+                collect_garbage(log, application, committed.own)
+                units, restored, assignment = group.start(committer.generation)
+                self._observer.on(
+                    ApplicationStarted(application, generation, sum(len(unit.partitions) for unit in units), restored)
+                )
+                loop = EpochLoop(
+                    self._topology, self._settings, committed, committer, units, self._observer, self._held
+                )
+                loop.run(stop, until_caught_up)
+                group.close(units)
+            status = "caught_up" if loop.tally.caught_up else "interrupted"
+            if loop.tally.failure is not None:
+                status, error = "failed", loop.tally.failure
+        except FencedError as fenced:
+            status, error = "fenced", fenced
+        except HeadwaterError as failed:
+            status, error = "failed", failed
+        tally = loop.tally if loop is not None else Tally()
+        self._observer.on(ApplicationStopped(application, status, tally.records, tally.commits))
+        return ApplicationResult(
+            application=application,
+            status=status,
+            generation=generation,
+            commits=tally.commits,
+            records=tally.records,
+            seconds=time.monotonic() - begun,
+            dropped=dict(tally.dropped),
+            restored=restored,
+            waiting=tally.waiting,
+            waits_for=tally.waits_for,
+            error=None if error is None else str(error),
+            assignment=assignment,
+        )
+
+    def _check(self, committed: Committed) -> None:
+        """Refuse to start on state that means something else. Raises IncompatibleStateError."""
+        own = committed.own
+        consumed = any(
+            own.positions(part.name, partition)
+            for part in self._topology.subtopologies
+            for partition in range(part.partitions)
+        )
+        found = tuple(differences(own.topology, describe(self._topology), consumed))
+        if found:
+            raise IncompatibleStateError(self._topology.application, found)

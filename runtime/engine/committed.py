@@ -1,0 +1,150 @@
+"""The committed state a driver plans from: its own application's, and that of every application it reads from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ..log.log import Log
+from ..log.state import LogState
+from ..topology import Topic, Topology
+from .idleness import Network, Node, TaskKey, Wiring, idle_tasks
+
+
+def describe(topology: Topology) -> dict[str, Any]:
+    """What a generation record says of the application: who reads and writes what, and the stores it keeps.
+
+    Readers in other applications learn their writers from it, and the next start compares it with its own topology.
+    """
+    return {
+        "name": topology.name,
+        "version": topology.version,
+        "content_hash": topology.content_hash,
+        "subtopologies": {
+            part.name: {
+                "partitions": part.partitions,
+                "sources": [topic.name for topic in part.sources],
+                "sinks": [topic.name for topic in part.sinks],
+                "stores": [store.name for store in part.stores],
+            }
+            for part in topology.subtopologies
+        },
+        "topics": {
+            topic.name: {
+                "partitions": topic.partitions,
+                "key": topic.key,
+                "value": topic.value,
+                "windowed": topic.windowed,
+                "writer": topic.writer,
+            }
+            for part in topology.subtopologies
+            for topic in (*part.sources, *part.sinks)
+        },
+        "stores": {
+            store.name: {
+                "partitions": store.partitions,
+                "type": store.type,
+                "key": store.key,
+                "value": store.value,
+                "aggregates": [[agg.name, agg.function, agg.of, list(agg.options)] for agg in store.aggregates],
+                "window": None if store.window is None else [store.window.size_ms, store.window.advance_ms],
+                "changelog": store.changelog,
+            }
+            for part in topology.subtopologies
+            for store in part.stores
+        },
+    }
+
+
+class Committed:
+    """The own application's log state and, read only, those of the writers of its source topics, and theirs."""
+
+    def __init__(self, log: Log, topology: Topology) -> None:
+        self.log = log
+        self.application = topology.application
+        self.seeds = f"{topology.project}-seed"
+        self.states: dict[str, LogState] = {}
+        self._project = topology.project
+        self._state(self.application)
+        self._state(self.seeds)
+        for part in topology.subtopologies:
+            for topic in (*part.sources, *(table.topic for table in part.global_tables)):
+                if topic.writer is not None:
+                    self._state(topic.writer)
+        self.refresh()
+
+    @property
+    def own(self) -> LogState:
+        """The application that this driver commits to."""
+        return self.states[self.application]
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Changes whenever any of the states does."""
+        return tuple(state.number for state in self.states.values())
+
+    def of(self, topic: Topic) -> LogState:
+        """The state of the application that writes `topic`."""
+        return self.states[topic.writer or self.seeds]
+
+    def refresh(self) -> None:
+        """Take up new commits of the other applications, and of their writers once they are known."""
+        for application, state in list(self.states.items()):
+            if application != self.application:
+                state.refresh()
+        self._discover()
+
+    def network(self) -> Network:
+        """Who writes what, over all known applications."""
+        return Network(
+            {
+                (application, name): Wiring(part["partitions"], tuple(part["sources"]), tuple(part["sinks"]))
+                for application, state in self.states.items()
+                for name, part in _parts(state).items()
+            }
+        )
+
+    def unread(self, task: TaskKey) -> int:
+        """Committed records of the task's inputs that it has not consumed."""
+        application, name, partition = task
+        state = self.states[application]
+        topics = _parts(state)[name]["sources"]
+        positions = state.positions(name, partition)
+        behind = 0
+        for topic in topics:
+            writer = self._writer_state(state, topic)
+            if writer is None:
+                continue
+            consumed = positions.get(topic, {})
+            behind += sum(end - consumed.get(lane, 0) for lane, end in writer.lane_ends(topic, partition).items())
+        return behind
+
+    def idle(self, tasks: Collection[TaskKey], network: Network, failed: Collection[TaskKey]) -> Mapping[TaskKey, bool]:
+        """Which of `tasks` are idle."""
+        return idle_tasks(network, tasks, lambda task: self.unread(task) == 0, failed)
+
+    def _writer_state(self, reader: LogState, topic: str) -> LogState | None:
+        writer = reader.topology["topics"][topic]["writer"]
+        return self.states.get(writer or self.seeds)
+
+    def _discover(self) -> None:
+        """Load the writers of the writers, as far as they have started."""
+        known = len(self.states)
+        for state in list(self.states.values()):
+            for topic in state.topology.get("topics", {}).values():
+                if topic["writer"] is not None:
+                    self._state(topic["writer"])
+        if len(self.states) > known:
+            self._discover()
+
+    def _state(self, application: str) -> None:
+        if application not in self.states:
+            self.states[application] = LogState.load(self.log.commits(application))
+
+
+def _parts(state: LogState) -> Mapping[str, Any]:
+    parts: Mapping[str, Any] = state.topology.get("subtopologies", {})
+    return parts
+
+
+__all__ = ["Committed", "Node", "describe"]

@@ -1,0 +1,69 @@
+"""Does a project still fit what is committed? Compares the topology of the last start with that of this one.
+
+A difference is something that would make committed positions, stores or topics mean something else. New stores are
+differences too once records have been consumed: they would miss what was read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+STORE_FACETS = {
+    "partitions": "partition count",
+    "type": "type",
+    "key": "key",
+    "value": "columns",
+    "aggregates": "aggregates",
+    "window": "window",
+}
+TOPIC_FACETS = {"partitions": "partition count", "key": "key", "value": "columns", "windowed": "windowed key"}
+
+
+def differences(committed: Mapping[str, Any], current: Mapping[str, Any], consumed: bool) -> Iterator[str]:
+    """Sentences, one for each difference. `committed` and `current` are descriptions as in a generation record.
+
+    `consumed`: whether the application has consumed any record yet. Topics fed from outside are compared by key and
+    partition count only: a changed selection of their value columns does not touch what is committed.
+    """
+    if not committed or not consumed:
+        return
+    yield from _changed("store", committed["stores"], current["stores"], STORE_FACETS)
+    old, new = committed["topics"], current["topics"]
+    fed = {name for name, topic in old.items() if topic["writer"] is None}
+    yield from _changed("topic", _without(old, fed), _without(new, fed), TOPIC_FACETS, added=False, removed=False)
+    keyed = {facet: TOPIC_FACETS[facet] for facet in ("partitions", "key")}
+    yield from _changed("topic", _only(old, fed), _only(new, fed), keyed, added=False, removed=False)
+
+
+def _changed(
+    what: str,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    facets: Mapping[str, str],
+    *,
+    added: bool = True,
+    removed: bool = True,
+) -> Iterator[str]:
+    for name in sorted(old.keys() & new.keys()):
+        for facet, word in facets.items():
+            if old[name][facet] != new[name][facet]:
+                yield f"{what} {name}: {word} was {_text(old[name][facet])}, is {_text(new[name][facet])}"
+    if removed:
+        yield from (f"{what} {name} is gone" for name in sorted(old.keys() - new.keys()))
+    if added:
+        yield from (
+            f"{what} {name} is new, and would miss the records consumed before" for name in sorted(new.keys() - old.keys())
+        )
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _without(topics: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: topic for name, topic in topics.items() if name not in names}
+
+
+def _only(topics: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: topic for name, topic in topics.items() if name in names}

@@ -1,0 +1,75 @@
+"""Ways in which a run ends other than by catching up. Each carries its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import HeadwaterError
+
+
+class FencedError(HeadwaterError):
+    """Another driver has taken the application over: `generation` is the one that was claimed since."""
+
+    def __init__(self, application: str, mine: int, generation: int) -> None:
+        super().__init__(
+            f"another run of {application} has started (generation {generation}, this one is {mine}); this run stops",
+            "let only one run of an application work on a log",
+        )
+        self.application = application
+        self.generation = generation
+
+
+class RecordError(HeadwaterError):
+    """A record that a step could not process. Nothing of its task's epoch was committed.
+
+    `value` is the record in JSON; `step` its YAML position `file:line`, empty when it could not be found.
+    """
+
+    def __init__(
+        self,
+        *,
+        subtopology: str,
+        task_partition: int,
+        topic: str,
+        partition: int,
+        offset: int,
+        step: str,
+        value: str,
+        cause: str,
+    ) -> None:
+        where = f"{step}: " if step else ""
+        super().__init__(
+            f"{where}record {topic}[{partition}]@{offset} cannot be processed: {cause}\n  record: {value}",
+            "nothing of this task's epoch is committed; mend the step or the data and run again",
+        )
+        self.subtopology = subtopology
+        self.task_partition = task_partition
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.step = step
+        self.value = value
+        self.cause = cause
+
+
+class IncompatibleStateError(HeadwaterError):
+    """The project no longer fits the committed state; `differences` lists each place."""
+
+    def __init__(self, application: str, differences: Sequence[str]) -> None:
+        listed = "".join(f"\n  - {difference}" for difference in differences)
+        super().__init__(
+            f"{application} no longer fits its committed state:{listed}",
+            "undo the change, or start this application anew with --full-refresh",
+        )
+        self.application = application
+        self.differences = tuple(differences)
+
+
+class JobError(HeadwaterError):
+    """An epoch's job failed, and no record could be found to blame."""
+
+    def __init__(self, application: str, subtopology: str, cause: str) -> None:
+        super().__init__(f"the epoch's job of {application}, subtopology {subtopology}, failed: {cause}")
+        self.application = application
+        self.subtopology = subtopology
+        self.cause = cause

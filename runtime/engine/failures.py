@@ -1,0 +1,153 @@
+"""From a job that failed to the record that did it.
+
+Spark aborts the whole job on the first error, so the epoch's tasks are run again one by one: those that succeed are
+committed. Of one that fails, ever smaller prefixes of its input are run until the first failing record is known; then
+ever longer prefixes of the query plan, until the first failing step is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...errors import HeadwaterError
+from ..log.records import TaskCommit
+from ..tasks.plan import EpochPlan, TaskPlan
+from ..topology import Subtopology
+from .errors import JobError, RecordError
+from .job import EpochJob
+from .worker import describe_last_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STEP = re.compile(r"headwater-step\[(?P<at>[^\]]*)\]: (?P<cause>[^\n]*)")
+"""How an error of a Python step travels through Spark's error text."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A task that cannot go on."""
+
+    partition: int
+    error: RecordError
+
+
+def isolate(
+    job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception
+) -> tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]:
+    """Run each task of a failed epoch alone: the commits of those that succeed, and what stops the others.
+
+    Raises the error itself when it is one of Headwater's own, JobError when no task fails for a record.
+    """
+    if isinstance(error, HeadwaterError):
+        raise error
+    commits: list[TaskCommit] = []
+    failures: list[Failure] = []
+    for alone in _alone(plan):
+        try:
+            commits.extend(job.run(alone))
+        except Exception as again:
+            failures.append(_blame(job, part, alone, again))
+    return tuple(commits), tuple(failures)
+
+
+def _alone(plan: EpochPlan) -> list[EpochPlan]:
+    """One plan for each task, which stays on its thread; under the next attempt, so that no file is written twice."""
+    return [
+        replace(
+            plan,
+            attempt=plan.attempt + 1,
+            threads=tuple((task,) if number == thread else () for number in range(len(plan.threads))),
+        )
+        for thread, tasks in enumerate(plan.threads)
+        for task in tasks
+    ]
+
+
+def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> Failure:
+    task = _task(plan)
+    attempts = iter(range(plan.attempt + 1, 1_000_000))
+
+    def error_of(records: int, run: Callable[[EpochPlan], Any] = job.run) -> Exception | None:
+        try:
+            run(_limited(plan, records, next(attempts)))
+        except Exception as failed:
+            return failed
+        return None
+
+    good, bad = 0, task.max_records
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        failed = error_of(middle)
+        if failed is None:
+            good = middle
+        else:
+            bad, error = middle, failed
+    record = describe_last_record(part, _limited(plan, bad, next(attempts)), bad)
+    if record is None or record.number != bad:
+        raise JobError(plan.application, part.name, _cause(error)) from error
+    step, cause = _step(error)
+    if not step:
+        for at, rows in steps(job.rows):
+            failed = error_of(bad, partial(job.drain, rows))
+            if failed is not None:
+                step = at
+                break
+    return Failure(
+        task.partition,
+        RecordError(
+            subtopology=part.name,
+            task_partition=task.partition,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            step=step,
+            value=record.json,
+            cause=cause,
+        ),
+    )
+
+
+def steps(rows: DataFrame) -> list[tuple[str, DataFrame]]:
+    """The named SQL steps of a query plan in order, each as the DataFrame that ends with it."""
+    from pyspark.sql import DataFrame as Frame
+
+    session = rows.sparkSession
+    dataset: Any = session.sparkContext._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
+    found: list[tuple[str, DataFrame]] = []
+
+    def visit(plan: Any) -> None:
+        children = plan.children()
+        for number in range(children.size()):
+            visit(children.apply(number))
+        if plan.getClass().getSimpleName() == "SubqueryAlias":
+            found.append((plan.identifier().name(), Frame(dataset.ofRows(session._jsparkSession, plan), session)))
+
+    visit(rows._jdf.queryExecution().analyzed())
+    return found
+
+
+def _task(plan: EpochPlan) -> TaskPlan:
+    return next(task for thread in plan.threads for task in thread)
+
+
+def _limited(plan: EpochPlan, records: int, attempt: int) -> EpochPlan:
+    threads = tuple(tuple(replace(task, max_records=records) for task in thread) for thread in plan.threads)
+    return replace(plan, threads=threads, attempt=attempt)
+
+
+def _step(error: Exception) -> tuple[str, str]:
+    """Position and cause, as far as the error's text has them."""
+    found = STEP.search(str(error))
+    return (found["at"], found["cause"]) if found else ("", _cause(error))
+
+
+def _cause(error: Exception) -> str:
+    """The first line of the error that means something to a user."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"^[\w.]*(Error|Exception): ", line)]
+    return raised[-1] if raised else (lines[0] if lines else type(error).__name__)

@@ -1,0 +1,191 @@
+"""The epoch loop of one application: plan, run, commit, again, until caught up or told to stop.
+
+One thread (the caller's) plans and commits; jobs run in a pool, one at a time for each unit. So commits need no lock
+and come in one order. An epoch that takes nothing commits nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from ..log.records import TaskCommit
+from ..tasks.plan import EpochPlan
+from ..topology import Settings, Topology
+from .committed import Committed
+from .committer import Committer
+from .errors import RecordError
+from .events import EpochCommitted, Observer, RecordFailed, Waiting
+from .failures import Failure, isolate
+from .idleness import TaskKey
+from .planner import Planner
+from .units import Unit
+
+POLL_SECONDS = 0.02
+"""How long the loop sleeps at most while jobs run or nothing is due."""
+
+Outcome = tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]
+
+
+@dataclass
+class Tally:
+    """What the loop has done so far."""
+
+    commits: int = 0
+    records: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    waiting: int = 0
+    waits_for: tuple[str, ...] = ()
+    failure: RecordError | None = None
+    caught_up: bool = False
+
+
+class EpochLoop:
+    """Runs the units of one application. `held` says which tasks to leave alone for now (application, subtopology,
+    partition): a way for tests to make a task slow."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings,
+        committed: Committed,
+        committer: Committer,
+        units: list[Unit],
+        observer: Observer,
+        held: Callable[[TaskKey], bool] = lambda task: False,
+    ) -> None:
+        self._application = topology.application
+        self._settings = settings
+        self._committed = committed
+        self._committer = committer
+        self._planner = Planner(committed, settings.max_records)
+        self._units = units
+        self._observer = observer
+        self._held = held
+        self._running: dict[Future[Outcome], tuple[Unit, EpochPlan, float, tuple[int, ...]]] = {}
+        self._epoch = 0
+        self.tally = Tally()
+
+    def run(self, stop: threading.Event, until_caught_up: bool) -> Tally:
+        """Loop until `stop` is set, a record fails, or (`until_caught_up`) there is nothing left to take.
+
+        Jobs that run when the loop ends are waited for and committed. Raises FencedError and JobError.
+        """
+        with ThreadPoolExecutor(max(1, len(self._units)), thread_name_prefix=self._application) as pool:
+            while True:
+                ending = stop.is_set() or self.tally.failure is not None
+                if not ending:
+                    self._committed.refresh()
+                    self._start_due(pool, until_caught_up)
+                if not self._running:
+                    if ending:
+                        break
+                    if until_caught_up and self._nothing_left():
+                        self.tally.caught_up = True
+                        break
+                    stop.wait(POLL_SECONDS)
+                    continue
+                finished, _ = wait(self._running, POLL_SECONDS, FIRST_COMPLETED)
+                for future in finished:
+                    self._finish(future)
+        return self.tally
+
+    def _start_due(self, pool: ThreadPoolExecutor, until_caught_up: bool) -> None:
+        busy = {id(unit) for unit, *_ in self._running.values()}
+        version = self._committed.version
+        interval = self._settings.epoch_interval_ms / 1000
+        for unit in self._units:
+            eager = until_caught_up and not self._running
+            now = time.monotonic()
+            if id(unit) in busy or not unit.due(now, interval, version, eager):
+                continue
+            partitions = [p for p in unit.partitions if not self._held((self._application, unit.part.name, p))]
+            if not self._planner.unread(unit.part, partitions):
+                continue
+            unit.started = now
+            plan = self._plan(unit, set(partitions))
+            self._running[pool.submit(self._job, unit, plan)] = (unit, plan, now, version)
+
+    def _plan(self, unit: Unit, partitions: set[int], attempt: int = 0) -> EpochPlan:
+        self._epoch += 1
+        network = self._committed.network()
+        failed = {(self._application, each.part.name, p) for each in self._units for p in each.failed}
+        return EpochPlan(
+            application=self._application,
+            generation=self._committer.generation,
+            epoch=self._epoch,
+            attempt=attempt,
+            now=time.time_ns() // 1_000_000,
+            client=unit.client.name,
+            log=(self._settings.log.name, self._settings.log.options),
+            state_dir=self._settings.state_dir,
+            threads=tuple(
+                tuple(
+                    self._planner.task(unit.part, partition, unit.applied_of(partition), failed, network)
+                    for partition in thread
+                    if partition in partitions
+                )
+                for thread in unit.threads
+            ),
+            globals_=self._planner.globals(unit.part.global_tables, unit.held_globals),
+        )
+
+    def _job(self, unit: Unit, plan: EpochPlan) -> Outcome:
+        """In a thread of the pool: run the epoch; if it fails, run its tasks one by one and find the record."""
+        try:
+            return unit.job.run(plan), ()
+        except Exception as error:  # whatever a user's expression or function raises
+            return isolate(unit.job, unit.part, plan, error)
+
+    def _finish(self, future: Future[Outcome]) -> None:
+        unit, plan, started, version = self._running.pop(future)
+        commits, failures = future.result()
+        for failure in failures:
+            unit.failed.add(failure.partition)
+            self.tally.failure = self.tally.failure or failure.error
+            self._observer.on(
+                RecordFailed(self._application, unit.part.name, failure.partition, failure.error.message)
+            )
+        unit.took(commits, self._settings.max_records, version)
+        worth = [commit for commit in commits if commit.records]
+        if not worth:
+            return
+        number = self._committer.commit(plan.epoch, worth)
+        dropped: Counter[str] = Counter()
+        for commit in worth:
+            dropped.update(commit.dropped)
+        records = sum(commit.records for commit in worth)
+        self.tally.commits += 1
+        self.tally.records += records
+        self.tally.dropped.update(dropped)
+        self._observer.on(
+            EpochCommitted(
+                application=self._application,
+                subtopology=unit.part.name,
+                client=unit.client.name,
+                commit=number,
+                records=records,
+                lag=self._planner.unread(unit.part, unit.partitions),
+                seconds=time.monotonic() - started,
+                dropped=dict(dropped),
+            )
+        )
+
+    def _nothing_left(self) -> bool:
+        """Whether no unit can take a record as things stand; notes what has to wait, and for whom."""
+        version = self._committed.version
+        unread: Mapping[str, int] = {}
+        for unit in self._units:
+            count = self._planner.unread(unit.part, unit.partitions)
+            if count and unit.blocked_at != version:
+                return False
+            unread = {**unread, unit.name: count}
+        self.tally.waiting = sum(unread.values())
+        if self.tally.waiting:
+            self.tally.waits_for = self._committed.behind()
+            self._observer.on(Waiting(self._application, self.tally.waiting, self.tally.waits_for))
+        return True

@@ -1,0 +1,124 @@
+"""The stores of one client as an epoch needs them: opened, and brought to the planned position."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+
+from ..log.keys import encode_keys
+from ..log.log import Log
+from ..log.records import Segment
+from ..log.schema import key_columns, value_columns
+from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
+from ..topology import GlobalTable, Store
+from .changelog import catch_up
+from .codec import RowCodec
+from .directory import StateDirectory, StoreId
+from .store import Changes, StateStore, StoreBackend
+
+POSITIONS = b"\xff positions"
+"""Key under which a global table's store keeps, as JSON, how far it is in each lane; no encoded key begins with 0xff."""
+
+GLOBAL = "global"
+"""Folder of the global tables' stores in an application's state directory."""
+
+_KIND_VALUE = 1
+
+
+class TaskStores:
+    """Opens stores for the epoch of one plan. `backend`: a store's backend by its declaration."""
+
+    def __init__(self, plan: EpochPlan, log: Log, backend: Callable[[Store], StoreBackend]) -> None:
+        self._plan = plan
+        self._directory = StateDirectory(Path(plan.state_dir), plan.client, plan.application)
+        self._log = log
+        self._backend = backend
+
+    def open(self, task: TaskPlan, store: Store) -> StateStore:
+        """A task's store at its planned position, without the rows that have expired.
+
+        Raises TaskMigratedError and TaskCorruptedError, see `catch_up`.
+        """
+        planned = next(each for each in task.stores if each.store == store.name)
+        found = self.find(store, task.partition)
+        catch_up(found, planned, self._log, expire_below(store, planned))
+        return found
+
+    def find(self, store: Store, partition: int) -> StateStore:
+        """A task's store as it stands."""
+        return self._backend(store).open(self._directory.store_path(StoreId(store.name, partition)))
+
+    def open_global(self, table: GlobalTable) -> StateStore:
+        """A global table at the position that the epoch pins."""
+        store = self._backend(table.store).open(self._directory.path / GLOBAL / table.store.name)
+        catch_up_global(store, table, self._plan.globals_.get(table.name, ()), self._log)
+        return store
+
+
+def expire_below(store: Store, planned: StoreInput) -> bytes | None:
+    """The key below which all rows of a window store are out of retention: visible iff start > clock - retention."""
+    if store.type != "window" or store.retention_ms is None or planned.clock < 0:
+        return None
+    first_visible = planned.clock - store.retention_ms + 1
+    return ((first_visible + 2**63) % 2**64).to_bytes(8, "big") if first_visible > 0 else None
+
+
+def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
+    """Apply what is committed to the table's topic and not yet in `store`, in offset order of each partition."""
+    held = positions_of(store)
+    for partition, topic in enumerate(pinned):
+        fresh = held.get(partition, {})
+        segments = sorted(
+            (segment for lane in topic.lanes for segment in lane.segments), key=lambda segment: segment.base_offset
+        )
+        for segment in segments:
+            applied = fresh.get(segment.lane, 0)
+            end = segment.base_position + segment.rows
+            if end <= applied:
+                continue
+            fresh = {**fresh, segment.lane: end}
+            held = {**held, partition: fresh}
+            _apply(store, table, segment, applied - segment.base_position, held, log)
+
+
+def positions_of(store: StateStore) -> dict[int, dict[int, int]]:
+    """Partition -> lane -> records of a global table's topic that its store holds."""
+    (text,) = store.get_many([POSITIONS])
+    plain: Mapping[str, Mapping[str, int]] = {} if text is None else json.loads(text)
+    return {int(p): {int(lane): count for lane, count in lanes.items()} for p, lanes in plain.items()}
+
+
+def _apply(
+    store: StateStore,
+    table: GlobalTable,
+    segment: Segment,
+    skip: int,
+    held: Mapping[int, Mapping[int, int]],
+    log: Log,
+) -> None:
+    from_position = store.position
+    changes = list(_changes(table, segment, skip, log))
+    changes.append(([POSITIONS], [json.dumps(held).encode()]))
+    store.apply(changes, from_position, from_position + segment.rows - skip)
+
+
+def _changes(table: GlobalTable, segment: Segment, skip: int, log: Log) -> Iterator[Changes]:
+    """Upserts of a segment's records after the first `skip`; null keys are no rows."""
+    codec = RowCodec(value_columns(table.topic))
+    for batch in log.read_batches(segment):
+        rows = batch.slice(min(skip, len(batch)))
+        skip -= len(batch) - len(rows)
+        keys = encode_keys([rows.column(f"key.{name}") for name in key_columns(table.topic)]).to_pylist()
+        columns = [rows.column(f"value.{name}") for name in codec.types]
+        values = codec.encode(columns, rows.column("_timestamp").to_numpy())
+        kinds = rows.column("_kind").to_pylist()
+        upserts = [
+            (key, value if kind == _KIND_VALUE else None)
+            for key, value, kind in zip(keys, values, kinds, strict=True)
+            if key is not None
+        ]
+        yield [key for key, _ in upserts], [value for _, value in upserts]
+
+
