@@ -49,7 +49,7 @@ def task_in(state: State) -> Task:
     return task
 
 
-@pytest.mark.parametrize(("old", "operation"), product(State, Operation))
+@pytest.mark.parametrize(("old", "operation"), list(product(State, Operation)))
 def test_operation_moves_the_task_or_is_refused_without_a_trace(old: State, operation: Operation) -> None:
     task = task_in(old)
     new = ACTIVE[operation].get(old)
@@ -62,7 +62,6 @@ def test_operation_moves_the_task_or_is_refused_without_a_trace(old: State, oper
             operation.value,
             old.value,
         )
-
     else:
         OPERATIONS[operation](task)
     assert task.state is (new or old)
