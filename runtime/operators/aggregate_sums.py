@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ...errors import HeadwaterError
 from ..topology import Agg
-from ..types import arrow_type, sql_type
+from ..types import arrow_type, ddl
 from .aggregate_counts import counted, stored_counts
 from .exact_sum import STATE, ExactSums, fold_sums, stored_sums
 from .groups import Groups
@@ -138,7 +138,7 @@ class SumOfDecimals:
         # Adding row by row shows an overflow that a later row takes back.
         rows = Groups(groups.code, groups.count, True, groups.exists)
         if self.type.precision == 38 and beyond(carried(rows.totals(start, signed)), 38).any():
-            raise SumOverflowError("sum", sql_type(self.type))
+            raise SumOverflowError("sum", ddl(self.type))
         return carried(groups.totals(start, signed)), groups.counts(stored_counts(state), here)
 
     def ends(self, groups: Groups, sums: Int64s, counts: Int64s) -> dict[str, pa.Array]:
@@ -149,7 +149,7 @@ class SumOfDecimals:
     def column(self, sums: Int64s, null: Bools) -> pa.Array:
         """Carried limbs as decimals."""
         if beyond(sums, self.type.precision).any():
-            raise SumOverflowError("sum", sql_type(self.type))
+            raise SumOverflowError("sum", ddl(self.type))
         low, high, _ = to_words(sums)
         return decimals(low, high, self.type, null)
 
@@ -197,7 +197,7 @@ class AverageOfDecimals:
         for amount, count in zip(sums.to_pylist(), counts.tolist(), strict=True):
             mean = None if amount is None else exact.divide(amount, Decimal(count)).quantize(unit, context=exact)
             if mean is not None and len(mean.as_tuple().digits) > self.type.precision and mean != 0:
-                raise SumOverflowError("avg", sql_type(self.type))
+                raise SumOverflowError("avg", ddl(self.type))
             means.append(mean)
         return pa.array(means, self.type)
 

@@ -1,8 +1,8 @@
 """Exact sums of doubles: the same bytes for every order of adding and every cut into epochs; they can be subtracted.
 
 A finite double is an integer times a power of two, so a sum of them is too. While rows are folded, sums are limbs on
-one grid of powers of two; at rest a sum is its odd mantissa and exponent, in two words and an exponent column, which is
-canonical and small. What two words cannot hold, and the counts of NaN and infinities, are in `rest`, nearly always null.
+one grid of powers of two; at rest a sum is its odd mantissa and exponent, in two words and a column for the exponent:
+canonical and small. What two words cannot hold, and counts of NaN and infinities, are in `rest`, nearly always null.
 """
 
 from __future__ import annotations
@@ -168,10 +168,8 @@ def _pack(limbs: Int64s, lowest: int, special: Int64s) -> dict[str, pa.Array]:
     }
 
 
-def _pack_rest(
-    words: Int64s, bottom: Int64s, zeros: Int64s, sign: Int64s, fits: Bools, special: Int64s
-) -> pa.Array:
-    """msgpack of [NaN, +Inf, -Inf, mantissa as minimal little-endian two's complement or nil], where not all trivial."""
+def _pack_rest(words: Int64s, bottom: Int64s, zeros: Int64s, sign: Int64s, fits: Bools, special: Int64s) -> pa.Array:
+    """msgpack of [NaN, +Inf, -Inf, mantissa as minimal little-endian two's complement or nil], null where trivial."""
     unusual = np.flatnonzero(~fits | special.any(axis=1))
     rest: list[bytes | None] = [None] * len(fits)
     for row in unusual.tolist():

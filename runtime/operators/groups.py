@@ -6,6 +6,7 @@ changes are collapsed, and the rows when each update counts. Everything is vecto
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..log.keys import encode_keys
 from .rows import Bools, Int8s, Int64s, to_numpy
 
 LOWEST = np.iinfo(np.int64).min
@@ -39,9 +41,7 @@ class Groups:
     @cached_property
     def last(self) -> Int64s:
         """The last row of each group."""
-        last = np.empty(self.count, np.int64)
-        last[self.code] = np.arange(len(self.code))
-        return last
+        return last_rows(self.code, self.count)
 
     @cached_property
     def previous(self) -> Int64s:
@@ -64,7 +64,7 @@ class Groups:
         return at_points.take(pa.array(self.last)) if self.each else at_points
 
     def totals(self, start: Int64s, amounts: Int64s) -> Int64s:
-        """Start of the group plus the amounts of its rows up to each point. Int64 that wraps; last axis may be limbs."""
+        """Start of the group plus its rows' amounts up to each point. Int64 that wraps; the last axis may be limbs."""
         if not self.each:
             total = start.copy()
             np.add.at(total, self.code, amounts)
@@ -121,6 +121,19 @@ class Groups:
         picked[self._sorted] = np.where(running > 0, winner, np.where(has_start, -1, -2)[self.code[self._sorted]])
         return picked
 
+    def split_after(self, last: Bools) -> tuple[Int64s, int]:
+        """Groups that end after the rows where `last`, for points at rows: (group of each row, number of groups).
+
+        The first part of each group keeps its number.
+        """
+        fresh = np.zeros(len(last), np.bool_)
+        fresh[1:] = last[self._sorted[:-1]] & ~self._starts[1:]
+        begun = np.cumsum(fresh)
+        before = np.maximum.accumulate(np.where(self._starts, begun, 0))
+        code = np.empty_like(self.code)
+        code[self._sorted] = np.where(begun == before, self.code[self._sorted], self.count + begun - 1)
+        return code, self.count + int(fresh.sum())
+
     @cached_property
     def _sorted(self) -> Int64s:
         """Rows by group, in order within each."""
@@ -141,6 +154,13 @@ class Groups:
         return np.maximum.accumulate(lift + rank[self._sorted]) - lift
 
 
+def last_rows(code: Int64s, count: int) -> Int64s:
+    """The last row of each of `count` groups."""
+    last = np.empty(count, np.int64)
+    last[code] = np.arange(len(code))
+    return last
+
+
 def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
     """(group of each row, first row of each group), groups numbered as they first appear. Null is a value."""
     encoded = keys.dictionary_encode(null_encoding="encode")
@@ -148,3 +168,22 @@ def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
     first = np.empty(len(encoded.dictionary), np.int64)
     first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
     return code, first
+
+
+def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
+    """`group_codes` of keys of several columns (one at least), equal where their encoded keys are.
+
+    Raises KeyTypeError.
+    """
+    if not all(_plain(column.type) for column in columns):
+        return group_codes(encode_keys(columns))
+    code, first = group_codes(columns[0])
+    for column in columns[1:]:
+        more, distinct = group_codes(column)
+        code, first = group_codes(pa.array(code * len(distinct) + more))
+    return code, first
+
+
+def _plain(data_type: pa.DataType) -> bool:
+    """Whether Arrow and encoded keys agree on which values are equal; on floating point numbers they do not."""
+    return not (pa.types.is_floating(data_type) or pa.types.is_nested(data_type))

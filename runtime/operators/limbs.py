@@ -44,7 +44,9 @@ def to_words(limbs: Int64s) -> tuple[Int64s, Int64s, Bools]:
 
 def decimal_words(column: pa.Array) -> tuple[Int64s, Int64s]:
     """(low word, high word) of a decimal128 column; those of nulls are arbitrary."""
-    words: npt.NDArray[np.int64] = np.frombuffer(column.buffers()[1], np.int64) if len(column) else np.zeros(0, np.int64)
+    words: npt.NDArray[np.int64] = (
+        np.frombuffer(column.buffers()[1], np.int64) if len(column) else np.zeros(0, np.int64)
+    )
     words = words[2 * column.offset : 2 * (column.offset + len(column))]
     return words[0::2], words[1::2]
 

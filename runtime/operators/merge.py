@@ -121,7 +121,7 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: Log) -> TakenRec
     inputs = {topic.topic: topic for topic in plan.inputs}
     feeds = [_partition(log, inputs[reading.topic.name], reading) for reading in readings]
     runs, counts = _pull(PrefixMerge(feeds), len(feeds), plan.max_records)
-    chunks = [_cut(run, places, counts) for run, places in runs]
+    chunks = [run.first(counts) for run in runs]
     timestamps = np.empty(counts, np.int64)
     for chunk, places in chunks:
         if chunk is not None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..types import parse_columns, physical_columns
-from .rows import Flow, Int64s, Kind, Rows, after_old, concat_headers, path_order, to_numpy
+from .rows import Flow, Int64s, Kind, Rows, after_old, path_order, to_numpy
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
 """The first columns of every batch. `_meta`: payload of a control row, else headers."""

@@ -1,0 +1,200 @@
+"""The aggregate step: rows of one key (and window) become one row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from ..log.keys import encode_keys
+from ..state.codec import RowCodec
+from ..topology import Agg, Store
+from .aggregates import aggregate, own_state, results, state_columns
+from .changes import Versions, changes
+from .groups import LOWEST, Groups, group_by
+from .node import Edges, step_name
+from .rows import Bools, Int64s, Kind, Rows, is_old, null_keys
+from .stored_rows import RowStore, StoredRows, stored_columns, window_keys
+from .table import Emit
+from .task_epoch import TaskEpoch
+from .windows import assign, window_column
+
+ROWS = Agg("_rows", "count")
+"""What a store that aggregates a table counts besides: rows of the group, which is deleted when it has none left."""
+
+STATE = "_state"
+"""The column in which encoded hidden state travels to `Materialize`, on the last change of each key."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Aggregates by key, and by window if `store.window` is set; what is aggregated is in `store.aggregates`.
+
+    `of`: a stream, or a table that was re-grouped: then OLD rows are subtracted, all aggregates must be able to do so,
+    and the store has the aggregate `ROWS`. `emit`: every update, or one change for each key and epoch. `old`: with the
+    replaced rows.
+
+    | | null key | null value | late |
+    |---|---|---|---|
+    | stream | dropped, counted | dropped, counted | - |
+    | stream, windows | dropped, counted | aggregated | counted for each closed window |
+
+    A row's timestamp is the greatest of its records'. Where the store has value columns that are none of the
+    aggregates, expressions over aggregates follow: then state goes on in the column `_state`, and `Materialize` stores
+    both.
+    """
+
+    flow: str
+    store: Store
+    emit: Emit = "each"
+    old: bool = False
+    of: Literal["stream", "table"] = "stream"
+    name: str = ""
+    at: str = ""
+
+    def __post_init__(self) -> None:
+        if self.of == "table" and ROWS not in self.store.aggregates:
+            raise ValueError(f"store {self.store.name} aggregates a table and must count its rows")
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`. Raises SumOverflowError."""
+        rows = self._usable(edges[self.flow], epoch)
+        key = rows.keys
+        starts = None
+        if self.store.window is not None:
+            rows, starts = self._windowed(rows, epoch)
+            key = rows.keys
+        code, first = group_by([*key.values()] if starts is None else [*key.values(), pa.array(starts)])
+        encoded = encode_keys([column.take(pa.array(first)) for column in key.values()])
+        if starts is not None:
+            encoded = window_keys(starts[first], encoded)
+            key |= {"window_start": window_column(starts), "window_end": window_column(starts + self._size)}
+        store = RowStore(epoch.store(self.store), self._types)
+        keys = encoded.to_pylist()
+        stored = store.get(keys)
+        sign = np.where(is_old(rows.kind), -1, 1).astype(np.int8) if self.of == "table" else None
+        groups = Groups(code, len(first), self.emit == "each", stored.exists, sign)
+        at_points, ends = self._fold(groups, rows, stored)
+        exists = groups.ends(at_points.exists)
+        times = groups.ends(at_points.timestamp)
+        if not self._carries:
+            store.put(keys, ends, times, exists, stored.exists)
+        before = Versions(self._before(stored) if self.old else {}, stored.timestamp, stored.exists)
+        groups, rows, key, at_points = _without_halves(groups, rows, key, at_points)
+        edges[self.flow] = changes(groups, rows, key, before, at_points, self.old)
+
+    @property
+    def _types(self) -> dict[str, pa.DataType]:
+        return stored_columns(self.store)
+
+    @property
+    def _size(self) -> int:
+        assert self.store.window is not None
+        return self.store.window.size_ms
+
+    @property
+    def _results(self) -> list[str]:
+        return [agg.name for agg in self.store.aggregates if agg != ROWS]
+
+    @property
+    def _carries(self) -> bool:
+        """Whether expressions over aggregates follow, so that `Materialize` writes the store."""
+        return len(self._types) > len(state_columns(self.store.aggregates))
+
+    def _usable(self, rows: Rows, epoch: TaskEpoch) -> Rows:
+        null = null_keys(list(rows.keys.values()), len(rows))
+        epoch.drop(step_name(self), "null_key", int(null.sum()))
+        if self.store.window is not None:
+            return rows.filter(~null)
+        empty = rows.kind == Kind.TOMBSTONE
+        epoch.drop(step_name(self), "null_value", int((empty & ~null).sum()))
+        return rows.filter(~null & ~empty)
+
+    def _windowed(self, rows: Rows, epoch: TaskEpoch) -> tuple[Rows, Int64s]:
+        """A row for each open window of each record, and the windows' starts."""
+        assert self.store.window is not None
+        windowed = assign(rows.timestamp, self.store.window, epoch.clock(self.store.name))
+        epoch.advance(self.store.name, windowed.clock)
+        epoch.drop(step_name(self), "late", int(windowed.late.sum()))
+        taken = np.flatnonzero(~windowed.late)
+        starts = windowed.start[taken]
+        if len(taken) == len(rows) == len(windowed.record):
+            return rows, starts
+        return rows.take(windowed.record[taken]).deeper(starts), starts
+
+    def _fold(self, groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Versions, dict[str, pa.Array]]:
+        """The groups' rows at the points, and their hidden state at the end."""
+        values: dict[str, pa.Array] = {}
+        ends: dict[str, pa.Array] = {}
+        for agg in self.store.aggregates:
+            argument = None if agg.column is None else rows.columns[agg.column]
+            values[agg.name], state = aggregate(agg).fold(groups, own_state(agg, stored.columns), argument)
+            ends |= {f"{agg.name}.{suffix}": column for suffix, column in state.items()}
+        times, exists = _times(groups, rows, stored)
+        versions = Versions({name: values[name] for name in self._results}, times, exists)
+        if self._carries:
+            return self._with_state(groups, versions, ends), ends
+        return versions, ends
+
+    def _with_state(self, groups: Groups, versions: Versions, ends: Mapping[str, pa.Array]) -> Versions:
+        times = groups.ends(versions.timestamp)
+        types = state_columns(self.store.aggregates)
+        state = pa.array(RowCodec(types).encode([ends[name] for name in types], times), pa.binary())
+        if groups.each:
+            index = np.zeros(groups.points, np.int64)
+            index[groups.last] = np.arange(groups.count)
+            absent = np.ones(groups.points, np.bool_)
+            absent[groups.last] = False
+            state = state.take(pa.array(index, mask=absent))
+        return Versions({**versions.values, STATE: state}, versions.timestamp, versions.exists)
+
+    def _before(self, stored: StoredRows) -> dict[str, pa.Array]:
+        before = results(self.store.aggregates, stored.columns)
+        carried = {STATE: pa.nulls(len(stored.exists), pa.binary())} if self._carries else {}
+        return {name: before[name] for name in self._results} | carried
+
+
+def _times(groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Int64s, Bools]:
+    """Timestamp and existence of the groups' rows at the points."""
+    start = np.where(stored.exists, stored.timestamp, LOWEST)
+    if groups.sign is None:
+        return groups.maxima(start, rows.timestamp), np.ones(groups.points, np.bool_)
+    by_row = Groups(groups.code, groups.count, True, groups.exists, groups.sign)
+    everywhere = np.ones(len(rows), np.bool_)
+    counts = by_row.counts(_stored_rows(stored), everywhere)
+    gone = (counts == 0) & (rows.kind != Kind.OLD_SAME_GROUP)
+    # A group that was deleted begins anew: its next row knows nothing of the times before.
+    life, lives = by_row.split_after(gone)
+    starts = np.concatenate([start, np.full(lives - groups.count, LOWEST)])
+    times = Groups(life, lives, True, groups.exists).maxima(starts, rows.timestamp)
+    return (times, ~gone) if groups.each else (times[groups.last], ~gone[groups.last])
+
+
+def _stored_rows(stored: StoredRows) -> Int64s:
+    """Rows of each group when the epoch began."""
+    counts = stored.columns[f"{ROWS.name}.count"].fill_null(0)
+    return counts.to_numpy(zero_copy_only=False)
+
+
+def _without_halves(
+    groups: Groups, rows: Rows, key: Mapping[str, pa.Array], versions: Versions
+) -> tuple[Groups, Rows, Mapping[str, pa.Array], Versions]:
+    """Without the points between a subtracted row and the one that follows it in the same group."""
+    half = rows.kind == Kind.OLD_SAME_GROUP
+    if not groups.each or not half.any():
+        return groups, rows, key, versions
+    kept = np.flatnonzero(~half)
+    index = pa.array(kept)
+    return (
+        Groups(groups.code[kept], groups.count, True, groups.exists),
+        rows.take(kept),
+        {name: column.take(index) for name, column in key.items()},
+        Versions(
+            {name: column.take(index) for name, column in versions.values.items()},
+            versions.timestamp[kept],
+            versions.exists[kept],
+        ),
+    )

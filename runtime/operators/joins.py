@@ -1,0 +1,146 @@
+"""Joins of a stream's records with rows of tables: only the stream's records trigger, and keep their key and time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from ..log.keys import encode_keys
+from ..state.codec import RowCodec
+from ..topology import GlobalTable, Store
+from ..types import parse_columns
+from .groups import group_codes
+from .node import Edges, step_name
+from .pipe import typed
+from .rows import Bools, Int64s, Kind, Rows, null_keys, path_order
+from .stored_rows import RowStore, store_keys, stored_columns
+from .task_epoch import TaskEpoch
+
+How = Literal["inner", "left"]
+
+
+@dataclass(frozen=True)
+class StreamTableJoin:
+    """Looks the key up in a table as it is when the record is processed.
+
+    That is: the row of `store` when the epoch began, changed by the changes on edge `table` that come before the
+    record in path order. `values`: new column -> column of the table.
+
+    | | null value | null key |
+    |---|---|---|
+    | inner | dropped, counted | dropped, counted |
+    | left | dropped, counted | goes on with nulls |
+    """
+
+    flow: str
+    table: str
+    store: Store
+    how: How
+    values: Mapping[str, str]
+    at: str = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        null = null_keys(list(edges[self.flow].keys.values()), len(edges[self.flow]))
+        rows, null = _with_values(edges[self.flow], null, self, epoch)
+        changed = edges[self.table]
+        changed = changed.filter(changed.kind <= Kind.VALUE)
+        keys = pa.concat_arrays([store_keys(self.store, changed.keys), store_keys(self.store, rows.keys)])
+        code, first = group_codes(keys)
+        stored = RowStore(epoch.store(self.store), stored_columns(self.store)).get(
+            [key or b"\x00" for key in keys.take(pa.array(first)).to_pylist()]
+        )
+        change = _latest(code, path_order([changed, rows]), len(changed))
+        index = np.where(change >= 0, change + len(first), code[len(changed) :])
+        found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null
+        columns = changed.values
+        values = {
+            new: pa.concat_arrays([stored.columns[name], typed(columns[name], stored.columns[name].type)])
+            for new, name in self.values.items()
+        }
+        edges[self.flow] = _joined(rows, values, index, found, null, self, epoch)
+
+
+@dataclass(frozen=True)
+class GlobalJoin:
+    """Looks any columns up in a global table: `by` has, for each of its key columns, the physical one of the flow.
+
+    | | null value | looked-up key null |
+    |---|---|---|
+    | inner | dropped, counted | dropped, counted |
+    | left | dropped, counted | goes on with nulls |
+    """
+
+    flow: str
+    table: GlobalTable
+    how: How
+    by: Mapping[str, str]
+    values: Mapping[str, str]
+    at: str = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        store = self.table.store
+        looked_up = [
+            typed(edges[self.flow].columns[self.by[name]], data_type)
+            for name, data_type in parse_columns(store.key).items()
+        ]
+        null = null_keys(looked_up, len(edges[self.flow]))
+        keys = encode_keys(looked_up)
+        kept = edges[self.flow].kind == Kind.VALUE
+        rows, null = _with_values(edges[self.flow], null, self, epoch)
+        code, first = group_codes(keys.filter(pa.array(kept)))
+        distinct = keys.filter(pa.array(kept)).take(pa.array(first))
+        values = epoch.global_table(self.table).get_many([key or b"\x00" for key in distinct.to_pylist()])
+        codec = RowCodec(parse_columns(store.value))
+        columns = dict(zip(codec.types, codec.decode(values)[0], strict=True))
+        found = np.fromiter((value is not None for value in values), np.bool_, len(values))[code] & ~null
+        chosen = {new: columns[name] for new, name in self.values.items()}
+        edges[self.flow] = _joined(rows, chosen, code, found, null, self, epoch)
+
+
+def _with_values(rows: Rows, null: Bools, node: StreamTableJoin | GlobalJoin, epoch: TaskEpoch) -> tuple[Rows, Bools]:
+    """The records that have a value, and which of them have a null key."""
+    here = rows.kind == Kind.VALUE
+    epoch.drop(step_name(node), "null_value", int((~here).sum()))
+    return rows.filter(here), null[here]
+
+
+def _latest(code: Int64s, order: Int64s, changes: int) -> Int64s:
+    """For each record the last change of its key before it, -1 where there is none.
+
+    `code`: keys of all changes and then all records; `order`: the permutation that sorts them by path.
+    """
+    if not changes:
+        return np.full(len(code) - changes, -1)
+    by_key = order[np.argsort(code[order], kind="stable")]
+    is_change = by_key < changes
+    starts = np.ones(len(by_key), np.bool_)
+    starts[1:] = code[by_key][1:] != code[by_key][:-1]
+    places = np.arange(len(by_key))
+    last_start = np.maximum.accumulate(np.where(starts, places, 0))
+    last_change = np.maximum.accumulate(np.where(is_change, places, -1))
+    latest = np.full(len(code), -1)
+    latest[by_key] = np.where(last_change >= last_start, by_key[last_change], -1)
+    return latest[changes:]
+
+
+def _joined(
+    rows: Rows,
+    values: Mapping[str, pa.Array],
+    index: Int64s,
+    found: Bools,
+    null: Bools,
+    node: StreamTableJoin | GlobalJoin,
+    epoch: TaskEpoch,
+) -> Rows:
+    """The records with the looked-up columns: those at `index` of `values` where `found`."""
+    if node.how == "inner":
+        epoch.drop(step_name(node), "null_key", int(null.sum()))
+        rows, index, found = rows.filter(found), index[found], found[found]
+    picked = pa.array(index, mask=~found)
+    return rows.with_columns(None, rows.values | {new: column.take(picked) for new, column in values.items()})

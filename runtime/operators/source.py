@@ -1,0 +1,54 @@
+"""Reading a topic into edges. The order among all sources of a task is `merge.read_task`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..log.log import Log
+from ..log.schema import key_columns, value_columns
+from ..tasks.plan import TaskPlan
+from ..topology import Topic
+from ..types import columns_ddl
+from .merge import Reading, TakenRecords, read_task
+from .node import Edges
+from .rows import Flow
+from .task_epoch import TaskEpoch
+
+
+@dataclass(frozen=True)
+class Source:
+    """Reads a topic into an edge, or into several: then the first sees a record before the second does.
+
+    `columns`: those needed, by their own names; None: all. `rank`: what comes first of equal timestamps: global
+    tables, tables, streams, each in order of declaration; sources of equal rank come in the order of the stage.
+    """
+
+    topic: Topic
+    into: tuple[str, ...]
+    columns: Flow | None = None
+    rank: int = 0
+    at: str = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Nothing: `take` has put the records there."""
+
+
+def take(plan: TaskPlan, sources: Sequence[Source], log: Log) -> tuple[TakenRecords, Edges]:
+    """Read a task's records of an epoch, and put them on the sources' edges."""
+    ranks = {source.topic.name: place for place, source in enumerate(sorted(sources, key=lambda source: source.rank))}
+    readings = [Reading(source.topic, _columns(source), ranks[source.topic.name]) for source in sources]
+    taken = read_task(plan, readings, log)
+    edges: Edges = {}
+    for source, rows in zip(sources, taken.rows, strict=True):
+        for number, name in enumerate(source.into):
+            edges[name] = rows if len(source.into) == 1 else rows.deeper(np.full(len(rows), number))
+    return taken, edges
+
+
+def _columns(source: Source) -> Flow:
+    if source.columns is not None:
+        return source.columns
+    return Flow(columns_ddl(key_columns(source.topic)), columns_ddl(value_columns(source.topic)))

@@ -1,0 +1,100 @@
+"""Rows of stores in columns: which ones a store holds, and how they are read and written by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..log.keys import encode_keys
+from ..log.schema import WINDOW_COLUMNS
+from ..state.codec import RowCodec
+from ..topology import Store
+from ..types import parse_columns
+from .aggregates import state_columns
+from .rows import Bools, Int64s, to_numpy
+from .task_epoch import EpochStore
+
+WINDOW_BYTES = 8
+_SIGN = np.int64(-(2**63))
+
+
+def stored_columns(store: Store) -> dict[str, pa.DataType]:
+    """The columns of a store's rows: hidden state of its aggregates, then the value columns that are none of them."""
+    names = {agg.name for agg in store.aggregates}
+    value = {name: kind for name, kind in parse_columns(store.value).items() if name not in names}
+    return state_columns(store.aggregates) | value
+
+
+def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
+    """Encoded keys of a store; those of a window store begin with the window's start, so that old ones are together."""
+    if store.type != "window":
+        return encode_keys(list(key.values()))
+    plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
+    return window_keys(to_numpy(key[WINDOW_COLUMNS[0]].cast(pa.int64())) // 1000, plain)
+
+
+def window_keys(starts: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
+    """Window starts (ms) put before encoded keys."""
+    prefix = (starts ^ _SIGN).astype(">i8").view(f"V{WINDOW_BYTES}").tolist()
+    return pa.array([start + key for start, key in zip(prefix, keys.to_pylist(), strict=True)], pa.binary())
+
+
+def expiry_bound(store: Store, clock: int) -> bytes | None:
+    """The key below which all of a window store's rows have expired at `clock` (ms): start <= clock - retention.
+
+    None for stores that keep everything, and before the first record. Retention is size + grace if not given.
+    """
+    if store.type != "window" or clock < 0:
+        return None
+    window = store.window
+    retention = store.retention_ms if store.retention_ms is not None else window and window.size_ms + window.grace_ms
+    if retention is None:
+        return None
+    start = np.array([clock - retention + 1], np.int64)
+    bound: bytes = (start ^ _SIGN).astype(">i8").tobytes()
+    return bound
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows read by key. `exists`: where there is one; elsewhere columns are null and `timestamp` (ms) is -1."""
+
+    exists: Bools
+    columns: dict[str, pa.Array]
+    timestamp: Int64s
+
+
+class RowStore:
+    """An epoch's store, by rows. `types`: its columns."""
+
+    def __init__(self, store: EpochStore, types: Mapping[str, pa.DataType]) -> None:
+        self._store = store
+        self._codec = RowCodec(types)
+
+    def get(self, keys: Sequence[bytes]) -> StoredRows:
+        """The rows of the keys."""
+        values = self._store.get_many(keys)
+        columns, timestamps = self._codec.decode(values)
+        exists = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        return StoredRows(exists, dict(zip(self._codec.types, columns, strict=True)), timestamps)
+
+    def put(
+        self,
+        keys: Sequence[bytes],
+        columns: Mapping[str, pa.Array],
+        timestamps: Int64s,
+        exists: Bools,
+        existed: Bools,
+    ) -> None:
+        """Change the rows of the keys; where one `existed` and does not exist any more it is deleted."""
+        values: list[bytes | None] = list(self._codec.encode([columns[name] for name in self._codec.types], timestamps))
+        if exists.all():
+            self._store.put_many(keys, values, timestamps)
+            return
+        for row in np.flatnonzero(~exists).tolist():
+            values[row] = None
+        changed = np.flatnonzero(exists | existed)
+        self._store.put_many([keys[row] for row in changed], [values[row] for row in changed], timestamps[changed])

@@ -1,0 +1,62 @@
+"""A table: the last row of each key, kept in a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from ..topology import Store
+from .changes import Versions, changes
+from .groups import Groups, group_codes
+from .node import Edges, step_name
+from .pipe import typed
+from .rows import Kind, null_keys
+from .stored_rows import RowStore, store_keys, stored_columns
+from .task_epoch import TaskEpoch
+
+Emit = Literal["each", "collapsed"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Keeps the last processed row of each key, older timestamp or not: upserts in, changes of a table out.
+
+    `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows. Null keys are dropped
+    and counted.
+    """
+
+    flow: str
+    store: Store
+    emit: Emit = "each"
+    old: bool = False
+    at: str = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        rows = edges[self.flow]
+        null = null_keys(list(rows.keys.values()), len(rows))
+        epoch.drop(step_name(self), "null_key", int(null.sum()))
+        rows = rows.filter(~null)
+        keys = store_keys(self.store, rows.keys)
+        code, first = group_codes(keys)
+        encoded = keys.take(pa.array(first)).to_pylist()
+        types = stored_columns(self.store)
+        store = RowStore(epoch.store(self.store), types)
+        stored = store.get(encoded)
+        have = rows.values
+        values = {name: typed(have[name], data_type) for name, data_type in types.items()}
+        groups = Groups(code, len(first), self.emit == "each", stored.exists)
+        exists = rows.kind == Kind.VALUE
+        last = groups.last
+        ends = pa.array(last)
+        final = {name: column.take(ends) for name, column in values.items()}
+        store.put(encoded, final, rows.timestamp[last], exists[last], stored.exists)
+        before = Versions(stored.columns, stored.timestamp, stored.exists)
+        after = (
+            Versions(values, rows.timestamp, exists)
+            if groups.each
+            else Versions(final, rows.timestamp[last], exists[last])
+        )
+        edges[self.flow] = changes(groups, rows, rows.keys, before, after, self.old)

@@ -1,0 +1,114 @@
+"""What an operator sees of the epoch it runs in: the task's clocks, stores and sinks, and where drops are counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..state.store import StateStore
+from ..topology import GlobalTable, Store, Topic
+from .rows import Int64s, Rows
+
+
+class EpochStore:
+    """A store as one epoch sees it: committed rows, and over them the epoch's own changes.
+
+    Changes are kept here until the epoch ends and reach the store only through its committed changelog.
+    """
+
+    def __init__(self, committed: StateStore) -> None:
+        self._committed = committed
+        self._written: list[tuple[Sequence[bytes], Sequence[bytes | None], Int64s]] = []
+
+    @property
+    def position(self) -> int:
+        """Changelog records that the store holds."""
+        return self._committed.position
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Values of the keys, None where there is none, with this epoch's changes."""
+        found = self._committed.get_many(keys)
+        if not self._written:
+            return found
+        changed = {key: value for keys, values, _ in self._written for key, value in zip(keys, values, strict=True)}
+        return [changed.get(key, value) for key, value in zip(keys, found, strict=True)]
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Int64s) -> None:
+        """Change rows; None deletes. `timestamps`: of the rows, ms."""
+        self._written.append((keys, values, timestamps))
+
+    def changes(self) -> pa.Table | None:
+        """This epoch's changelog records in order, None when there are none."""
+        if not any(len(keys) for keys, _, _ in self._written):
+            return None
+        return pa.table(
+            {
+                "key": pa.array([key for keys, _, _ in self._written for key in keys], pa.binary()),
+                "value": pa.array([value for _, values, _ in self._written for value in values], pa.binary()),
+                "_timestamp": np.concatenate([timestamps for _, _, timestamps in self._written]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Written:
+    """Records that a sink gives to a topic, with the topic's own columns, and the partition of each."""
+
+    rows: Rows
+    partitions: Int64s
+
+
+class TaskEpoch:
+    """One task's epoch in one stage.
+
+    `partition`: the task's. `now`: the planned time of the epoch, ms. `clocks`: committed step clocks and those that
+    moved; -1 before the first record. `open_store` gives a store caught up to its planned position.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        now: int,
+        clocks: Mapping[str, int],
+        open_store: Callable[[Store], StateStore],
+        open_global: Callable[[GlobalTable], StateStore],
+    ) -> None:
+        self.partition = partition
+        self.now = now
+        self.clocks = dict(clocks)
+        self.dropped: Counter[str] = Counter()
+        self.stores: dict[str, EpochStore] = {}
+        self.sinks: dict[str, tuple[Topic, list[Written]]] = {}
+        self._open_store = open_store
+        self._open_global = open_global
+
+    def clock(self, name: str) -> int:
+        """A step's clock, ms; -1 before its first record."""
+        return self.clocks.get(name, -1)
+
+    def advance(self, name: str, time: int) -> None:
+        """Move a step's clock; it never goes back."""
+        self.clocks[name] = max(self.clock(name), time)
+
+    def drop(self, step: str, reason: str, records: int) -> None:
+        """Count records that a step dropped."""
+        if records:
+            self.dropped[f"{step}:{reason}"] += records
+
+    def store(self, store: Store) -> EpochStore:
+        """The task's partition of a store; the same for every operator of the stage."""
+        if store.name not in self.stores:
+            self.stores[store.name] = EpochStore(self._open_store(store))
+        return self.stores[store.name]
+
+    def global_table(self, table: GlobalTable) -> StateStore:
+        """A global table at the position that the epoch pins."""
+        return self._open_global(table)
+
+    def write(self, topic: Topic, rows: Rows, partitions: Int64s) -> None:
+        """Append records to a topic when the epoch ends."""
+        self.sinks.setdefault(topic.name, (topic, []))[1].append(Written(rows, partitions))

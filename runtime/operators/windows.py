@@ -1,0 +1,46 @@
+"""Which windows a record falls into, and which of them are still open for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..topology import Window
+from ..types import TIMESTAMP
+from .rows import Bools, Int64s
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """Pairs of a record and one of its windows, by record, then by start. `start`: ms. `late`: the window is closed.
+
+    `clock`: the step's after the last record.
+    """
+
+    record: Int64s
+    start: Int64s
+    late: Bools
+    clock: int
+
+
+def assign(timestamps: Int64s, window: Window, clock: int) -> Windowed:
+    """The windows of records, in order of processing; `clock` is the step's before them.
+
+    A record first moves the clock, then meets it: a window takes it if and only if end > clock - grace.
+    """
+    running = np.maximum(np.maximum.accumulate(timestamps), clock)
+    last = timestamps // window.advance_ms
+    first = np.maximum(0, timestamps - window.size_ms + window.advance_ms) // window.advance_ms
+    counts = last - first + 1
+    record = np.repeat(np.arange(len(timestamps)), counts)
+    place = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+    start = (first[record] + place) * window.advance_ms
+    late = start + window.size_ms <= running[record] - window.grace_ms
+    return Windowed(record, start, late, int(running[-1]) if len(running) else clock)
+
+
+def window_column(times: Int64s) -> pa.Array:
+    """Times in ms as a timestamp column."""
+    return pa.array(times * 1000).cast(TIMESTAMP)
