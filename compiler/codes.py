@@ -199,7 +199,8 @@ JINJA: dict[str, Code] = {
     ),
     "HW107": Code(
         "a template that is too large",
-        "A value with Jinja may have 10,000 characters, and what it renders to 100,000.",
+        "A value with Jinja may have 10,000 characters, and what it renders to 20,000; a file may have 10,000 such "
+        "values, which together give at most 2,000,000 characters and 100,000 values.",
         "Split it.",
     ),
     "HW108": Code(

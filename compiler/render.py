@@ -17,6 +17,8 @@ _TAGS = ("{{", "{%", "{#")
 _MOST_NODES = 100_000
 _MOST_CHARACTERS = 2_000_000
 _MOST_LEVELS = 64
+_MOST_TEMPLATES = 10_000
+_MOST_PROBLEMS = 200
 
 
 def render(
@@ -42,6 +44,8 @@ class _Rendering:
         self._done: dict[int, Node] = {}
         self._nodes = 0
         self._characters = 0
+        self._templates = 0
+        self._problems = 0
 
     def node(self, node: Node) -> Node:
         """The rendered node. What aliases share stays shared."""
@@ -68,19 +72,25 @@ class _Rendering:
             return scalar
         from .template import TemplateError, TemplateRenderer
 
+        self._templates += 1
+        if self._problems >= _MOST_PROBLEMS:
+            return _broken(scalar)
         if self._renderer is None:
             self._renderer = TemplateRenderer(self._variables, self._environment)
         try:
             rendered = self._renderer.render(scalar.value)
             made = self._native(rendered.value, scalar, RenderedOrigin(scalar.origin, rendered.pieces), 0)
+            if self._is_exhausted():
+                raise TemplateError("HW107", "The Jinja of this file is too much.", None, 0, len(scalar.value))
         except TemplateError as error:
+            self._problems = _MOST_PROBLEMS if self._is_exhausted() else self._problems + 1
             at = scalar.position_at(error.start, error.end)
             self._diagnostics.add(error.code, at, error.message, error.hint)
             return _broken(scalar)
-        if self._nodes > _MOST_NODES or self._characters > _MOST_CHARACTERS:
-            self._diagnostics.add("HW107", scalar.position, "The file's Jinja renders to too much.")
-            return _broken(scalar)
         return made
+
+    def _is_exhausted(self) -> bool:
+        return self._templates > _MOST_TEMPLATES or self._nodes > _MOST_NODES or self._characters > _MOST_CHARACTERS
 
     def _native(self, value: Any, template: Scalar, origin: RenderedOrigin, level: int) -> Node:
         """A value of Python as nodes that all stand where the template stands."""

@@ -38,8 +38,10 @@ class SourceFile:
         start = self._line_starts[row]
         if end is None or end <= index:
             return Position(self.name, row + 1, index - start + 1)
-        following = self._line_starts[row + 1] if row + 1 < len(self._line_starts) else len(self.text)
-        last = min(end, len(self.text[start:following].rstrip("\r\n")) + start)
+        last = end
+        if row + 1 < len(self._line_starts) and end >= self._line_starts[row + 1] - 1:
+            following = self._line_starts[row + 1]
+            last = following - 1 - (self.text[following - 2 : following] == "\r\n")
         return Position(self.name, row + 1, index - start + 1, max(last, index + 1) - start + 1)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from .diagnostics import Diagnostics
+from .diagnostics import Diagnostics, Position
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
 from .source import SourceFile, SourceOrigin
 from .yaml_errors import report_syntax_error
@@ -24,6 +24,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000
 _COMMENT = re.compile(r"[ \t]+#")
 _TEMPLATE_START = ("{{", "{%", "{#")
 _MOST_REPAIRS = 20
+_MOST_PROBLEMS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ class _Composer:
         self._anchors: dict[str, _Built] = {}
         self._open: list[_Open] = []
         self._size = 0
+        self._problems = 0
 
     def compose(self) -> Node | None:
         root: _Built | None = None
@@ -183,7 +185,7 @@ class _Composer:
             if scalar is None:
                 continue
             if first := entries.get(scalar.text):
-                self.diagnostics.add(
+                self._report(
                     "HW012",
                     scalar.position,
                     f"The key '{scalar.text}' is given twice, first in line {first.key.position.line}.",
@@ -196,12 +198,12 @@ class _Composer:
     def _key(self, key: _Built) -> Scalar | None:
         node = key.node
         if isinstance(node, Scalar) and key.plain and node.text == "<<":
-            self.diagnostics.add("HW020", node.position, "Merge keys are not supported.", "Write the keys out.")
+            self._report("HW020", node.position, "Merge keys are not supported.", "Write the keys out.")
             return None
         if isinstance(node, Scalar) and (isinstance(node.value, str) or node.broken):
             return node
         shown = f"'{node.text}'" if isinstance(node, Scalar) and node.text else "This"
-        self.diagnostics.add("HW022", node.position, f"{shown} is a key, but not a text.", "Put the key in quotes.")
+        self._report("HW022", node.position, f"{shown} is a key, but not a text.", "Put the key in quotes.")
         return None
 
     def _scalar(self, event: yaml.ScalarEvent) -> _Built:
@@ -219,7 +221,7 @@ class _Composer:
             if isinstance(value, Ambiguous):
                 is_key = bool(self._open) and self._open[-1].is_mapping and len(self._open[-1].children) % 2 == 0
                 hint = _hint_for_key(event.value) if is_key else value.hint
-                self.diagnostics.add(value.code, at, value.message, hint)
+                self._report(value.code, at, value.message, hint)
                 node = _broken(event.value, at)
             else:
                 origin = SourceOrigin(self._source, start, end, style, event.value)
@@ -261,11 +263,18 @@ class _Composer:
             shown = event.tag.replace("tag:yaml.org,2002:", "!!")
             at = self._source.position(_index(event.start_mark))
             hint = "Remove it; put a text that begins with ! in quotes."
-            self.diagnostics.add("HW016", at, f"The tag '{shown}' is not allowed.", hint)
+            self._report("HW016", at, f"The tag '{shown}' is not allowed.", hint)
 
     def _stop(self, code: str, index: int, message: str, hint: str) -> None:
         self.diagnostics.add(code, self._source.position(index), message, hint)
         raise _StopError
+
+    def _report(self, code: str, at: Position, message: str, hint: str) -> None:
+        """Add a problem after which reading goes on; when there are too many, it does not."""
+        self.diagnostics.add(code, at, message, hint)
+        self._problems += 1
+        if self._problems >= _MOST_PROBLEMS:
+            raise _StopError
 
     def _rejoin_split(self, children: list[_Built], mapping: bool) -> list[_Built]:
         """Report expressions that a comma has split, and make one broken value of the parts of each."""
@@ -284,7 +293,7 @@ class _Composer:
                 at = self._source.position(value.start, last.end)
                 text = self._source.text[value.start : last.end]
                 hint = "Put it in quotes, or write a line for each key."
-                self.diagnostics.add("HW023", at, f"YAML splits '{text}' at its comma.", hint)
+                self._report("HW023", at, f"YAML splits '{text}' at its comma.", hint)
                 group[-1] = _Built(_broken(text, at), start=value.start, end=last.end)
             joined.extend(group)
         return joined
@@ -299,7 +308,7 @@ def _index(mark: Any) -> int:
     return int(mark.index)
 
 
-def _broken(text: str, at: Any) -> Scalar:
+def _broken(text: str, at: Position) -> Scalar:
     return Scalar(None, text, at, FixedOrigin(at), broken=True)
 
 

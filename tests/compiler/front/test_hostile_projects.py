@@ -1,0 +1,144 @@
+"""A project from anywhere can be parsed: it ends soon, stays small, reports a diagnostic, and nothing of it is run.
+
+Each is loaded in a process of its own with 500 MB of address space and 20 seconds of processor time: beyond either the
+process dies, and so does the test.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LOAD = """
+import json, pathlib, sys
+from headwater.compiler.diagnostics import Diagnostics
+from headwater.compiler.load import load_project
+from headwater.compiler.printing import as_text
+diagnostics = Diagnostics()
+loaded = load_project(pathlib.Path(sys.argv[1]), diagnostics)
+as_text(diagnostics, loaded.sources)
+spark = [name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j", "pandas", "pyarrow")]
+print(json.dumps({"codes": sorted({found.code for found in diagnostics}), "spark": spark}))
+"""
+MARK = "it_was_run"
+TOUCH = f"open('{MARK}', 'w').close()"
+META = 'name: example\nversion: "1.0"\nmeta:\n'
+LAUGHS = "".join(f"  {b}: &{b} [{', '.join(['*' + a] * 10)}]\n" for a, b in zip("abcdefghi", "bcdefghij", strict=True))
+LONG = "vars: {long: '" + "x" * 15_000 + "'}\n"
+
+TEXTS = {
+    "billion_laughs": (META + "  a: &a [lol, lol]\n" + LAUGHS, {"HW017"}),
+    "quadratic_aliases": (META + "  a: &a [" + "1, " * 50_000 + "]\n  b: [" + "*a, " * 50_000 + "]\n", {"HW017"}),
+    "chain_of_aliases": (
+        META + "  - &a0 [1]\n" + "".join(f"  - &a{n + 1} [*a{n}]\n" for n in range(2_000)),
+        {"HW018"},
+    ),
+    "deep_lists": (META + "  a: " + "[" * 10_000 + "]" * 10_000 + "\n", {"HW018"}),
+    "deep_mappings": (META + "  a: " + "{a: " * 10_000 + "}" * 10_000 + "\n", {"HW018"}),
+    "deep_dashes": (META + "  a:\n    " + "- " * 10_000 + "x\n", {"HW018"}),
+    "many_values": (META + "  a: [" + "1," * 900_000 + "]\n", {"HW019"}),
+    "many_bare_templates": (META + "".join(f"  a{n}: {{{{ x }}}}\n" for n in range(20_000)), {"HW024"}),
+    "many_problems": (META + "".join(f"  a{n}: yes\n" for n in range(40_000)), {"HW013"}),
+    "many_unknown_keys": (META + "  a: 1\n" + "".join(f"nmae{n}: 1\n" for n in range(40_000)), {"HW201"}),
+    "many_split_expressions": (META + "  a: [" + "f(x, " * 20_000 + "]\n", {"HW023"}),
+    "long_key": (META + "  ? " + "x" * 1_500_000 + "\n  : 1\nn" + "a" * 100_000 + ": 1\n", {"HW010"}),
+    "python_call": (META + f'  a: !!python/object/apply:builtins.exec ["{TOUCH}"]\n', {"HW016"}),
+    "python_name": (META + "  a: !!python/name:os.system ''\n  b: !!python/module:os ''\n", {"HW016"}),
+    "jinja_class": (META + "  a: \"{{ ''.__class__.__mro__[1].__subclasses__() }}\"\n", {"HW106"}),
+    "jinja_globals": (META + f"  a: |\n    {{{{ cycler.__init__.__globals__.os.system({TOUCH!r}) }}}}\n", {"HW106"}),
+    "jinja_format": (META + "  a: \"{{ '{0.__class__}'.format(var) }}\"\n", {"HW106"}),
+    "jinja_attribute_filter": (META + "  a: \"{{ '' | attr('__class__') }}\"\n", {"HW106"}),
+    "jinja_power": (META + '  a: "{{ 9**9**9 }}"\n', {"HW106"}),
+    "jinja_shift_of_text": (META + "  a: \"{{ 'x' * 10**12 }}\"\n", {"HW106"}),
+    "jinja_padding": (META + "  a: \"{{ '%1000000000d' % 1 }}\"\n", {"HW108"}),
+    "jinja_range": (META + '  a: "{{ range(10**12) | list }}"\n', {"HW106"}),
+    "jinja_endless_loop": (
+        META + '  a: "{% for a in range(10**9) %}{% for b in range(10**9) %}{% endfor %}{% endfor %}"\n',
+        {"HW105"},
+    ),
+    "jinja_recursive_macro": (META + '  a: "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"\n', {"HW105"}),
+    "jinja_include": (META + "  a: \"{% include '/etc/passwd' %}\"\n", {"HW105"}),
+    "jinja_deep": (META + '  a: "{{ ' + "[" * 4_000 + "]" * 4_000 + ' }}"\n', {"HW107"}),
+    "jinja_deep_ifs": (META + '  a: "' + "{% if 1 %}" * 900 + '"\n', {"HW101"}),
+    "jinja_long_number": (META + '  a: "{{ ' + "9" * 9_000 + ' }}"\n', {"HW107"}),
+}
+
+
+def load_in_a_process(root: Path) -> dict[str, list[str]]:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (500_000_000, 500_000_000))
+        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(root)], cwd=root, preexec_fn=limit, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    result: dict[str, list[str]] = json.loads(done.stdout)
+    return result
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_hostile_text_ends_with_its_diagnostic_and_runs_nothing(project, name):
+    text, codes = TEXTS[name]
+    root = project({"headwater.yml": text})
+    result = load_in_a_process(root)
+    assert codes <= set(result["codes"])
+    assert not (root / MARK).exists()
+
+
+def test_templates_that_repeat_a_long_variable_stay_small(project):
+    uses = "".join(f"  a{n}: \"x{{{{ var('long') }}}}\"\n" for n in range(40_000))
+    root = project(
+        {
+            "headwater.yml": f'name: example\nversion: "1.0"\n{LONG}',
+            "topics/a.yml": "topics: {t: {partitions: 1, value: {a: int}}}\nmeta:\n" + uses,
+        }
+    )
+    assert "HW107" in load_in_a_process(root)["codes"]
+
+
+def test_templates_that_repeat_a_list_stay_small(project):
+    uses = "".join(f"  a{n}: \"{{{{ var('list') }}}}\"\n" for n in range(40_000))
+    root = project(
+        {
+            "headwater.yml": 'name: example\nversion: "1.0"\nvars: {list: [' + "1, " * 50_000 + "]}\n",
+            "topics/a.yml": "topics: {t: {partitions: 1, value: {a: int}}}\nmeta:\n" + uses,
+        }
+    )
+    assert "HW107" in load_in_a_process(root)["codes"]
+
+
+def test_file_of_50_megabytes_is_not_read(project):
+    root = project({})
+    (root / "topics").mkdir()
+    with (root / "topics" / "huge.yml").open("wb") as file:
+        file.truncate(50_000_000)
+    assert load_in_a_process(root)["codes"] == ["HW003"]
+
+
+def test_device_behind_a_link_is_not_read(project):
+    root = project({})
+    (root / "topics").mkdir()
+    (root / "topics" / "zeros.yml").symlink_to("/dev/zero")
+    assert load_in_a_process(root)["codes"] == ["HW002"]
+
+
+def test_project_that_is_fine_is_loaded_without_spark_or_its_python(project):
+    root = project(
+        {
+            "headwater.yml": 'name: example\nversion: "1.0"\nplugins: [evil]\n',
+            "evil.py": TOUCH,
+            "functions/__init__.py": TOUCH,
+            "functions/seeds.py": TOUCH,
+            "sitecustomize.py": TOUCH,
+            "topics/a.yml": "topics: {t: {partitions: 1, value: {a: int}, seed: {function: 'functions.seeds:t'}}}\n",
+        }
+    )
+    result = load_in_a_process(root)
+    assert result == {"codes": [], "spark": []}
+    assert not (root / MARK).exists()
