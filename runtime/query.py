@@ -1,0 +1,212 @@
+"""The rows of a store as of the last commit, read by anyone while its owner goes on working.
+
+A store stands at some position of its changelog, at or before the committed end. Its rows, with what the changelog has
+from there on laid over them, are the committed state. Stores are opened where clients of this machine keep them; where
+there is none, the changelog alone has everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import HeadwaterError
+from .log.keys import decode_keys
+from .log.log import Log
+from .log.records import Segment
+from .log.schema import WINDOW_COLUMNS
+from .log.state import LogState
+from .log.values import BadValueError, from_json, parse_text, to_json
+from .operators.aggregates import results
+from .operators.stored_rows import WINDOW_BYTES, expiry_bound, stored_columns, window_keys
+from .state.changelog import Slice, slices
+from .state.codec import RowCodec
+from .state.directory import StateDirectory, StoreId
+from .state.store import StateStore
+from .topology import Store
+from .types import parse_columns
+
+_ROWS_AT_ONCE = 4096
+_SIGN = np.int64(-(2**63))
+
+Encoded = tuple[bytes, bytes]
+
+
+class StoreKeyError(HeadwaterError):
+    """A key that the store's rows cannot have: `column`."""
+
+    exit_code = 2
+
+    def __init__(self, store: str, column: str, cause: str) -> None:
+        super().__init__(f"store {store}, key column {column}: {cause}")
+        self.store = store
+        self.column = column
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row. Values as in the record form's JSON; of a window store `key` has its bounds, ms. `timestamp`: ms."""
+
+    key: Mapping[str, Any]
+    value: Mapping[str, Any]
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class StoreQuery:
+    """Reads one store of an application. `subtopology`: the one that owns it; `open_store`: the store's backend."""
+
+    application: str
+    subtopology: str
+    store: Store
+    log: Log
+    state_dir: Path
+    open_store: Callable[[Path], StateStore]
+
+    def rows(
+        self, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
+    ) -> Iterator[Row]:
+        """Rows by partition and key. `key`: values of some or all key columns, as JSON or as text.
+
+        `start`, `end`: bounds of window starts, ms, the second one excluded. Raises StoreKeyError for a key that the
+        store cannot have.
+        """
+        wanted = self._wanted(key or {})
+        state = LogState.load(self.log.commits(self.application))
+        for partition in range(self.store.partitions):
+            encoded = self._partition(state, partition, start, end)
+            while batch := list(islice(encoded, _ROWS_AT_ONCE)):
+                yield from self._decoded(batch, wanted)
+
+    def _wanted(self, key: Mapping[str, Any]) -> dict[str, Any]:
+        types = self._key_types
+        wanted = {}
+        for column, value in key.items():
+            if column not in types:
+                raise StoreKeyError(self.store.name, column, f"there is none; the key has {', '.join(types)}")
+            try:
+                text = isinstance(value, str) and not pa.types.is_string(types[column])
+                array = parse_text(pa.array([value]), types[column]) if text else from_json([value], types[column])
+            except BadValueError as error:
+                raise StoreKeyError(self.store.name, column, error.cause) from error
+            (wanted[column],) = to_json(array)
+        return wanted
+
+    @property
+    def _key_types(self) -> dict[str, pa.DataType]:
+        return {name: kind for name, kind in parse_columns(self.store.key).items() if name not in WINDOW_COLUMNS}
+
+    def _partition(self, state: LogState, partition: int, start: int | None, end: int | None) -> Iterator[Encoded]:
+        """The committed rows of one partition within bounds, by encoded key."""
+        lower, upper = _bound(self.store, start), _bound(self.store, end)
+        copy, at, position, segments = self._start(state, partition)
+        changed: dict[bytes, bytes | None] = {}
+        for step in slices(self.store.name, segments, at, position):
+            _lay_over(changed, step, self.log)
+        expired = expiry_bound(self.store, state.clocks(self.subtopology, partition).get(self.store.name, -1))
+        low = max(bound for bound in (lower, expired, b"") if bound is not None)
+        for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
+            if key >= low and (upper is None or key < upper):
+                yield key, value
+
+    def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, int, int, list[Segment]]:
+        """The copy to read, where it stands, and the changelog from there to its committed end."""
+        while True:
+            position, segments = self._changelog(state, partition)
+            copy = self._copy(partition) if position else None
+            at = copy.position if copy else 0
+            if at <= position:
+                return copy, at, position, segments
+            state.refresh()
+
+    def _changelog(self, state: LogState, partition: int) -> tuple[int, list[Segment]]:
+        topic = f"{self.application}-{self.store.name}-changelog"
+        with state.lock:
+            ends = state.lane_ends(topic, partition)
+            return ends.get(partition, 0), list(state.lanes(topic, partition).get(partition, ()))
+
+    def _copy(self, partition: int) -> StateStore | None:
+        """The copy on this machine that is furthest."""
+        store = StoreId(self.store.name, partition)
+        clients = sorted(path.name for path in self.state_dir.iterdir()) if self.state_dir.is_dir() else []
+        places = [StateDirectory(self.state_dir, client, self.application).store_path(store) for client in clients]
+        copies = [self.open_store(place) for place in places if place.is_dir()]
+        return max(copies, key=lambda copy: copy.position, default=None)
+
+    def _decoded(self, batch: list[Encoded], wanted: Mapping[str, Any]) -> Iterator[Row]:
+        keys, starts = [key for key, _ in batch], None
+        if self.store.type == "window":
+            starts = [_window_start(key) for key in keys]
+            keys = [key[WINDOW_BYTES:] for key in keys]
+        types = self._key_types
+        key = dict(
+            zip(types, map(to_json, decode_keys(pa.array(keys, pa.binary()), list(types.values()))), strict=True)
+        )
+        if starts is not None:
+            key["window_start"] = starts
+            if self.store.window is not None:
+                key["window_end"] = [start + self.store.window.size_ms for start in starts]
+        value, timestamps = self._values([value for _, value in batch])
+        for number, timestamp in enumerate(timestamps):
+            own = {name: column[number] for name, column in key.items()}
+            if all(own[name] == asked for name, asked in wanted.items()):
+                yield Row(own, {name: column[number] for name, column in value.items()}, timestamp)
+
+    def _values(self, encoded: list[bytes]) -> tuple[dict[str, list[Any]], list[int]]:
+        codec = RowCodec(stored_columns(self.store))
+        decoded, timestamps = codec.decode(encoded)
+        columns = dict(zip(codec.types, decoded, strict=True))
+        columns |= results(self.store.aggregates, columns)
+        return {name: to_json(columns[name]) for name in parse_columns(self.store.value)}, timestamps.tolist()
+
+
+def _lay_over(changed: dict[bytes, bytes | None], step: Slice, log: Log) -> None:
+    """Note what a slice of changelog changes."""
+    for part in step.parts:
+        skip, left = part.skip, part.rows
+        for batch in log.read_batches(part.segment, part.batches, ("key", "value")):
+            taken = batch.slice(skip, left)
+            skip, left = 0, left - taken.num_rows
+            changed.update(zip(taken.column(0).to_pylist(), taken.column(1).to_pylist(), strict=True))
+
+
+def _merged(rows: Iterator[Encoded], changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
+    """Rows by key, with those of `changed` in place of or between them; a None value takes one away."""
+    rest = sorted(changed)
+    next_changed = 0
+    for key, value in rows:
+        while next_changed < len(rest) and rest[next_changed] < key:
+            yield from _there(rest[next_changed], changed)
+            next_changed += 1
+        if next_changed < len(rest) and rest[next_changed] == key:
+            yield from _there(key, changed)
+            next_changed += 1
+        else:
+            yield key, value
+    for key in rest[next_changed:]:
+        yield from _there(key, changed)
+
+
+def _there(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
+    value = changed[key]
+    if value is not None:
+        yield key, value
+
+
+def _bound(store: Store, moment: int | None) -> bytes | None:
+    """The least key of windows that start at `moment` (ms). Bounds mean nothing to stores without windows."""
+    if moment is None or store.type != "window":
+        return None
+    (bound,) = window_keys(np.array([moment], np.int64), pa.array([b""], pa.binary())).to_pylist()
+    return bytes(bound)
+
+
+def _window_start(key: bytes) -> int:
+    (start,) = np.frombuffer(key[:WINDOW_BYTES], ">i8").astype(np.int64) ^ _SIGN
+    return int(start)
