@@ -169,7 +169,9 @@ def _expression(sql: Sql, span: Sequence[Token], refs: Sequence[Ref]) -> Express
 
 def _all_known(parts: Sequence[Expression]) -> Expression:
     """What `count(a, b)` counts: rows in which none of them is null."""
-    text, offsets, refs = "", (), []
+    text = ""
+    offsets: tuple[int, ...] = ()
+    refs: list[Ref] = []
     for part in parts:
         text += " AND (" if text else "IF(("
         refs += [Ref(ref.start + len(text), ref.end + len(text), ref.role, ref.name) for ref in part.refs]

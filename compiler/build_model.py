@@ -7,7 +7,7 @@ words reserved for later, and names that cannot be told apart, are reported.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeVar, cast
+from typing import TypeVar, cast
 
 from .diagnostics import Diagnostics, Position
 from .durations import parse_duration

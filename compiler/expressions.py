@@ -76,6 +76,14 @@ class Expression:
             return self.refs[0]
         return None
 
+    @property
+    def as_column(self) -> Ref:
+        """The column in which an operator finds it: itself, or one that a projection has named by its SQL."""
+        plain = self.plain
+        if plain is not None and plain.role in ("key", "value"):
+            return plain
+        return Ref(0, len(self.sql.text), "value", self.sql.text)
+
     def render(self, name_of: Callable[[Ref], str]) -> str:
         """The SQL with each reference replaced by `name_of(reference)`."""
         return self.render_with_offsets(name_of)[0]

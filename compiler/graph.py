@@ -260,9 +260,10 @@ class SubtopologyGraph:
 
 @dataclass(frozen=True)
 class TopologyGraph:
-    """One application. `topics`: all it reads and writes, repartition topics among them; `global_nodes`: see describe.
+    """One application. `topics`: all it reads and writes, repartition topics among them.
 
-    `file`: the YAML file, relative to the project.
+    `file`: the YAML file, relative to the project. `global_nodes`: the source and the processor of each global table by
+    its number, which it takes among the subtopologies as in Kafka Streams, though it has no tasks.
     """
 
     project: str
@@ -277,7 +278,7 @@ class TopologyGraph:
     assignment: Assignment
     restore: PluginRef
     repartition_topics: tuple[str, ...] = ()
-    global_nodes: tuple[tuple[ProcessorNode, ...], ...] = ()
+    global_nodes: Mapping[int, tuple[ProcessorNode, ...]] = field(default_factory=dict)
 
     @property
     def application(self) -> str:

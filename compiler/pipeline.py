@@ -1,0 +1,121 @@
+"""The compiler from one end to the other: a folder in, a checked project with its graphs out.
+
+parse     load, render, validate, resolve, check; no Spark, no Python of the project
+compile   the same with Spark's analyzer for types and with the plugins, then graphs
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..runtime.topology import Topic
+from .build_model import build_model
+from .check import Checked, check_project
+from .check_plugins import PluginCatalog, check_functions, check_plugins
+from .diagnostics import Diagnostics
+from .graph import TopologyGraph
+from .judge import Analyzer, Judge, VerdictCache
+from .load import LoadedProject, load_project
+from .model import ProjectModel
+from .operations import CheckedTopology
+from .resolve import resolve
+from .subtopologies import build_graph
+
+CACHE = Path("target", ".cache", "expressions.json")
+"""Where the analyzer's verdicts are kept, in the project's folder."""
+
+
+@dataclass(frozen=True)
+class CheckedProject:
+    """What the compiler knows of a project.
+
+    `topologies` are in an order in which each comes after those whose topics it reads, as far as they do not read one
+    another in a circle. They are empty where there are errors, or where a type is not known (no analyzer). `topics`:
+    all topics of the project, declared or only written, by name; without repartition topics.
+    """
+
+    loaded: LoadedProject
+    model: ProjectModel
+    topics: Mapping[str, Topic]
+    topologies: tuple[TopologyGraph, ...]
+    diagnostics: Diagnostics
+
+    def topology(self, name: str) -> TopologyGraph:
+        """The graph of a topology; KeyError if there is none."""
+        for graph in self.topologies:
+            if graph.name == name:
+                return graph
+        raise KeyError(name)
+
+
+def compile_project(
+    root: Path,
+    *,
+    analyzer: Analyzer | None = None,
+    plugins: PluginCatalog | None = None,
+    vars: Mapping[str, Any] | None = None,  # noqa: A002 - the word of headwater.yml
+    profile: str | None = None,
+    target: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> CheckedProject:
+    """Check the project in the folder `root`; without `analyzer` and `plugins` this is `parse`.
+
+    Findings are in the result's diagnostics; nothing is raised for them.
+    """
+    diagnostics = Diagnostics()
+    loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
+    model = build_model(loaded, diagnostics)
+    cache = VerdictCache(root / CACHE)
+    judge = Judge(analyzer, cache, diagnostics)
+    checked = check_project(model, resolve(model, diagnostics), judge, diagnostics)
+    check_functions(model, root, diagnostics)
+    if plugins is not None:
+        check_plugins(model, loaded.target, plugins, diagnostics)
+    if analyzer is not None:
+        cache.save()
+    graphs: list[TopologyGraph] = []
+    if not diagnostics.has_errors and all(_known(topology) for topology in checked.topologies.values()):
+        graphs = [
+            build_graph(model, model.topologies[name], topology)
+            for name, topology in _ordered(checked).items()
+            if topology.flows or topology.tables
+        ]
+    return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics)
+
+
+def _known(topology: CheckedTopology) -> bool:
+    shapes = [shape for flow in topology.flows.values() for shape in (flow.before, flow.after)]
+    shapes += [shape for flow in topology.flows.values() for o in flow.operations for shape in (o.before, o.after)]
+    return all(shape.known for shape in shapes)
+
+
+def _ordered(checked: Checked) -> dict[str, CheckedTopology]:
+    """Topologies after those whose topics they read; in a circle, as they are declared."""
+    writers = {
+        flow.to.name: name
+        for name, topology in checked.topologies.items()
+        for flow in topology.flows.values()
+        if flow.to
+    }
+    ordered: dict[str, CheckedTopology] = {}
+    visiting: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in ordered or name in visiting:
+            return
+        visiting.add(name)
+        topology = checked.topologies[name]
+        read = [source for flow in topology.flows.values() for source in flow.sources]
+        read += [table.topic.name for table in topology.tables.values()]
+        for topic in read:
+            if topic in writers:
+                visit(writers[topic])
+        ordered[name] = topology
+
+    for name in checked.topologies:
+        visit(name)
+    return ordered
