@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import HeadwaterError
-from ..log.log import Log
+from ..log.garbage import collect_garbage
 from ..topology import Settings, Topology
-from .clients import Client, clients_of
 from .committed import Committed, describe
 from .committer import Committer
 from .compatibility import differences
@@ -24,11 +22,10 @@ from .errors import FencedError, IncompatibleStateError
 from .events import ApplicationStarted, ApplicationStopped, Observer, Silent
 from .group import Group
 from .idleness import TaskKey
-from .job import EpochJob
 from .loop import EpochLoop, Tally
+from .plugged import open_log
 from .results import ApplicationResult, RunResults, Status
 from .session import start_session
-from .units import Unit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,18 +84,22 @@ class ApplicationRun:
         """Run it; never raises a HeadwaterError, which becomes the result's `error`."""
         begun = time.monotonic()
         application = self._topology.application
-        tally, status, error = Tally(), "failed", None
-        generation, restored, assignment = -1, 0, {}
+        status: Status = "failed"
+        error: HeadwaterError | None = None
+        generation, restored = -1, 0
+        assignment: Mapping[str, tuple[str, ...]] = {}
         loop: EpochLoop | None = None
         try:
-            log = open_log(self._settings)
+            log = open_log(self._settings.log)
+            log.check()
             committed = Committed(log, self._topology)
             with Group(self._session, self._topology, self._settings, log, committed) as group:
                 self._check(committed)
                 committer = Committer(committed.own)
                 generation = committer.claim(describe(self._topology))
                 collect_garbage(log, application, committed.own)
-                units, restored, assignment = group.start(committer.generation)
+                units, restored = group.start()
+                assignment = group.assignment
                 self._observer.on(
                     ApplicationStarted(application, generation, sum(len(unit.partitions) for unit in units), restored)
                 )
@@ -106,7 +107,7 @@ class ApplicationRun:
                     self._topology, self._settings, committed, committer, units, self._observer, self._held
                 )
                 loop.run(stop, until_caught_up)
-                group.close(units)
+                group.close()
             status = "caught_up" if loop.tally.caught_up else "interrupted"
             if loop.tally.failure is not None:
                 status, error = "failed", loop.tally.failure

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ...errors import HeadwaterError
 from ..log.records import TaskCommit
 from ..tasks.plan import EpochPlan, TaskPlan
-from ..topology import Subtopology
+from ..topology import PluginRef, Subtopology
 from .errors import JobError, RecordError
 from .job import EpochJob
-from .worker import describe_last_record
+from .plugged import open_log
+from .last_record import last_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,7 +88,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
             good = middle
         else:
             bad, error = middle, failed
-    record = describe_last_record(part, _limited(plan, bad, next(attempts)), bad)
+    record = last_record(part, _task(_limited(plan, bad, next(attempts))), open_log(PluginRef(*plan.log)))
     if record is None or record.number != bad:
         raise JobError(plan.application, part.name, _cause(error)) from error
     step, cause = _step(error)

@@ -14,7 +14,7 @@ from ..topology import PluginRef, Store
 
 def open_log(ref: PluginRef) -> Log:
     """The log that a profile names."""
-    return EmbeddedLog(**ref.options)
+    return EmbeddedLog(ref.options["path"])
 
 
 def open_backend(store: Store) -> StoreBackend:

@@ -7,7 +7,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,9 +121,13 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     if not submitted:
         directory = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
         builder = builder.config("spark.scheduler.allocation.file", _pools(directory))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
         if level == "OFF":
             builder = builder.config("spark.driver.extraJavaOptions", _quiet(settings, directory))
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+            with _stderr_to(directory / "spark.log"):
+                session = builder.getOrCreate()
+            session.sparkContext.setLogLevel(level)
+            return session
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(level)
     return session
@@ -146,13 +151,35 @@ def _quiet(settings: Mapping[str, str], directory: Path) -> str:
     """Spark says a dozen warnings while it starts, none of which a user can act on."""
     options = settings.get("spark.driver.extraJavaOptions", "")
     path = directory / "log4j2.properties"
-    path.write_text("status = off\nrootLogger.level = off\n")
+    path.write_text(
+        "status = off\nrootLogger.level = off\nrootLogger.appenderRef.stderr.ref = stderr\n"
+        "appender.console.type = Console\nappender.console.name = stderr\nappender.console.target = SYSTEM_ERR\n"
+        "appender.console.layout.type = PatternLayout\n"
+    )
     return f"{options} -Dlog4j2.configurationFile=file:{path}".strip()
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Send to a file what the JVM, started meanwhile, says on stderr; show it if the start fails."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    except BaseException:
+        os.write(kept, path.read_bytes())
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _pools(directory: Path) -> str:
     """The fair pools; Spark reads them when its context starts."""
     path = directory / "fairscheduler.xml"
-    pools = "".join(f'<pool name="{pool}"><schedulingMode>FAIR</schedulingMode></pool>' for pool in POOLS)
+    mode = "<schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare>"
+    pools = "".join(f'<pool name="{pool}">{mode}</pool>' for pool in POOLS)
     path.write_text(f"<allocations>{pools}</allocations>")
     return f"file:{path}"
