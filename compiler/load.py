@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .diagnostics import Diagnostics, Position, did_you_mean
+from .diagnostics import Diagnostics, Position
 from .files import ProjectFiles, leaves
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
+from .profiles import Choice, choose
 from .render import render
 from .source import SourceFile
 from .validate import validate
@@ -141,29 +142,16 @@ class _Loading:
 
     def target(self, project: Mapping, profile: str | None, target: str | None) -> tuple[str, str, Mapping | None]:
         """The names of profile and target, and the target; None, with a diagnostic, if there is none."""
-        profile_name = profile or _text(project, "profile") or _text(project, "name")
+        asked = project.get("profile")
+        at = asked.position if isinstance(asked, Scalar) and profile is None else None
+        choice = Choice(profile or _text(project, "profile") or _text(project, "name"), target or "", at)
         source = self.files.required("profiles", "It says where the project runs.")
-        profiles = self._document(source, "profiles") if source else None
-        if not isinstance(profiles, Mapping):
-            return profile_name, target or "", None
-        by = project.get("profile")
-        asked = by.position if isinstance(by, Scalar) and profile is None else profiles.position
-        found = self._choice(profiles, profile_name, "HW008", "profile", asked)
-        if found is None:
-            return profile_name, target or "", None
-        target_name = target or _text(found, "target")
-        targets, default = found.get("targets"), found.get("target")
-        if not isinstance(targets, Mapping) or not target_name:
-            return profile_name, target_name, None
-        asked = default.position if isinstance(default, Scalar) and target is None else found.position
-        return profile_name, target_name, self._choice(targets, target_name, "HW009", "target", asked)
-
-    def _choice(self, node: Mapping, name: str, code: str, what: str, asked: Position) -> Mapping | None:
-        found = node.get(name)
-        if found is None:
-            hint = did_you_mean(name, node) or f"There are: {', '.join(node)}."
-            self._diagnostics.add(code, asked, f"There is no {what} '{name}'.", hint)
-        return found if isinstance(found, Mapping) else None
+        node = read_yaml(source, self._diagnostics) if source else None
+        if node is None:
+            return choice.profile, choice.target, None
+        chosen = choose(node, choice, self._render, self._diagnostics)
+        validate(chosen.tree, "profiles", self._diagnostics)
+        return choice.profile, chosen.target_name, chosen.target
 
     def topics(self) -> Iterator[TopicDefinition]:
         """The topics of all files in `topics/`, each name once."""
@@ -194,9 +182,12 @@ class _Loading:
         node = read_yaml(source, self._diagnostics)
         if node is None:
             return None
-        rendered = render(node, self.vars, self._diagnostics, self._environment)
+        rendered = self._render(node)
         validate(rendered, schema, self._diagnostics)
         return rendered
+
+    def _render(self, node: Node) -> Node:
+        return render(node, self.vars, self._diagnostics, self._environment)
 
     def _is_first(self, name: Scalar, known: dict[str, Scalar], what: str) -> bool:
         first = known.setdefault(name.text, name)

@@ -31,6 +31,17 @@ def render(
     return _Rendering(variables, environment, diagnostics).node(node)
 
 
+def withhold(node: Node) -> Node:
+    """The tree with its templates left alone: each is marked as broken, so that nobody asks for its value."""
+    match node:
+        case Mapping():
+            return Mapping(tuple(Entry(entry.key, withhold(entry.node)) for entry in node.entries), node.position)
+        case Sequence():
+            return Sequence(tuple(map(withhold, node)), node.position)
+        case Scalar():
+            return _broken(node) if _is_template(node) else node
+
+
 class _Rendering:
     """One tree's rendering. Counts what templates make: a short file must not unfold into a huge one."""
 
@@ -68,7 +79,7 @@ class _Rendering:
         return Entry(entry.key, self.node(entry.node))
 
     def _scalar(self, scalar: Scalar) -> Node:
-        if scalar.broken or not isinstance(scalar.value, str) or not any(tag in scalar.value for tag in _TAGS):
+        if not isinstance(scalar.value, str) or not _is_template(scalar):
             return scalar
         from .template import TemplateError, TemplateRenderer
 
@@ -114,6 +125,10 @@ class _Rendering:
         name = str(pair[0])
         key = Scalar(name, name, template.position, FixedOrigin(template.position))
         return Entry(key, self._native(pair[1], template, origin, level + 1))
+
+
+def _is_template(scalar: Scalar) -> bool:
+    return isinstance(scalar.value, str) and any(tag in scalar.value for tag in _TAGS)
 
 
 def _text(value: str | int | float | bool | None) -> str:

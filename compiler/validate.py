@@ -14,6 +14,7 @@ from importlib import resources
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from .. import schemas
 from .diagnostics import Diagnostics
 from .nodes import Mapping, Node, Sequence
 from .types import canonical
@@ -68,7 +69,7 @@ def _validator(schema: str) -> Validator:
 
     formats = FormatChecker(formats=())
     formats.checks("spark-type", raises=ValueError)(_is_type)
-    content = json.loads(resources.files("headwater.schemas").joinpath(f"{schema}.json").read_text(encoding="utf-8"))
+    content = json.loads(resources.files(schemas).joinpath(f"{schema}.json").read_text(encoding="utf-8"))
     strict: Any = extend(Draft7Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
     made: Validator = strict(content, format_checker=formats)
     return made

@@ -17,6 +17,7 @@ from .diagnostics import Diagnostics, Position
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
 from .source import SourceFile, SourceOrigin
 from .yaml_errors import report_syntax_error
+from .yaml_flow import Built, rejoin_split
 from .yaml_scalars import Ambiguous, resolve
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -82,19 +83,6 @@ class _BareTemplateError(Exception):
 
 
 @dataclass(slots=True)
-class _Built:
-    """A node with its expanded size and height, and whether it is written as nothing at all (`a:`)."""
-
-    node: Node
-    size: int = 1
-    height: int = 0
-    start: int = 0
-    end: int = 0
-    implied: bool = False
-    plain: bool = False
-
-
-@dataclass(slots=True)
 class _Open:
     """A collection being read."""
 
@@ -102,7 +90,7 @@ class _Open:
     flow: bool
     start: int
     anchor: str | None
-    children: list[_Built] = field(default_factory=list)
+    children: list[Built] = field(default_factory=list)
 
 
 class _Composer:
@@ -115,13 +103,13 @@ class _Composer:
         self._text = text
         self._repaired = repaired
         self._limits = limits
-        self._anchors: dict[str, _Built] = {}
+        self._anchors: dict[str, Built] = {}
         self._open: list[_Open] = []
         self._size = 0
         self._problems = 0
 
     def compose(self) -> Node | None:
-        root: _Built | None = None
+        root: Built | None = None
         for event in yaml.parse(self._text, Loader=_LOADER):
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
                 at = self._source.position(_index(event.start_mark))
@@ -130,7 +118,7 @@ class _Composer:
             if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
                 self._start(event)
                 continue
-            built: _Built
+            built: Built
             if isinstance(event, yaml.ScalarEvent):
                 built = self._scalar(event)
             elif isinstance(event, yaml.AliasEvent):
@@ -160,11 +148,14 @@ class _Composer:
         mapping = isinstance(event, yaml.MappingStartEvent)
         self._open.append(_Open(mapping, bool(event.flow_style), start, event.anchor))
 
-    def _end(self, end: int) -> _Built:
+    def _end(self, end: int) -> Built:
         collection = self._open.pop()
         children = collection.children
         if collection.flow:
-            children = self._rejoin_split(children, collection.is_mapping)
+            children, splits = rejoin_split(children, collection.is_mapping, self._source)
+            for split in splits:
+                hint = "Put it in quotes, or write a line for each key."
+                self._report("HW023", split.position, f"YAML splits '{split.text}' at its comma.", hint)
         at = self._source.position(collection.start)
         node: Node
         if collection.is_mapping:
@@ -173,12 +164,12 @@ class _Composer:
             node = Sequence(tuple(child.node for child in children), at)
         size = 1 + sum(child.size for child in children)
         height = 1 + max((child.height for child in children), default=0)
-        built = _Built(node, size, height, collection.start, end)
+        built = Built(node, size, height, collection.start, end)
         if collection.anchor is not None:
             self._anchors[collection.anchor] = built
         return built
 
-    def _entries(self, children: list[_Built]) -> tuple[Entry, ...]:
+    def _entries(self, children: list[Built]) -> tuple[Entry, ...]:
         entries: dict[str, Entry] = {}
         for key, child in zip(children[::2], children[1::2], strict=True):
             scalar = self._key(key)
@@ -195,7 +186,7 @@ class _Composer:
             entries[scalar.text] = Entry(scalar, child.node)
         return tuple(entries.values())
 
-    def _key(self, key: _Built) -> Scalar | None:
+    def _key(self, key: Built) -> Scalar | None:
         node = key.node
         if isinstance(node, Scalar) and key.plain and node.text == "<<":
             self._report("HW020", node.position, "Merge keys are not supported.", "Write the keys out.")
@@ -206,7 +197,7 @@ class _Composer:
         self._report("HW022", node.position, f"{shown} is a key, but not a text.", "Put the key in quotes.")
         return None
 
-    def _scalar(self, event: yaml.ScalarEvent) -> _Built:
+    def _scalar(self, event: yaml.ScalarEvent) -> Built:
         start, end = _index(event.start_mark), _index(event.end_mark)
         self._count(1, start)
         self._refuse_tag(event)
@@ -230,12 +221,12 @@ class _Composer:
                 node = Scalar(value, event.value, at, origin, cut)
         if not plain:
             self.last_quoted = end
-        built = _Built(node, start=start, end=end, implied=plain and start == end, plain=plain)
+        built = Built(node, start=start, end=end, implied=plain and start == end, plain=plain)
         if event.anchor is not None:
             self._anchors[event.anchor] = built
         return built
 
-    def _alias(self, event: yaml.AliasEvent) -> _Built:
+    def _alias(self, event: yaml.AliasEvent) -> Built:
         start = _index(event.start_mark)
         name = str(event.anchor)
         if any(collection.anchor == name for collection in self._open):
@@ -276,28 +267,6 @@ class _Composer:
         if self._problems >= _MOST_PROBLEMS:
             raise _StopError
 
-    def _rejoin_split(self, children: list[_Built], mapping: bool) -> list[_Built]:
-        """Report expressions that a comma has split, and make one broken value of the parts of each."""
-        joined: list[_Built] = []
-        step = 2 if mapping else 1
-        groups = [children[at : at + step] for at in range(0, len(children), step)]
-        while groups:
-            group = groups.pop(0)
-            value = group[-1]
-            last = value
-            depth = _open_parentheses(value)
-            while depth > 0 and groups and groups[0][0].plain and (not mapping or groups[0][1].implied):
-                last = groups.pop(0)[0]
-                depth += _balance(last)
-            if last is not value:
-                at = self._source.position(value.start, last.end)
-                text = self._source.text[value.start : last.end]
-                hint = "Put it in quotes, or write a line for each key."
-                self._report("HW023", at, f"YAML splits '{text}' at its comma.", hint)
-                group[-1] = _Built(_broken(text, at), start=value.start, end=last.end)
-            joined.extend(group)
-        return joined
-
 
 def _hint_for_key(word: str) -> str:
     return "Put the key in quotes; in a join, write 'by'." if word == "on" else "Put the key in quotes."
@@ -310,14 +279,6 @@ def _index(mark: Any) -> int:
 
 def _broken(text: str, at: Position) -> Scalar:
     return Scalar(None, text, at, FixedOrigin(at), broken=True)
-
-
-def _open_parentheses(built: _Built) -> int:
-    return max(_balance(built), 0) if built.plain else 0
-
-
-def _balance(built: _Built) -> int:
-    return built.node.text.count("(") - built.node.text.count(")") if isinstance(built.node, Scalar) else 0
 
 
 def _end_of_template(text: str, start: int, in_flow: bool) -> int:

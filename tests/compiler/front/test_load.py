@@ -82,6 +82,25 @@ def test_target_of_the_command_line_goes_before_the_default(project):
     assert (loaded.target_name, loaded.target.to_python()) == ("large", {"clients": 4})
 
 
+def test_target_that_is_not_chosen_is_checked_but_not_rendered(project):
+    profiles = """\
+        example:
+          target: "{{ env_var('TARGET') }}"
+          targets:
+            local: {state_dir: "{{ env_var('HOME') }}/state"}
+            production: {clients: "{{ env_var('CLIENTS') | int }}", state_dir: "{{ env_var('DISK') }}", log: 1}
+        other:
+          target: "{{ env_var('OTHER') }}"
+          targets: {a: {}}
+        """
+    root = project({"profiles.yml": profiles})
+    loaded, found = load(root, environment={"TARGET": "local", "HOME": "/home"})
+    assert found == [("HW203", "profiles.yml:5:102")]
+    assert loaded.target.to_python() == {"state_dir": "/home/state"}
+    _, found = load(root, target="production", environment={"TARGET": "local", "DISK": "/disk"})
+    assert [code for code, _ in found] == ["HW103", "HW203"]
+
+
 @pytest.mark.parametrize(
     ("options", "found"),
     [({"target": "larg"}, ("HW009", "profiles.yml:2:3")), ({"profile": "other"}, ("HW008", "profiles.yml:1:1"))],
