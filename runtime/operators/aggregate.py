@@ -14,9 +14,9 @@ from ..state.codec import RowCodec
 from ..topology import Agg, Store
 from .aggregates import aggregate, own_state, results, state_columns
 from .changes import Versions, changes
-from .groups import LOWEST, Groups, group_by
+from .groups import LOWEST, Groups, by_key, group_by
 from .node import Edges, step_name
-from .rows import Bools, Int64s, Kind, Rows, is_old, null_keys
+from .rows import Bools, Int64s, Kind, Rows, is_old, null_keys, to_numpy
 from .stored_rows import RowStore, StoredRows, stored_columns, window_keys
 from .table import Emit
 from .task_epoch import TaskEpoch
@@ -62,7 +62,7 @@ class Aggregate:
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises SumOverflowError."""
         rows = self._usable(edges[self.flow], epoch)
-        key = rows.keys
+        key: Mapping[str, pa.Array] = rows.keys
         starts = None
         if self.store.window is not None:
             rows, starts = self._windowed(rows, epoch)
@@ -71,9 +71,9 @@ class Aggregate:
         encoded = encode_keys([column.take(pa.array(first)) for column in key.values()])
         if starts is not None:
             encoded = window_keys(starts[first], encoded)
-            key |= {"window_start": window_column(starts), "window_end": window_column(starts + self._size)}
+            key = rows.keys | {"window_start": window_column(starts), "window_end": window_column(starts + self._size)}
+        code, first, keys = by_key(code, first, encoded)
         store = RowStore(epoch.store(self.store), self._types)
-        keys = encoded.to_pylist()
         stored = store.get(keys)
         sign = np.where(is_old(rows.kind), -1, 1).astype(np.int8) if self.of == "table" else None
         groups = Groups(code, len(first), self.emit == "each", stored.exists, sign)
@@ -175,8 +175,7 @@ def _times(groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Int64s, Bool
 
 def _stored_rows(stored: StoredRows) -> Int64s:
     """Rows of each group when the epoch began."""
-    counts = stored.columns[f"{ROWS.name}.count"].fill_null(0)
-    return counts.to_numpy(zero_copy_only=False)
+    return to_numpy(stored.columns[f"{ROWS.name}.count"].fill_null(0))
 
 
 def _without_halves(

@@ -18,7 +18,7 @@ from ...errors import HeadwaterError
 from ..topology import Agg
 from ..types import arrow_type, ddl
 from .aggregate_counts import counted, stored_counts
-from .exact_sum import STATE, ExactSums, fold_sums, stored_sums
+from .exact_sum import STATE, Doubles, ExactSums, fold_sums, stored_sums
 from .groups import Groups
 from .limbs import beyond, carried, decimal_words, decimals, from_words, to_words
 from .rows import Bools, Int64s, to_numpy
@@ -225,7 +225,7 @@ class SumOfDoubles:
         """See `Aggregate`."""
         return self._divide(stored_sums(state), stored_counts(state))
 
-    def _divide(self, sums: np.ndarray, counts: Int64s) -> pa.Array:  # type: ignore[type-arg]
+    def _divide(self, sums: Doubles, counts: Int64s) -> pa.Array:
         null = counts == 0
         quotient = sums / np.where(null, 1, counts) if self.mean else sums
         return pa.array(quotient, mask=null) if null.any() else pa.array(quotient)

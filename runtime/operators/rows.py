@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -142,9 +143,10 @@ def null_keys(columns: Sequence[pa.Array], rows: int) -> Bools:
     return null
 
 
-def to_numpy(array: pa.Array) -> npt.NDArray[np.generic]:
+def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
     """An Arrow array without nulls as numpy, without a copy where the layouts agree."""
-    return array.to_numpy(zero_copy_only=False)
+    plain: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return plain
 
 
 def path_order(parts: Sequence[Rows]) -> Int64s:

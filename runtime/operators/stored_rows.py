@@ -49,8 +49,9 @@ def expiry_bound(store: Store, clock: int) -> bytes | None:
     """
     if store.type != "window" or clock < 0:
         return None
-    window = store.window
-    retention = store.retention_ms if store.retention_ms is not None else window and window.size_ms + window.grace_ms
+    retention = store.retention_ms
+    if retention is None and store.window is not None:
+        retention = store.window.size_ms + store.window.grace_ms
     if retention is None:
         return None
     start = np.array([clock - retention + 1], np.int64)
@@ -97,4 +98,5 @@ class RowStore:
         for row in np.flatnonzero(~exists).tolist():
             values[row] = None
         changed = np.flatnonzero(exists | existed)
-        self._store.put_many([keys[row] for row in changed], [values[row] for row in changed], timestamps[changed])
+        rows = changed.tolist()
+        self._store.put_many([keys[row] for row in rows], [values[row] for row in rows], timestamps[changed])

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..topology import Store
 from .changes import Versions, changes
-from .groups import Groups, group_codes
+from .groups import Groups, by_key, group_codes
 from .node import Edges, step_name
 from .pipe import typed
 from .rows import Kind, null_keys
@@ -41,7 +41,7 @@ class Table:
         rows = rows.filter(~null)
         keys = store_keys(self.store, rows.keys)
         code, first = group_codes(keys)
-        encoded = keys.take(pa.array(first)).to_pylist()
+        code, first, encoded = by_key(code, first, keys.take(pa.array(first)))
         types = stored_columns(self.store)
         store = RowStore(epoch.store(self.store), types)
         stored = store.get(encoded)
