@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from ..operators.rows import Int64s, Kind
 from ..topology import Topic
+from ..types import ddl
 from .schema import key_columns, topic_schema, value_columns
 from .values import BadValueError, located, parse_text
 
@@ -28,6 +29,17 @@ class Incoming:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+
+def join(pieces: Sequence[Incoming]) -> Incoming:
+    """Pieces of one topic, one after the other; headers are null where a piece has none."""
+    table = pa.concat_tables([piece.table for piece in pieces], promote_options="default")
+    if all(piece.partitions is None for piece in pieces):
+        return Incoming(table)
+    partitions = [
+        np.full(len(piece), -1, np.int64) if piece.partitions is None else piece.partitions for piece in pieces
+    ]
+    return Incoming(table, np.concatenate(partitions))
 
 
 class MissingSourceColumnsError(Exception):
@@ -152,6 +164,9 @@ def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(data_type) and pa.types.is_integer(column.type):
         raise pa.ArrowInvalid("a number has no unit of time")
+    if pa.types.is_decimal(data_type) and not pa.types.is_decimal(column.type):
+        # Through the digits, as Arrow rounds floats and wants room for every integer of the type.
+        return pc.cast(pc.cast(column, pa.string()), data_type)
     exact = not (pa.types.is_floating(data_type) and pa.types.is_integer(column.type))
     options = pc.CastOptions(data_type, allow_time_truncate=True) if exact else pc.CastOptions.unsafe(data_type)
     return pc.cast(column, options=options)
@@ -160,19 +175,27 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """Python values, or their JSON forms, as a column; None, NaN and pandas' NaT are null. Raises BadValueError."""
     try:
-        if pa.types.is_nested(data_type):
-            return pa.array(values, data_type, from_pandas=True)
-        # Arrow itself says what they are: if it were told what they should be, it would cut 1.5 down to an int.
-        return cast(pa.array(values, from_pandas=True), data_type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return _from_python(values, data_type)
+    except BadValueError:
+        raise
+    except _REFUSED:
         return pa.concat_arrays([_one_from_python(row, value, data_type) for row, value in enumerate(values)])
+
+
+_REFUSED = (pa.ArrowException, TypeError, OverflowError)
+
+
+def _from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_nested(data_type):
+        return pa.array(values, data_type, from_pandas=True)
+    if pa.types.is_temporal(data_type) and int in set(map(type, values)):
+        raise TypeError("a number has no unit of time; beside other times Arrow would take it for microseconds")
+    # Arrow itself says what they are: if it were told what they should be, it would cut 1.5 down to an int.
+    return cast(pa.array(values, from_pandas=True), data_type)
 
 
 def _one_from_python(row: int, value: Any, data_type: pa.DataType) -> pa.Array:
     try:
-        if pa.types.is_nested(data_type):
-            return pa.array([value], data_type, from_pandas=True)
-        return cast(pa.array([value], from_pandas=True), data_type)
-    except (pa.ArrowException, TypeError, OverflowError, BadValueError) as error:
-        cause = error.cause if isinstance(error, BadValueError) else f"{value!r}: {error}"
-        raise BadValueError(row, cause) from error
+        return _from_python([value], data_type)
+    except (*_REFUSED, BadValueError) as error:
+        raise BadValueError(row, f"{value!r} is no {ddl(data_type)}") from error

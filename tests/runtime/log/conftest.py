@@ -3,7 +3,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.reader import read_topic
 from headwater.runtime.log.records import Batch, Segment
+from headwater.runtime.topology import Topic
 
 
 @pytest.fixture
@@ -37,3 +39,28 @@ def segment():
         return Segment(topic, partition, lane, path, (Batch(0, 1, rows, 0, 0, 0, 0),))
 
     return make
+
+
+@pytest.fixture
+def flights():
+    """A topic that is fed from outside, timed by a column of its value."""
+    return Topic(
+        "flights", partitions=4, key="carrier string", value="flight int, delay double, at timestamp", timestamp="at"
+    )
+
+
+@pytest.fixture
+def airlines():
+    """A topic that is fed from outside, without a column for the time."""
+    return Topic("airlines", partitions=3, key="carrier string", value="name string")
+
+
+@pytest.fixture
+def read(log):
+    """A function that gives all committed records of a topic, by partition and offset."""
+
+    def records(topic, **options):
+        found = read_topic(log, "demo-seed", topic, **options)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    return records

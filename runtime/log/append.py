@@ -1,0 +1,145 @@
+"""Appending records from outside to a topic: written as segments, then listed by one commit."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..operators.rows import Int64s
+from ..topology import Topic
+from .errors import CommitExistsError, TopicChangedError
+from .incoming import Incoming, join
+from .log import Log, segment_path
+from .partitioner import key_partitions
+from .records import SOURCE_LANE, AppendRecord, Segment
+from .seed_rows import times_of, yielded_rows
+from .state import LogState
+
+SOURCE = "the rows to append"
+"""What errors call them."""
+
+WRITE_ROWS = 500_000
+"""Records of one segment file: bounds the memory of an append that comes in pieces."""
+
+
+@dataclass(frozen=True)
+class AppendResult:
+    """What an append committed. `commit`: its number, 0 if there was nothing to append. `offsets`: partition -> offsets
+    of the first record and after the last.
+    """
+
+    topic: str
+    records: int
+    commit: int
+    offsets: Mapping[int, tuple[int, int]]
+
+
+def append(
+    log: Log, application: str, topic: Topic, rows: Any, timestamps: Sequence[int] | None = None
+) -> AppendResult:
+    """Append records to a topic that is fed from outside; all are committed, or none.
+
+    `rows`: a table (Arrow's, pandas', ...), or an iterable of tables, of objects with a field for each column, or of
+    objects in record form. `timestamps`: ms, one for each row; otherwise the record gives it, the topic's column for
+    it, or the clock. `application`: `<project>-seed`.
+
+    Raises SeedError for rows that the topic cannot hold, TopicChangedError.
+    """
+    now = time.time_ns() // 1_000_000
+    if timestamps is None:
+        incoming = yielded_rows(SOURCE, rows, topic, now)
+    else:
+        untimed = yielded_rows(SOURCE, rows, replace(topic, timestamp=None), now)
+        incoming = _timed(untimed, times_of(SOURCE, timestamps))
+    segments = write_incoming(log, application, topic, incoming)
+    if not segments:
+        return AppendResult(topic.name, 0, 0, {})
+    record = AppendRecord(now, segments, topic=describe(topic))
+    return commit_append(LogState.load(log.commits(application)), topic, record)
+
+
+def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Segment, ...]:
+    """Write records into segments that no commit lists yet. Records with a null key go round robin by row number."""
+    segments: list[Segment] = []
+    row = 0
+    for piece in _pieces(incoming):
+        partitions = _partitions(topic, piece, row)
+        path = segment_path(application, topic.name, f"s-{uuid.uuid4().hex}")
+        segments += log.write_segments(path, topic.name, piece.table, partitions, SOURCE_LANE)
+        row += len(piece)
+    return tuple(segments)
+
+
+def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> AppendResult:
+    """Commit, after whatever others commit meanwhile. Raises TopicChangedError."""
+    while True:
+        if not record.replace:
+            check_unchanged(state, topic)
+        try:
+            committed = state.commit(record)
+            break
+        except CommitExistsError:
+            state.refresh()
+    assert isinstance(committed, AppendRecord)
+    offsets: dict[int, tuple[int, int]] = {}
+    for segment in committed.segments:
+        first, _ = offsets.get(segment.partition, (segment.base_offset, 0))
+        offsets[segment.partition] = (first, segment.base_offset + segment.rows)
+    return AppendResult(topic.name, sum(segment.rows for segment in record.segments), state.number, offsets)
+
+
+def describe(topic: Topic) -> dict[str, Any]:
+    """What must stay as it is while a topic holds records."""
+    return {
+        "name": topic.name,
+        "partitions": topic.partitions,
+        "key": topic.key,
+        "value": topic.value,
+        "windowed": topic.windowed,
+    }
+
+
+def check_unchanged(state: LogState, topic: Topic) -> None:
+    """Raises TopicChangedError if the topic was fed before under another declaration."""
+    known = state.topics.get(topic.name)
+    if known is None:
+        return
+    was = {field: known[field] for field, value in describe(topic).items() if known[field] != value}
+    if was:
+        raise TopicChangedError(topic.name, was, {field: describe(topic)[field] for field in was})
+
+
+def _partitions(topic: Topic, piece: Incoming, first: int) -> Int64s:
+    found = key_partitions(topic, piece.table)
+    if piece.partitions is not None:
+        found = np.where(piece.partitions >= 0, piece.partitions, found)
+    return np.where(found >= 0, found, np.arange(first, first + len(piece)) % topic.partitions)
+
+
+def _timed(incoming: Iterable[Incoming], timestamps: pa.Array) -> Iterator[Incoming]:
+    """The same records at other times."""
+    first = 0
+    for piece in incoming:
+        times = timestamps[first : first + len(piece)]
+        columns = {"_timestamp": times, "_order": times}
+        arrays = [columns.get(name, piece.table[name]) for name in piece.table.column_names]
+        yield replace(piece, table=pa.table(arrays, schema=piece.table.schema))
+        first += len(piece)
+
+
+def _pieces(incoming: Iterable[Incoming]) -> Iterator[Incoming]:
+    """The same records in pieces of about WRITE_ROWS."""
+    held: list[Incoming] = []
+    for piece in incoming:
+        held.append(piece)
+        if sum(map(len, held)) >= WRITE_ROWS:
+            yield join(held)
+            held = []
+    if held:
+        yield join(held)

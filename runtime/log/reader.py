@@ -1,0 +1,83 @@
+"""Reading a topic's committed records by offset, for people: `headwater read` and the Python API."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import accumulate, islice
+
+from ..topology import Topic
+from .errors import SegmentMissingError
+from .log import Log
+from .record_json import Record, records_of
+from .schema import topic_schema
+from .state import LogState
+
+AT_ONCE = 1024
+"""Rows that are turned into Python values at once: a reader with a low limit need not wait for a whole batch."""
+
+
+class TopicReader:
+    """The committed records of a topic from an offset on; each call of `read` goes on where the last one ended.
+
+    `application`: the topic's writer, `<project>-seed` for a topic that is fed from outside. `start`: the offset to
+    start at in every partition, None for the first.
+    """
+
+    def __init__(self, log: Log, application: str, topic: Topic, start: int | None = None) -> None:
+        self._log = log
+        self._topic = topic
+        self._state = LogState(log.commits(application))
+        self._offsets = dict.fromkeys(range(topic.partitions), start or 0)
+        self._columns = topic_schema(topic, headers=True).names
+
+    def read(self, limit: int | None = None) -> Iterator[Record]:
+        """The records that are committed by now, at most `limit`.
+
+        Those of a partition come by offset; of several partitions the one whose next record is the earliest goes first.
+        """
+        self._refresh()
+        feeds = [self._partition(partition) for partition in range(self._topic.partitions)]
+        merged = heapq.merge(*feeds, key=lambda record: (record.timestamp, record.partition))
+        for record in islice(merged, limit):
+            self._offsets[record.partition] = record.offset + 1
+            yield record
+
+    def _refresh(self) -> None:
+        if self._state.number:
+            self._state.refresh()
+        else:
+            self._state.reload()
+
+    def _partition(self, partition: int) -> Iterator[Record]:
+        offset = self._offsets[partition]
+        while True:
+            try:
+                for record in self._committed(partition, offset):
+                    yield record
+                    offset = record.offset + 1
+                return
+            except SegmentMissingError as error:
+                # Files are replaced by merged ones: the commits say by which. Only one that is still listed is lost.
+                self._state.reload()
+                if error.path in self._state.paths():
+                    raise
+
+    def _committed(self, partition: int, offset: int) -> Iterator[Record]:
+        for segment in list(self._state.segments(self._topic.name, partition)):
+            if segment.base_offset + segment.rows <= offset:
+                continue
+            firsts = list(accumulate((batch.rows for batch in segment.batches), initial=segment.base_offset))
+            for index, first in enumerate(firsts[:-1]):
+                if firsts[index + 1] <= offset:
+                    continue
+                (batch,) = self._log.read_batches(segment, [index], self._columns)
+                for row in range(max(offset - first, 0), batch.num_rows, AT_ONCE):
+                    yield from records_of(self._topic, partition, first + row, batch.slice(row, AT_ONCE))
+
+
+def read_topic(
+    log: Log, application: str, topic: Topic, start: int | None = None, limit: int | None = None
+) -> Iterator[Record]:
+    """The committed records of a topic, as `TopicReader.read` gives them."""
+    return TopicReader(log, application, topic, start).read(limit)
