@@ -18,7 +18,6 @@ from .operations import (
     Projection,
     Rekey,
     Rekeying,
-    Settling,
     Shape,
 )
 from .types import holds_map
@@ -29,8 +28,8 @@ def check_filter(context: FlowContext, step: Step, action: FilterStep, shape: Sh
     predicate = _boolean(context, action.predicate, shape)
     if predicate is None:
         return shape
-    after = context.add(Filter(predicate), shape, replace(shape, store=None), step)
-    return context.add(Settling(), after, after, step) if shape.is_table else after
+    after = replace(shape, store=None, unsettled=shape.is_table)
+    return context.add(Filter(predicate), shape, after, step)
 
 
 def check_projection(context: FlowContext, step: Step, action: ColumnsStep, shape: Shape) -> Shape:

@@ -11,7 +11,7 @@ from .expressions import Expression, Scope, read
 from .judge import Judge
 from .model import FlowModel, Step, StoreModel, TopologyModel
 from .nodes import Scalar
-from .operations import Action, CheckedFlow, CheckedTable, Operation, Rekey, Repartition, Shape
+from .operations import Action, CheckedFlow, CheckedTable, Operation, Rekey, Repartition, Settling, Shape
 from .stores import declared_store
 
 Columns = Sequence[tuple[Scalar, Scalar]]
@@ -77,6 +77,12 @@ class FlowContext:
             if twin != name.text:
                 message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
                 self.report("HW516", name.position, message)
+
+    def settled(self, shape: Shape, step: Step | None = None, at: str = "") -> Shape:
+        """The table without deletions of rows that were not there. Projections pass them, all else must not see them."""
+        if not shape.unsettled:
+            return shape
+        return self.add(Settling(), shape, replace(shape, unsettled=False), step, at)
 
     def store(
         self,

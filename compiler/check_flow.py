@@ -10,6 +10,7 @@ from .check_columns import check_branch, check_drop, check_explode, check_filter
 from .check_context import FlowContext
 from .check_stateful import check_aggregate, check_join, check_repartition, check_to_stream, check_to_table
 from .model import (
+    Action,
     AggregateStep,
     BranchStep,
     ColumnsStep,
@@ -42,7 +43,7 @@ def check_flow(
     before = _merged(context, sources) if sources is not None else UNKNOWN
     if sources is not None and len(sources) == 1:
         context.source = sources[0][0]
-    shape = _steps(context, before)
+    shape = context.settled(_steps(context, before), at=f"{flow.name.position.file}:{flow.name.position.line}")
     to = None
     if flow.to is not None and not refused:
         to = _sink(context, shape, topic)
@@ -126,6 +127,8 @@ def _step(context: FlowContext, step: Step, following: Step | None, shape: Shape
         return UNKNOWN
     if not _allowed(context, step, shape):
         return UNKNOWN
+    if not _passes_tombstones(action):
+        shape = context.settled(shape, step)
     match action:
         case FilterStep():
             return check_filter(context, step, action, shape)
@@ -156,6 +159,11 @@ def _step(context: FlowContext, step: Step, following: Step | None, shape: Shape
             return check_to_stream(context, step, shape)
         case BranchStep():
             return check_branch(context, step, action, shape)
+
+
+def _passes_tombstones(action: Action) -> bool:
+    """Whether a step does no harm with deletions of rows that were not there."""
+    return isinstance(action, (FilterStep, DropStep)) or (isinstance(action, ColumnsStep) and action.kind != "key_by")
 
 
 def _allowed(context: FlowContext, step: Step, shape: Shape) -> bool:

@@ -114,6 +114,11 @@ class Layout:
             case Projection(columns=columns):
                 wanted = self._wanted(vertex, columns)
                 out = replace(out, value=tuple(wanted))
+                if out.value == edge.value and all(
+                    (e.refs[0].role, e.refs[0].name) == ("value", name) for name, e in wanted.items()
+                ):
+                    self._edges[vertex.outputs[0]] = out
+                    return []
                 node = graph.Project(
                     edge.name, value={name: edge.physical(e.refs[0]) for name, e in wanted.items()}, at=at
                 )

@@ -35,7 +35,8 @@ class Shape:
     `key` holds `window_start` and `window_end` too where `windowed`. A type is None where it is not known; with `open`
     some columns are not known either, because of an error that has been reported. `rekey`: the stream's records are
     not (all) in the partitions of their keys. `regrouped`: a table behind `key_by`, on its way to an `aggregate`.
-    `window`: a stream between `window` and `aggregate`. `store`: the table's own store, None where it has none.
+    `window`: a stream between `window` and `aggregate`. `unsettled`: a table behind a filter whose deletions of rows that
+    were not there are still among its changes. `store`: the table's own store, None where it has none.
     """
 
     kind: Literal["stream", "table"] = "stream"
@@ -47,6 +48,7 @@ class Shape:
     regrouped: bool = False
     window: WindowStep | None = None
     emit: str = "per_epoch"
+    unsettled: bool = False
     store: Store | None = None
     open: bool = False
 

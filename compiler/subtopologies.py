@@ -47,13 +47,15 @@ class _Build:
         changes = Changes(self.wired)
         parts: list[SubtopologyGraph] = []
         global_nodes: dict[int, tuple[ProcessorNode, ...]] = {}
-        for number, part in enumerate(self.wired.components()):
+        components = self.wired.components()
+        names = self._names(components)
+        for number, part in enumerate(components):
             of_part = tuple(node for vertex in part for node in nodes[vertex.number])
             if isinstance(part[0].action, GlobalReading):
                 global_nodes[number] = of_part
                 continue
             layout = Layout(self.wired, part, needed, stages, changes, null_keys.__getitem__, self.stores, self.topics)
-            parts.append(self._part(number, part, layout, of_part))
+            parts.append(self._part(number, names[number], part, layout, of_part))
         global_tables = tuple(table.global_table for table in self.checked.tables.values() if table.global_table)
         for table in global_tables:
             self.topics.setdefault(table.topic.name, table.topic)
@@ -76,7 +78,7 @@ class _Build:
         )
 
     def _part(
-        self, number: int, part: Sequence[Vertex], layout: Layout, nodes: tuple[ProcessorNode, ...]
+        self, number: int, name: str, part: Sequence[Vertex], layout: Layout, nodes: tuple[ProcessorNode, ...]
     ) -> SubtopologyGraph:
         stages = layout.stages()
         operators = [node for stage in stages if isinstance(stage, PythonStage) for node in stage.nodes]
@@ -85,7 +87,6 @@ class _Build:
         stores = dict.fromkeys(
             store.name for node in operators if isinstance(store := getattr(node, "store", None), Store)
         )
-        name = self._name(part)
         return SubtopologyGraph(
             number=number,
             name=name,
@@ -98,6 +99,15 @@ class _Build:
             stages=stages,
             nodes=nodes,
         )
+
+    def _names(self, components: Sequence[Sequence[Vertex]]) -> dict[int, str]:
+        """A name for each part; where a flow goes through several, the one it starts in has its name."""
+
+        def start(number: int) -> int:
+            part = components[number]
+            return next((v.number for v in part if v.flow not in self.checked.tables), part[0].number)
+
+        return {number: self._name(components[number]) for number in sorted(range(len(components)), key=start)}
 
     def _name(self, part: Sequence[Vertex]) -> str:
         """That of the first flow (or else table) in it; with what re-keyed it where that has been taken."""

@@ -68,12 +68,12 @@ def _spelled(sql: str, found: str) -> str:
     return "string" if found in ("UNKNOWN", "NULL", "VARCHAR", "TEXT") else found.lower().replace(" ", "")
 
 
-@pytest.fixture()
+@pytest.fixture
 def analyzer() -> SqlglotAnalyzer:
     return SqlglotAnalyzer()
 
 
-@pytest.fixture()
+@pytest.fixture
 def compiled(tmp_path: Path, analyzer: SqlglotAnalyzer) -> Callable[..., CheckedProject]:
     """Compile a project of one topics file and topologies by name; `parse=True` leaves the analyzer out."""
 
