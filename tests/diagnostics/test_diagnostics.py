@@ -1,46 +1,71 @@
 """Each code has a project that triggers it and nothing else, with what is printed as its golden file.
 
-A case is a folder `<code>-<slug>`: a project, `expected.txt`, and where files cannot be checked in a `prepare.py` whose
-`prepare(project)` makes them. `pytest --update-golden` writes `expected.txt` anew.
+A case is a folder `<code>-<slug>`: a project and `expected.txt`, which `pytest --update-golden` writes. It may have
+
+- `prepare.py`, whose `prepare(project)` makes files that cannot be checked in;
+- `verdicts.json`, what Spark's analyzer says of expressions: SQL -> type, or {"message", "offset"} of a refusal. With
+  it the case is compiled, without it parsed.
 """
 
 from __future__ import annotations
 
+import json
 import runpy
 import shutil
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwater.compiler.codes import CODES
 from headwater.compiler.diagnostics import Diagnostics
+from headwater.compiler.judge import Refusal, Request, Verdict
+from headwater.compiler.pipeline import compile_project
 from headwater.compiler.printing import as_text
 
 HERE = Path(__file__).parent
 CASES = sorted(path.name for path in HERE.iterdir() if path.name.startswith("HW"))
 
 
-def diagnose(project: Path) -> tuple[Diagnostics, str]:
-    """All findings of all stages that need no Spark, and how they are printed."""
-    from headwater import compiler
+class Verdicts:
+    """An analyzer that knows the expressions of one case; any other one has the type `string`."""
 
-    diagnostics = Diagnostics()
-    if hasattr(compiler, "check_project"):
-        loaded = compiler.check_project(project, diagnostics).loaded
-    else:
-        from headwater.compiler.load import load_project
+    def __init__(self, verdicts: Mapping[str, Any]) -> None:
+        self._verdicts = verdicts
 
-        loaded = load_project(project, diagnostics)
-    return diagnostics, as_text(diagnostics, loaded.sources)
+    def analyze(self, requests: Sequence[Request]) -> list[Verdict]:
+        found = [self._verdicts.get(sql, "string") for sql, _ in requests]
+        return [verdict if isinstance(verdict, str) else Refusal(**verdict) for verdict in found]
+
+
+class Plugins:
+    """A catalog of plugins: one of each kind, with one option."""
+
+    def names(self, kind: str) -> Collection[str]:
+        names = {"assignor": "balanced_count", "restore_strategy": "changelog", "store_backend": "lmdb"}
+        return {names.get(kind, "embedded")}
+
+    def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
+        options = {"size": {"type": "integer"}, "path": {"type": "string"}}
+        return {"type": "object", "properties": options, "additionalProperties": False}
+
+
+def diagnose(case: str, project: Path) -> tuple[Diagnostics, str]:
+    """What the compiler finds, and how it is printed."""
+    verdicts = HERE / case / "verdicts.json"
+    analyzer = Verdicts(json.loads(verdicts.read_text(encoding="utf-8"))) if verdicts.exists() else None
+    checked = compile_project(project, analyzer=analyzer, plugins=Plugins())
+    return checked.diagnostics, as_text(checked.diagnostics, checked.loaded.sources)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_case_triggers_its_code_alone_and_prints_as_expected(case: str, tmp_path: Path, update_golden: bool) -> None:
     project = tmp_path / "project"
-    shutil.copytree(HERE / case, project, ignore=shutil.ignore_patterns("expected.txt", "prepare.py"))
+    shutil.copytree(HERE / case, project, ignore=shutil.ignore_patterns("expected.txt", "prepare.py", "verdicts.json"))
     if (HERE / case / "prepare.py").exists():
         runpy.run_path(str(HERE / case / "prepare.py"))["prepare"](project)
-    diagnostics, printed = diagnose(project)
+    diagnostics, printed = diagnose(case, project)
     assert {found.code for found in diagnostics} == {case.partition("-")[0]}, printed
     expected = HERE / case / "expected.txt"
     if update_golden:
