@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..log.keys import encode_keys
 from ..log.schema import WINDOW_COLUMNS
 from ..state.codec import RowCodec
+from ..state.store import StateStore
 from ..topology import Store
 from ..types import parse_columns
 from .aggregates import state_columns
@@ -68,6 +69,14 @@ class StoredRows:
     timestamp: Int64s
 
 
+def read_rows(store: StateStore | EpochStore, codec: RowCodec, keys: Sequence[bytes]) -> StoredRows:
+    """The rows of the keys in a store."""
+    values = store.get_many(keys)
+    columns, timestamps = codec.decode(values)
+    exists = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    return StoredRows(exists, dict(zip(codec.types, columns, strict=True)), timestamps)
+
+
 class RowStore:
     """An epoch's store, by rows. `types`: its columns."""
 
@@ -77,10 +86,7 @@ class RowStore:
 
     def get(self, keys: Sequence[bytes]) -> StoredRows:
         """The rows of the keys."""
-        values = self._store.get_many(keys)
-        columns, timestamps = self._codec.decode(values)
-        exists = np.fromiter((value is not None for value in values), np.bool_, len(values))
-        return StoredRows(exists, dict(zip(self._codec.types, columns, strict=True)), timestamps)
+        return read_rows(self._store, self._codec, keys)
 
     def put(
         self,

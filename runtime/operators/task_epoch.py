@@ -17,21 +17,22 @@ from .rows import Int64s, Rows
 class EpochStore:
     """A store as one epoch sees it: committed rows, and over them the epoch's own changes.
 
-    Changes are kept here until the epoch ends and reach the store only through its committed changelog.
+    Changes are kept here until the epoch ends and reach the store only through its committed changelog. `committed` is
+    the store without them: what a step needs that follows the changes itself, one by one.
     """
 
     def __init__(self, committed: StateStore) -> None:
-        self._committed = committed
+        self.committed = committed
         self._written: list[tuple[Sequence[bytes], Sequence[bytes | None], Int64s]] = []
 
     @property
     def position(self) -> int:
         """Changelog records that the store holds."""
-        return self._committed.position
+        return self.committed.position
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Values of the keys, None where there is none, with this epoch's changes."""
-        found = self._committed.get_many(keys)
+        found = self.committed.get_many(keys)
         if not self._written:
             return found
         changed = {key: value for keys, values, _ in self._written for key, value in zip(keys, values, strict=True)}
