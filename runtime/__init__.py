@@ -1,1 +1,105 @@
-"""runtime."""
+"""What generated code imports: declarations, operators, the SQL steps of a pipe, and the way to run it all.
+
+Names are loaded when they are used, so that a declaration needs no Spark and `job.py` needs only what it names.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .engine.runner import main
+    from .engine.sql_steps import branch, explode, fork, key_by, merge, select, where, with_columns
+    from .engine.worker import process
+    from .operators.aggregate import Aggregate
+    from .operators.edges import Fork, Merge, Settle, ToStream
+    from .operators.joins import GlobalJoin, StreamTableJoin
+    from .operators.materialize import Materialize
+    from .operators.project import Project
+    from .operators.rows import Flow
+    from .operators.sink import Sink
+    from .operators.source import Source
+    from .operators.table import Table
+    from .topology import (
+        Agg,
+        Assignment,
+        GlobalTable,
+        PluginRef,
+        Settings,
+        Store,
+        Subtopology,
+        Topic,
+        Topology,
+        Window,
+    )
+
+_HOMES = {
+    "engine.runner": ("main",),
+    "engine.sql_steps": ("branch", "explode", "fork", "key_by", "merge", "select", "where", "with_columns"),
+    "engine.worker": ("process",),
+    "operators.aggregate": ("Aggregate",),
+    "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
+    "operators.joins": ("GlobalJoin", "StreamTableJoin"),
+    "operators.materialize": ("Materialize",),
+    "operators.project": ("Project",),
+    "operators.rows": ("Flow",),
+    "operators.sink": ("Sink",),
+    "operators.source": ("Source",),
+    "operators.table": ("Table",),
+    "topology": (
+        "Agg",
+        "Assignment",
+        "GlobalTable",
+        "PluginRef",
+        "Settings",
+        "Store",
+        "Subtopology",
+        "Topic",
+        "Topology",
+        "Window",
+    ),
+}
+
+__all__ = [
+    "Agg",
+    "Aggregate",
+    "Assignment",
+    "Flow",
+    "Fork",
+    "GlobalJoin",
+    "GlobalTable",
+    "Materialize",
+    "Merge",
+    "PluginRef",
+    "Project",
+    "Settings",
+    "Settle",
+    "Sink",
+    "Source",
+    "Store",
+    "StreamTableJoin",
+    "Subtopology",
+    "Table",
+    "ToStream",
+    "Topic",
+    "Topology",
+    "Window",
+    "branch",
+    "explode",
+    "fork",
+    "key_by",
+    "main",
+    "merge",
+    "process",
+    "select",
+    "where",
+    "with_columns",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{home}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
