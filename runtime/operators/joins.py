@@ -17,7 +17,7 @@ from .groups import group_codes
 from .node import Edges, step_name
 from .pipe import typed
 from .rows import Bools, Int64s, Kind, Rows, null_keys, path_order
-from .stored_rows import read_rows, store_keys, stored_columns
+from .stored_rows import RowStore, store_keys, stored_columns
 from .task_epoch import TaskEpoch
 
 How = Literal["inner", "left"]
@@ -52,7 +52,7 @@ class StreamTableJoin:
         keys = pa.concat_arrays([store_keys(self.store, changed.keys), store_keys(self.store, rows.keys)])
         code, first = group_codes(keys)
         distinct = [key or b"\x00" for key in keys.take(pa.array(first)).to_pylist()]
-        stored = read_rows(epoch.store(self.store).committed, RowCodec(stored_columns(self.store)), distinct)
+        stored = RowStore(epoch.store(self.store), stored_columns(self.store)).get(distinct)
         change = _latest(code, path_order([changed, rows]), len(changed))
         index = np.where(change >= 0, change + len(first), code[len(changed) :])
         found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null

@@ -11,7 +11,6 @@ import pyarrow as pa
 from ..log.keys import encode_keys
 from ..log.schema import WINDOW_COLUMNS
 from ..state.codec import RowCodec
-from ..state.store import StateStore
 from ..topology import Store
 from ..types import parse_columns
 from .aggregates import state_columns
@@ -43,23 +42,6 @@ def window_keys(starts: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
     return pa.array([start + key for start, key in zip(prefix, keys.to_pylist(), strict=True)], pa.binary())
 
 
-def expiry_bound(store: Store, clock: int) -> bytes | None:
-    """The key below which all of a window store's rows have expired at `clock` (ms): start <= clock - retention.
-
-    None for stores that keep everything, and before the first record. Retention is size + grace if not given.
-    """
-    if store.type != "window" or clock < 0:
-        return None
-    retention = store.retention_ms
-    if retention is None and store.window is not None:
-        retention = store.window.size_ms + store.window.grace_ms
-    if retention is None:
-        return None
-    start = np.array([clock - retention + 1], np.int64)
-    bound: bytes = (start ^ _SIGN).astype(">i8").tobytes()
-    return bound
-
-
 @dataclass(frozen=True)
 class StoredRows:
     """Rows read by key. `exists`: where there is one; elsewhere columns are null and `timestamp` (ms) is -1."""
@@ -67,14 +49,6 @@ class StoredRows:
     exists: Bools
     columns: dict[str, pa.Array]
     timestamp: Int64s
-
-
-def read_rows(store: StateStore | EpochStore, codec: RowCodec, keys: Sequence[bytes]) -> StoredRows:
-    """The rows of the keys in a store."""
-    values = store.get_many(keys)
-    columns, timestamps = codec.decode(values)
-    exists = np.fromiter((value is not None for value in values), np.bool_, len(values))
-    return StoredRows(exists, dict(zip(codec.types, columns, strict=True)), timestamps)
 
 
 class RowStore:
@@ -86,7 +60,10 @@ class RowStore:
 
     def get(self, keys: Sequence[bytes]) -> StoredRows:
         """The rows of the keys."""
-        return read_rows(self._store, self._codec, keys)
+        values = self._store.get_many(keys)
+        columns, timestamps = self._codec.decode(values)
+        exists = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        return StoredRows(exists, dict(zip(self._codec.types, columns, strict=True)), timestamps)
 
     def put(
         self,

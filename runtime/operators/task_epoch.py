@@ -15,28 +15,24 @@ from .rows import Int64s, Rows
 
 
 class EpochStore:
-    """A store as one epoch sees it: committed rows, and over them the epoch's own changes.
+    """A store as one epoch sees it: rows as they were when it began, and the changes to make.
 
-    Changes are kept here until the epoch ends and reach the store only through its committed changelog. `committed` is
-    the store without them: what a step needs that follows the changes itself, one by one.
+    Operators take an epoch's records at once, so none of them reads what it or another has changed: a join gets a
+    table's changes from its edge, in order. Changes reach the store only through its committed changelog.
     """
 
     def __init__(self, committed: StateStore) -> None:
-        self.committed = committed
+        self._committed = committed
         self._written: list[tuple[Sequence[bytes], Sequence[bytes | None], Int64s]] = []
 
     @property
     def position(self) -> int:
         """Changelog records that the store holds."""
-        return self.committed.position
+        return self._committed.position
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Values of the keys, None where there is none, with this epoch's changes."""
-        found = self.committed.get_many(keys)
-        if not self._written:
-            return found
-        changed = {key: value for keys, values, _ in self._written for key, value in zip(keys, values, strict=True)}
-        return [changed.get(key, value) for key, value in zip(keys, found, strict=True)]
+        """Values of the keys as they were when the epoch began, None where there is none."""
+        return self._committed.get_many(keys)
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Int64s) -> None:
         """Change rows; None deletes. `timestamps`: of the rows, ms."""

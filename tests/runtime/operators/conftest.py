@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.log import segment_path
 from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.schema import key_columns, topic_schema, value_columns
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.rows import Flow, Kind
+from headwater.runtime.operators.rows import Kind
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.stage import Stage, changelog_topic
-from headwater.runtime.operators.stored_rows import expiry_bound
-from headwater.runtime.state.changelog import catch_up
-from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.lmdb import LmdbBackend
+from headwater.runtime.state.store import StateStore
+from headwater.runtime.state.task_stores import TaskStores
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
 from headwater.runtime.tasks.plan_json import from_json
-from headwater.runtime.topology import Store, Topic
+from headwater.runtime.topology import GlobalTable, Store, Topic
 
 APPLICATION = "test-app"
 Sql = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -39,27 +39,24 @@ class Part:
     partitions: int
     stages: tuple[Any, ...]
     stores: tuple[Store, ...] = ()
+    global_tables: tuple[GlobalTable, ...] = ()
 
     @property
     def sources(self) -> list[Source]:
         return [node for node in self.stages[0][0] if isinstance(node, Source)]
 
 
-@dataclass
-class TestWorker:
-    plan: EpochPlan
-    log: EmbeddedLog
-    directory: Path
-    stores: Mapping[str, Store]
+class LocalWorker:
+    def __init__(self, plan: EpochPlan, log: EmbeddedLog) -> None:
+        self.plan = plan
+        self.log = log
+        self._stores = TaskStores(plan, log, lambda store: LmdbBackend())
 
-    def store(self, task: TaskPlan, store: Store) -> LmdbStore:
-        planned = next(planned for planned in task.stores if planned.store == store.name)
-        opened = LmdbStore(self.directory / task.subtopology / str(task.partition) / store.name)
-        catch_up(opened, planned, self.log, expiry_bound(store, planned.clock))
-        return opened
+    def store(self, task: TaskPlan, store: Store) -> StateStore:
+        return self._stores.open(task, store)
 
-    def global_table(self, table: Any) -> Any:
-        raise NotImplementedError
+    def global_table(self, table: GlobalTable) -> StateStore:
+        return self._stores.open_global(table)
 
 
 @dataclass
@@ -78,7 +75,9 @@ class Application:
         self.state = LogState(self.log.commits(APPLICATION))
         self.state.commit(GenerationRecord(1, 0, {}))
 
-    def append(self, topic: Topic, records: Sequence[tuple[Any, Any, int]], partition: int = 0, headers: Any = None) -> None:
+    def append(
+        self, topic: Topic, records: Sequence[tuple[Any, Any, int]], partition: int = 0, headers: Any = None
+    ) -> None:
         """Records as (key tuple or None, value tuple or None, timestamp)."""
         keys, values = key_columns(topic), value_columns(topic)
         columns = [
@@ -94,7 +93,9 @@ class Application:
         columns += [pa.array(kinds, pa.int8()), pa.array(times), pa.array(times)]
         if headers is not None:
             columns.append(pa.array(headers, pa.string()))
-        self.append_table(topic, pa.Table.from_arrays(columns, schema=topic_schema(topic, headers is not None)), partition)
+        self.append_table(
+            topic, pa.Table.from_arrays(columns, schema=topic_schema(topic, headers is not None)), partition
+        )
 
     def append_table(self, topic: Topic, table: pa.Table, partition: int = 0) -> None:
         path = segment_path("test-seed", topic.name, f"s-{self.seeds.number}")
@@ -110,7 +111,9 @@ class Application:
             max_records,
             self.state.stream_time(part.name, partition),
             clocks,
-            tuple(self._input(source.topic, partition, positions.get(source.topic.name, {})) for source in part.sources),
+            tuple(
+                self._input(source.topic, partition, positions.get(source.topic.name, {})) for source in part.sources
+            ),
             tuple(self._store_input(store, partition, clocks) for store in part.stores),
         )
 
@@ -119,8 +122,15 @@ class Application:
             segments = tuple(self.seeds.lanes(topic.name, partition).get(0, ()))
             return TopicInput(topic.name, (LaneInput(0, consumed.get(0, 0), segments),))
         writer = next(
-            part for part in self.parts if any(topic.name == getattr(n, "topic", topic).name and not isinstance(n, Source)
-                                               for s in part.stages if isinstance(s, tuple) for n in s[0] if hasattr(n, "topic"))
+            part
+            for part in self.parts
+            if any(
+                topic.name == getattr(n, "topic", topic).name and not isinstance(n, Source)
+                for s in part.stages
+                if isinstance(s, tuple)
+                for n in s[0]
+                if hasattr(n, "topic")
+            )
         )
         lanes = self.state.lanes(topic.name, partition)
         return TopicInput(
@@ -137,6 +147,9 @@ class Application:
             ),
         )
 
+    def _whole(self, topic: Topic, partition: int) -> TopicInput:
+        return TopicInput(topic.name, (LaneInput(0, 0, tuple(self.seeds.lanes(topic.name, partition).get(0, ()))),))
+
     def _store_input(self, store: Store, partition: int, clocks: Mapping[str, int]) -> StoreInput:
         topic = changelog_topic(APPLICATION, store.name)
         segments = tuple(self.state.lanes(topic, partition).get(partition, ()))
@@ -150,14 +163,28 @@ class Application:
             for lane in topic.lanes
         )
 
-    def epoch(self, part: Part, partitions: Sequence[int], max_records: int = 10**9, commit: bool = True) -> list[TaskCommit]:
+    def epoch(
+        self, part: Part, partitions: Sequence[int], max_records: int = 10**9, commit: bool = True
+    ) -> list[TaskCommit]:
         """Run some tasks of a subtopology for one epoch."""
         self.epochs += 1
         tasks = tuple(self.plan(part, partition, max_records) for partition in partitions)
         plan = EpochPlan(
-            APPLICATION, 1, self.epochs, 0, self.now, "client", ("embedded", {}), str(self.path), (tasks,)
+            APPLICATION,
+            1,
+            self.epochs,
+            0,
+            self.now,
+            "client",
+            ("embedded", {}),
+            str(self.path / "state"),
+            (tasks,),
+            {
+                table.name: tuple(self._whole(table.topic, n) for n in range(table.topic.partitions))
+                for table in part.global_tables
+            },
         )
-        commits = run_stages(part, plan, self.log, self.path / "state")
+        commits = run_stages(part, plan, self.log)
         worth = [c for c in commits if c.records]
         if commit and worth:
             self.state.commit(EpochRecord(1, self.epochs, 0, tuple(worth)))
@@ -197,12 +224,10 @@ class Application:
         return found
 
 
-def run_stages(part: Part, plan: EpochPlan, log: EmbeddedLog, directory: Path) -> list[TaskCommit]:
-    stores = {store.name: store for store in part.stores}
-
+def run_stages(part: Part, plan: EpochPlan, log: EmbeddedLog) -> list[TaskCommit]:
     @contextmanager
-    def open_worker() -> Iterator[TestWorker]:
-        yield TestWorker(plan, log, directory, stores)
+    def open_worker() -> Iterator[LocalWorker]:
+        yield LocalWorker(plan, log)
 
     batches: Iterator[pa.RecordBatch] = iter(
         [pa.RecordBatch.from_pydict({"thread": pa.array([number], pa.int32())}) for number in range(len(plan.threads))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.joins import StreamTableJoin
 from headwater.runtime.operators.project import Project
-from headwater.runtime.operators.rows import Flow
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
@@ -62,9 +61,14 @@ def parts(part, emit="each"):
 def test_records_of_a_join_and_an_aggregate_arrive_in_the_output_topic(application, part):
     app = application(*parts(part))
     app.append(AIRLINES, [(("AA",), ("American",), 0), (("UA",), ("United",), 0)])
-    app.append(FLIGHTS, [(("AA",), (1.5, 10), 5), (("UA",), (2.5, 20), 6), (("AA",), (0.1, 30), 7), (("XX",), (9.0, 1), 8)])
+    app.append(
+        FLIGHTS, [(("AA",), (1.5, 10), 5), (("UA",), (2.5, 20), 6), (("AA",), (0.1, 30), 7), (("XX",), (9.0, 1), 8)]
+    )
     app.run()
-    rows = [(r["key.airline"], r["value.flights"], r["value.delay"], r["value.distance"], r["_timestamp"]) for r in app.read(OUT)]
+    rows = [
+        (r["key.airline"], r["value.flights"], r["value.delay"], r["value.distance"], r["_timestamp"])
+        for r in app.read(OUT)
+    ]
     assert sorted(rows) == [
         ("American", 1, 1.5, 10, 5),
         ("American", 2, 1.6, 40, 7),
