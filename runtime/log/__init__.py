@@ -1,1 +1,1 @@
-"""runtime/log."""
+"""Topics, commits and seeds: everything that is durable. `docs/log.md` tells how it fits together."""

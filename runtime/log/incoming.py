@@ -16,6 +16,9 @@ from ..types import ddl
 from .schema import key_columns, topic_schema, value_columns
 from .values import BadValueError, located, parse_text
 
+_REFUSED = (pa.ArrowException, TypeError, OverflowError)
+"""What Arrow raises for Python values that it cannot take."""
+
 
 @dataclass(frozen=True)
 class Incoming:
@@ -180,9 +183,6 @@ def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
         raise
     except _REFUSED:
         return pa.concat_arrays([_one_from_python(row, value, data_type) for row, value in enumerate(values)])
-
-
-_REFUSED = (pa.ArrowException, TypeError, OverflowError)
 
 
 def _from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:

@@ -2,6 +2,7 @@ import datetime as dt
 import json
 import math
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from headwater.runtime.log.values import BadValueError, from_json, parse_text, to_json
 from headwater.runtime.types import arrow_type
 
+DOCS = Path(__file__).parents[3] / "docs" / "log.md"
 TABLE = [
     ("boolean", True, True),
     ("tinyint", -3, -3),
@@ -42,6 +44,21 @@ def test_value_has_its_json_form_and_comes_back(name, value, written):
     assert to_json(column) == [None, written, None]
     assert from_json(to_json(column), data_type) == column
     assert to_json(column[1:]) == [written, None]
+
+
+@pytest.mark.parametrize(
+    "example", [True, -3, 0.1, "-1.50", "AP8=", "2013-01-02", "2013-01-02T03:04:05.12Z", "2013-01-02T00:00:00"]
+)
+def test_example_of_the_docs_is_a_tested_value(example):
+    assert example in [written for _, _, written in TABLE]
+    assert f"| `{json.dumps(example)}` |" in DOCS.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "written"), [(name, written) for name, _, written in TABLE if "<" in name and "array<array" not in name]
+)
+def test_nested_value_is_an_example_of_the_docs(name, written):
+    assert f"| `{json.dumps(written)}` |" in DOCS.read_text(encoding="utf-8")
 
 
 def test_nan_is_text_in_json():
