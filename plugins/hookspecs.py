@@ -1,0 +1,61 @@
+"""The hooks. Each is called once, when the first plugin of its kind is asked for, and given a `register` function.
+
+A name is registered once for each kind, by one plugin; built-in ones are registered through the same hooks. What a
+factory must make is named in each hook, and described in `docs/plugins.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from pluggy import HookspecMarker
+
+_hookspec = HookspecMarker("headwater")
+
+
+class Register(Protocol):
+    """Registers one plugin of a kind."""
+
+    def __call__(
+        self,
+        name: str,
+        factory: Callable[..., Any] | str,
+        options_schema: Mapping[str, Any] | None = None,
+        description: str = "",
+    ) -> None:
+        """Make `name` known in YAML.
+
+        `factory` is called with the options as keyword arguments; as text (`package.module:attribute`) it is imported
+        when it is first used. `options_schema`: a JSON Schema (draft 7) that the options must fit; None: there are no
+        options. `description`: one sentence for people.
+        """
+        ...
+
+
+class Hooks:
+    """All hooks of Headwater."""
+
+    @_hookspec
+    def headwater_register_assignors(self, register: Register) -> None:
+        """Register task assignors: `assignment: {assignor: NAME}`. Makes a `runtime.assignment` TaskAssignor."""
+
+    @_hookspec
+    def headwater_register_restore_strategies(self, register: Register) -> None:
+        """Register restore strategies: `restore: {strategy: NAME}`. Makes a `runtime.restore` RestoreStrategy."""
+
+    @_hookspec
+    def headwater_register_store_backends(self, register: Register) -> None:
+        """Register store backends: `stores: {s: {backend: NAME}}`. Makes a `runtime.state` StoreBackend."""
+
+    @_hookspec
+    def headwater_register_logs(self, register: Register) -> None:
+        """Register logs: `log: {type: NAME}` of a target in profiles.yml. Makes a `runtime.log` Log."""
+
+    @_hookspec
+    def headwater_register_serdes(self, register: Register) -> None:
+        """Register serdes: forms of records as bytes, for logs whose topics others read and write too."""
+
+    @_hookspec
+    def headwater_register_commands(self, register: Register) -> None:
+        """Register commands: `headwater NAME`. Instead of a factory: a click Command, or where to import one."""

@@ -1,0 +1,57 @@
+"""Importing a project's own Python: modules by their dotted names below the project's folder."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+from types import ModuleType
+
+PROJECT_FILE = "headwater.yml"
+
+
+def import_from(directory: Path, name: str) -> ModuleType:
+    """The module `name` of the project in `directory`, or of the environment where the project has none.
+
+    The project's folder comes first on `sys.path` and stays there, as with `python -m`. Modules of another project
+    that this process has imported under the same top-level name are forgotten: names like `functions` are in all.
+    Raises ImportError where the top-level name is taken by a module that is not a project's.
+    """
+    root = directory.resolve()
+    sys.path[:] = [str(root), *(path for path in sys.path if path != str(root))]
+    importlib.invalidate_caches()
+    top = name.partition(".")[0]
+    own = PathFinder.find_spec(top, [str(root)])
+    if own is not None and not _is_below(sys.modules.get(top), root):
+        _forget_another_projects(top)
+        _load(own, root)
+    return importlib.import_module(name)
+
+
+def _load(spec: ModuleSpec, root: Path) -> None:
+    """Import a top-level module of the project itself: by name, another one on `sys.path` could win over a folder."""
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    if spec.loader is None:
+        module.__path__ = [str(root / spec.name)]
+    else:
+        spec.loader.exec_module(module)
+
+
+def _forget_another_projects(top: str) -> None:
+    for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
+        places = _places(sys.modules[name])
+        if not any((folder / PROJECT_FILE).exists() for place in places for folder in place.parents):
+            raise ImportError(f"{top} is a module of {places[0] if places else 'Python'} already; rename the project's")
+        del sys.modules[name]
+
+
+def _is_below(module: ModuleType | None, root: Path) -> bool:
+    return module is not None and any(place.is_relative_to(root) for place in _places(module))
+
+
+def _places(module: ModuleType) -> list[Path]:
+    """The module's file, or the folders of a package that has none."""
+    file = getattr(module, "__file__", None)
+    return [Path(place).resolve() for place in ([file] if file else getattr(module, "__path__", ()))]

@@ -1,0 +1,103 @@
+"""The plugins of one kind, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from .errors import InvalidPluginError, OptionProblem, PluginConflictError, PluginOptionsError, UnknownPluginError
+
+NO_OPTIONS: Mapping[str, Any] = {"type": "object", "additionalProperties": False}
+
+
+@dataclass(frozen=True)
+class Registration:
+    """One plugin of a kind. See `hookspecs.Register` for what the fields mean."""
+
+    kind: str
+    name: str
+    factory: Callable[..., Any] | str
+    options_schema: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
+    description: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Where the factory is defined, as `module:name`."""
+        if isinstance(self.factory, str):
+            return self.factory
+        module = getattr(self.factory, "__module__", "?")
+        return f"{module}:{getattr(self.factory, '__qualname__', type(self.factory).__name__)}"
+
+    def load(self) -> Any:
+        """The factory itself, imported if need be. Raises InvalidPluginError where it cannot be."""
+        if not isinstance(self.factory, str):
+            return self.factory
+        module, _, attribute = self.factory.partition(":")
+        try:
+            return getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be loaded: {error}") from error
+
+    def problems(self, options: Mapping[str, Any]) -> list[OptionProblem]:
+        """What the schema finds wrong with `options`, sorted. Raises InvalidPluginError where it is no schema."""
+        # Not needed to list plugins, and slow to import.
+        from jsonschema import Draft7Validator, SchemaError
+
+        try:
+            Draft7Validator.check_schema(dict(self.options_schema))
+        except SchemaError as error:
+            raise InvalidPluginError(
+                f"the options schema of {self.kind} {self.name!r} is no JSON Schema: {error.message}"
+            ) from error
+        errors = Draft7Validator(self.options_schema).iter_errors(dict(options))
+        return sorted((OptionProblem(tuple(error.absolute_path), error.message) for error in errors), key=str)
+
+    def create(self, options: Mapping[str, Any]) -> Any:
+        """What the factory makes of `options`. Raises PluginOptionsError."""
+        if problems := self.problems(options):
+            raise PluginOptionsError(self.kind, self.name, problems)
+        return self.load()(**options)
+
+
+class Registry(Mapping[str, Registration]):
+    """All plugins of a kind (`assignor`, `store backend`, ...); by name, sorted."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._by_name: dict[str, Registration] = {}
+
+    def __getitem__(self, name: str) -> Registration:
+        """The plugin of this name. Raises UnknownPluginError, which names those that it may have been."""
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise UnknownPluginError(self.kind, name, self._by_name) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._by_name))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def create(self, name: str, options: Mapping[str, Any] | None = None) -> Any:
+        """What the plugin `name` makes of `options`. Raises UnknownPluginError, PluginOptionsError."""
+        return self[name].create(options or {})
+
+    def register(
+        self,
+        name: str,
+        factory: Callable[..., Any] | str,
+        options_schema: Mapping[str, Any] | None = None,
+        description: str = "",
+    ) -> None:
+        """Given to hooks: see `hookspecs.Register`. Raises PluginConflictError."""
+        schema = NO_OPTIONS if options_schema is None else options_schema
+        registration = Registration(self.kind, name, factory, schema, description)
+        if name in self._by_name:
+            raise PluginConflictError(self.kind, name, (self._by_name[name].origin, registration.origin))
+        self._by_name[name] = registration

@@ -1,0 +1,76 @@
+"""The built-in plugins, registered through the hooks that all plugins use. Each is imported when it is first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..plugins import hookimpl
+from ..plugins.hookspecs import Register
+
+if TYPE_CHECKING:
+    from .log.log import Log
+
+
+def _options(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of options with these properties and no others."""
+    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
+
+
+@hookimpl
+def headwater_register_assignors(register: Register) -> None:
+    """Register `balanced_count`."""
+    register(
+        "balanced_count",
+        "headwater.runtime.assignment.balanced_count:BalancedCount",
+        description="As many tasks for each thread, and a task stays where it was as long as that allows.",
+    )
+
+
+@hookimpl
+def headwater_register_restore_strategies(register: Register) -> None:
+    """Register `changelog`."""
+    register(
+        "changelog",
+        "headwater.runtime.restore.changelog:ChangelogRestore",
+        _options(slice_records={"type": "integer", "minimum": 1, "description": "Records applied in one step, about."}),
+        "Replays the changelog from where the store stands.",
+    )
+
+
+@hookimpl
+def headwater_register_store_backends(register: Register) -> None:
+    """Register `lmdb` and `memory`."""
+    register(
+        "lmdb",
+        "headwater.runtime.state.lmdb:LmdbBackend",
+        _options(map_size={"type": "integer", "minimum": 65536, "description": "Bytes to begin with; it grows."}),
+        "Files in the state directory, transactional; they outlive clients and machines.",
+    )
+    register(
+        "memory",
+        "headwater.runtime.state.memory:MemoryBackend",
+        _options(path={"type": "string", "description": "Where; default /dev/shm, or the temporary directory."}),
+        "Memory, where the machine has a file system for it; restored after a restart of the machine.",
+    )
+
+
+@hookimpl
+def headwater_register_logs(register: Register) -> None:
+    """Register `embedded`."""
+    register(
+        "embedded",
+        _embedded_log,
+        _options(
+            ("path",),
+            path={"type": "string", "description": "The folder of the log."},
+            grace_ms={"type": "integer", "minimum": 0, "description": "How long replaced files stay, in ms."},
+        ),
+        "Files below one folder of a local file system: no server.",
+    )
+
+
+def _embedded_log(path: str, **_: Any) -> Log:
+    """The log itself needs only its place; `grace_ms` is for whoever removes files that commits have replaced."""
+    from .log.embedded import EmbeddedLog
+
+    return EmbeddedLog(path)
