@@ -1,0 +1,146 @@
+"""What an assignor answers, and what is wrong with an answer. Names are those of KIP-924."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from ...errors import HeadwaterError
+from ..tasks.task_id import TaskId
+from .cluster import ApplicationState, ProcessId
+
+
+class TaskType(Enum):
+    """In which role a client has a task."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+
+
+@dataclass(frozen=True, order=True)
+class AssignedTask:
+    """A task in a role."""
+
+    id: TaskId
+    type: TaskType
+
+
+class AssignmentError(Enum):
+    """What may be wrong with an assignment."""
+
+    NONE = "none"
+    UNKNOWN_TASK_ID = "a task that does not exist"
+    ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "an active task on two clients"
+    INVALID_STANDBY_TASK = "a standby of a task without state"
+    MISSING_PROCESS_ID = "a client without an entry"
+    UNKNOWN_PROCESS_ID = "an entry of a client that does not exist"
+
+
+class TaskAssignmentError(HeadwaterError):
+    """An assignor's answer that cannot be carried out. `error`: the first thing wrong, `subject`: with what."""
+
+    def __init__(self, error: AssignmentError, subject: str) -> None:
+        super().__init__(f"the assignor assigned {error.value}: {subject}")
+        self.error = error
+        self.subject = subject
+
+
+class ClientAssignment:
+    """The tasks of one client (KIP-924: KafkaStreamsAssignment).
+
+    `followup_rebalance_deadline`: ms since 1970, when the client asks for another assignment; None: it need not.
+    """
+
+    def __init__(
+        self,
+        process_id: ProcessId,
+        tasks: Iterable[AssignedTask] = (),
+        followup_rebalance_deadline: int | None = None,
+    ) -> None:
+        """Raises ValueError when a task is in `tasks` twice, in whatever roles."""
+        self.process_id = process_id
+        self.followup_rebalance_deadline = followup_rebalance_deadline
+        self._tasks: dict[TaskId, AssignedTask] = {}
+        for task in tasks:
+            if task.id in self._tasks:
+                raise ValueError(f"task {task.id} is twice on {process_id}")
+            self._tasks[task.id] = task
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{task.type.value} {task.id}" for task in self.tasks.values())
+        return f"ClientAssignment({self.process_id}: {tasks})"
+
+    @property
+    def tasks(self) -> Mapping[TaskId, AssignedTask]:
+        """The tasks by id, sorted."""
+        return {task: self._tasks[task] for task in sorted(self._tasks)}
+
+    def of_type(self, role: TaskType) -> tuple[TaskId, ...]:
+        """The ids of the tasks it has in this role, sorted."""
+        return tuple(task.id for task in self.tasks.values() if task.type is role)
+
+    def assign_task(self, task: AssignedTask) -> None:
+        """Add a task, or change the role of one that is here."""
+        self._tasks[task.id] = task
+
+    def remove_task(self, task: AssignedTask) -> None:
+        """Take a task away, in whatever role it is here."""
+        self._tasks.pop(task.id, None)
+
+
+@dataclass(frozen=True)
+class TaskAssignment:
+    """An assignor's answer: one ClientAssignment for each client."""
+
+    assignment: Collection[ClientAssignment]
+
+
+class TaskAssignor(Protocol):
+    """Decides which client has which tasks: what a plugin of `headwater_register_assignors` makes."""
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Place all tasks. Called again, with the same state, it should give the same answer."""
+        ...
+
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
+        """Told what became of the answer, before an error is raised; of one with unknown tasks, nothing is left."""
+        ...
+
+
+def validate_task_assignment(
+    application_state: ApplicationState, assignment: TaskAssignment
+) -> tuple[AssignmentError, str]:
+    """The first thing wrong with an assignment, and what it is about; `(NONE, "")` where there is nothing.
+
+    Not wrong: tasks that nobody has, and numbers of standbys other than asked for.
+    """
+    tasks, owners = application_state.all_tasks, dict[TaskId, ProcessId]()
+    for client in assignment.assignment:
+        for task in client.tasks.values():
+            if task.id not in tasks:
+                return AssignmentError.UNKNOWN_TASK_ID, str(task.id)
+            if task.type is TaskType.ACTIVE and owners.setdefault(task.id, client.process_id) != client.process_id:
+                return AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES, str(task.id)
+    for client in assignment.assignment:
+        for standby in client.of_type(TaskType.STANDBY):
+            if not tasks[standby].is_stateful:
+                return AssignmentError.INVALID_STANDBY_TASK, str(standby)
+    entries = {client.process_id for client in assignment.assignment}
+    for missing in sorted(application_state.clients.keys() - entries):
+        return AssignmentError.MISSING_PROCESS_ID, missing
+    for unknown in sorted(entries - application_state.clients.keys()):
+        return AssignmentError.UNKNOWN_PROCESS_ID, unknown
+    return AssignmentError.NONE, ""
+
+
+def assign(assignor: TaskAssignor, application_state: ApplicationState) -> dict[ProcessId, ClientAssignment]:
+    """A valid assignment by `assignor`, by client. Raises TaskAssignmentError, after the assignor was told."""
+    assignment = assignor.assign(application_state)
+    error, subject = validate_task_assignment(application_state, assignment)
+    told = TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else assignment
+    assignor.on_assignment_computed(told, error)
+    if error is not AssignmentError.NONE:
+        raise TaskAssignmentError(error, subject)
+    return {client.process_id: client for client in assignment.assignment}

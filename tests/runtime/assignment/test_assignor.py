@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from headwater.runtime.assignment.assignor import (
+    AssignedTask,
+    AssignmentError,
+    ClientAssignment,
+    TaskAssignment,
+    TaskAssignmentError,
+    TaskType,
+    assign,
+    validate_task_assignment,
+)
+from headwater.runtime.assignment.cluster import (
+    ApplicationState,
+    ClientState,
+    ProcessId,
+    TaskInfo,
+    UnknownLagError,
+)
+from headwater.runtime.assignment.threads import deal_to_threads
+from headwater.runtime.tasks.task_id import TaskId
+
+A, B, C = ProcessId("a"), ProcessId("b"), ProcessId("c")
+T00, T11, T13 = TaskId(0, 0), TaskId(1, 1), TaskId(13, 13)
+STATE = ApplicationState(
+    {T00: TaskInfo(T00, frozenset({"s"})), T11: TaskInfo(T11)}, {A: ClientState(A, 1), B: ClientState(B, 1)}
+)
+
+
+def active(task: TaskId) -> AssignedTask:
+    return AssignedTask(task, TaskType.ACTIVE)
+
+
+def standby(task: TaskId) -> AssignedTask:
+    return AssignedTask(task, TaskType.STANDBY)
+
+
+def both(*of_a: AssignedTask, b: tuple[AssignedTask, ...] = ()) -> TaskAssignment:
+    return TaskAssignment([ClientAssignment(A, of_a), ClientAssignment(B, b)])
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        (both(active(T00), b=(active(T11),)), (AssignmentError.NONE, "")),
+        (both(active(T00), b=(standby(T00),)), (AssignmentError.NONE, "")),
+        (both(), (AssignmentError.NONE, "")),
+        (both(active(T13)), (AssignmentError.UNKNOWN_TASK_ID, "13_13")),
+        (both(standby(T13)), (AssignmentError.UNKNOWN_TASK_ID, "13_13")),
+        (both(active(T11), b=(active(T11),)), (AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES, "1_1")),
+        (both(standby(T11)), (AssignmentError.INVALID_STANDBY_TASK, "1_1")),
+        (TaskAssignment([ClientAssignment(A)]), (AssignmentError.MISSING_PROCESS_ID, "b")),
+        (
+            TaskAssignment([ClientAssignment(A), ClientAssignment(B), ClientAssignment(C)]),
+            (AssignmentError.UNKNOWN_PROCESS_ID, "c"),
+        ),
+        (TaskAssignment([ClientAssignment(C, [standby(T11)])]), (AssignmentError.INVALID_STANDBY_TASK, "1_1")),
+        (TaskAssignment([ClientAssignment(C)]), (AssignmentError.MISSING_PROCESS_ID, "a")),
+        (both(standby(T11), b=(active(T13),)), (AssignmentError.UNKNOWN_TASK_ID, "13_13")),
+    ],
+)
+def test_first_thing_wrong_with_an_assignment_is_found(
+    assignment: TaskAssignment, expected: tuple[AssignmentError, str]
+) -> None:
+    assert validate_task_assignment(STATE, assignment) == expected
+
+
+@dataclass
+class Fixed:
+    """An assignor that always gives one answer, and remembers what it was told."""
+
+    answer: TaskAssignment
+    told: list[tuple[TaskAssignment, AssignmentError]] = field(default_factory=list)
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        return self.answer
+
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
+        self.told.append((assignment, error))
+
+
+def test_valid_answer_is_given_by_client_and_the_assignor_is_told() -> None:
+    assignor = Fixed(both(active(T00)))
+
+    assignment = assign(assignor, STATE)
+
+    assert assignment[A].of_type(TaskType.ACTIVE) == (T00,)
+    assert assignor.told == [(assignor.answer, AssignmentError.NONE)]
+
+
+def test_bad_answer_is_raised_after_the_assignor_was_told() -> None:
+    assignor = Fixed(both(standby(T11)))
+
+    with pytest.raises(TaskAssignmentError, match="a standby of a task without state: 1_1") as caught:
+        assign(assignor, STATE)
+
+    assert caught.value.error is AssignmentError.INVALID_STANDBY_TASK
+    assert assignor.told == [(assignor.answer, AssignmentError.INVALID_STANDBY_TASK)]
+
+
+def test_assignor_of_unknown_tasks_is_told_that_nothing_is_left() -> None:
+    assignor = Fixed(both(active(T13)))
+
+    with pytest.raises(TaskAssignmentError):
+        assign(assignor, STATE)
+
+    assert assignor.told == [(TaskAssignment(()), AssignmentError.UNKNOWN_TASK_ID)]
+
+
+def test_one_task_in_two_roles_on_a_client_is_refused() -> None:
+    with pytest.raises(ValueError, match="0_0"):
+        ClientAssignment(A, [active(T00), standby(T00)])
+
+
+def test_assigning_a_task_again_changes_its_role_and_removing_takes_any() -> None:
+    client = ClientAssignment(A, [active(T11), active(T00)])
+    client.assign_task(standby(T00))
+    assert client.tasks == {T00: standby(T00), T11: active(T11)}
+
+    client.remove_task(active(T00))
+    assert list(client.tasks) == [T11]
+
+
+def test_previous_tasks_are_sorted_by_lag_then_id() -> None:
+    client = ClientState(A, 1, frozenset({T13, T11}), frozenset({T00}), lags={T00: 5, T11: 5, T13: -2})
+
+    assert client.prev_tasks_by_lag() == [T13, T00, T11]
+
+
+@pytest.mark.parametrize("lags", [None, {T11: 1}])
+def test_lag_that_was_not_computed_is_an_error(lags: dict[TaskId, int] | None) -> None:
+    with pytest.raises(UnknownLagError, match="0_0"):
+        ClientState(A, 1, lags=lags).lag_for(T00)
+
+
+def test_tasks_are_dealt_to_threads_by_id() -> None:
+    tasks = {TaskId(0, 2), TaskId(0, 0), TaskId(0, 1), TaskId(0, 10), TaskId(1, 0)}
+
+    assert deal_to_threads(tasks, 2) == (
+        (TaskId(0, 0), TaskId(0, 2), TaskId(1, 0)),
+        (TaskId(0, 1), TaskId(0, 10)),
+    )
+
+
+def test_threads_without_a_task_are_there_too() -> None:
+    assert deal_to_threads([T00], 3) == ((T00,), (), ())
