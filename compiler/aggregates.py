@@ -1,7 +1,8 @@
 """The values of an `aggregate` step: expressions over aggregates, taken apart.
 
 `sum(a) / count(*)` is two aggregates, each with its argument as an expression of one record, and an expression over
-their results, in which each aggregate stands as one reference named by its SQL.
+their results, in which each aggregate stands as one reference named by its SQL. Some aggregates are written by simpler
+ones first: `count_if(p)` is `count(IF(p, 1, NULL))` (`functions.AggregateFunction.meaning`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .diagnostics import Diagnostics
 from .expressions import Expression, Ref, Scope, resolve
 from .functions import AGGREGATES, AggregateFunction
 from .nodes import Scalar
-from .sql import Call, Parsed, Sql, calls, check, parse
+from .sql import Call, Parsed, Sql, calls, check, parse, parse_sql
 
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
@@ -24,16 +25,19 @@ _FORMS = {
     "filter": "Write the condition inside: `sum(if(p, x, null))`, `count_if(p)`.",
     "ignore": "Write `first(x, true)`.",
     "respect": "Leave it out: that is the default.",
-    "within": None,
+    "within": "",
 }
 
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """One aggregate. `whole`: the call as an expression of the input's columns, for its type and as its name."""
+    """One aggregate; without `argument` it is `count(*)`.
+
+    `whole`: the call as an expression of the input's columns, for its type and as its name.
+    """
 
     function: AggregateFunction
-    arguments: tuple[Expression, ...]
+    argument: Expression | None
     options: tuple[Any, ...]
     whole: Expression
 
@@ -57,84 +61,105 @@ def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diag
     parsed = parse(scalar, diagnostics)
     if parsed is None or not check(parsed, diagnostics, aggregates=True):
         return None
-    refs = resolve(parsed, scope, diagnostics)
-    if refs is None:
-        return None
-    found: list[AggregateCall] = []
-    results: list[Ref] = []
-    end = -1
-    for call in calls(parsed):
-        if call.name not in AGGREGATES:
-            continue
-        if call.start < end:
-            message = "An aggregate cannot stand inside another."
-            diagnostics.add("HW409", parsed.sql.position(call.start, call.end), message)
-            return None
-        taken = _take(parsed, call, refs, diagnostics)
-        if taken is None:
-            return None
-        aggregate, end = taken
-        found.append(aggregate)
-        results.append(Ref(call.start, end, "aggregate", aggregate.name))
-    outside = [ref for ref in refs if not any(result.start <= ref.start < result.end for result in results)]
+    found = _aggregates(parsed)
     if not found:
         message = f"The value '{name.text}' holds no aggregate."
         hint = "Wrap it: `max(...)`, `first(...)`. Key columns are in the result anyway."
         diagnostics.add("HW410", parsed.sql.position(0, len(parsed.sql.text)), message, hint)
         return None
+    fits = [_check_form(parsed, call, diagnostics) for call in found]
+    if not all(fits):
+        return None
+    if resolve(parsed, scope, diagnostics) is None:
+        return None
+    simple = _simplified(parsed, diagnostics)
+    refs = None if simple is None else resolve(simple, scope, diagnostics)
+    if simple is None or refs is None:
+        return None
+    taken: list[AggregateCall] = []
+    results: list[Ref] = []
+    for call in _aggregates(simple):
+        aggregate, end = _take(simple, call, refs)
+        taken.append(aggregate)
+        results.append(Ref(call.start, end, "aggregate", aggregate.name))
+    outside = [ref for ref in refs if not any(result.start <= ref.start < result.end for result in results)]
     for ref in outside:
         if ref.role != "key":
-            message = f"'{parsed.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
-            diagnostics.add(
-                "HW410", parsed.sql.position(ref.start, ref.end), message, "Wrap it: `max(...)`, `first(...)`."
-            )
+            message = f"'{simple.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
+            hint = "Wrap it: `max(...)`, `first(...)`."
+            diagnostics.add("HW410", simple.sql.position(ref.start, ref.end), message, hint)
             return None
-    return AggregateValue(name, tuple(found), Expression(parsed.sql, tuple(sorted([*results, *outside]))))
+    return AggregateValue(name, tuple(taken), Expression(simple.sql, tuple(sorted([*results, *outside]))))
 
 
-def _take(
-    parsed: Parsed, call: Call, refs: Sequence[Ref], diagnostics: Diagnostics
-) -> tuple[AggregateCall, int] | None:
-    """An aggregate and the end of its text."""
+def _aggregates(parsed: Parsed) -> list[Call]:
+    return [call for call in calls(parsed) if call.name in AGGREGATES]
+
+
+def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
+    """Whether a call is of a form that can be kept up; else reports why not."""
     tokens = parsed.tokens
     close = _closing(tokens, call.index + 1)
     function = AGGREGATES[call.name]
-    position = parsed.sql.position(call.start, call.end)
     inside = tokens[call.index + 2 : close]
-    if inside and inside[0].token_type is TokenType.DISTINCT:
-        hint = "Collect and count: `size(collect_set(x))`, or estimate: `approx_count_distinct(x)`."
-        diagnostics.add("HW409", position, "Aggregates of distinct values are not supported.", hint)
-        return None
+    arguments = _arguments(inside)
     after = tokens[close + 1].text.lower() if close + 1 < len(tokens) else ""
-    if after in _FORMS:
-        message = f"'{after.upper()}' behind an aggregate is not supported."
-        diagnostics.add("HW409", parsed.sql.position(tokens[close + 1].start), message, _FORMS[after])
-        return None
-    parts = [_expression(parsed.sql, span, refs) for span in _arguments(inside)]
-    star = len(inside) == 1 and inside[0].token_type is TokenType.STAR
-    arguments = () if star else tuple(parts[: function.columns])
-    options: list[Any] = []
-    if function.name == "count" and len(parts) > 1:
-        arguments = (_all_known(parts),)
-    elif not star:
-        for span in _arguments(inside)[function.columns :]:
-            literal = _literal(span)
-            if literal is None:
-                where = parsed.sql.position(span[0].start, span[-1].end + 1)
-                message = f"'{function.name}' takes no further column, only literals."
-                diagnostics.add("HW409", where, message)
-                return None
-            options.append(literal[0])
-    if (star and function.name != "count") or (not star and len(parts) < function.columns):
-        diagnostics.add("HW409", position, f"'{call.name}' needs {_columns(function)}.")
-        return None
-    end = tokens[close].end + 1
+    position, message, hint = parsed.sql.position(call.start, call.end), "", None
+    further = next((span for span in arguments[function.columns :] if _literal(span) is None), None)
+    if any(call.start < inner.start < tokens[close].start for inner in _aggregates(parsed)):
+        message = "An aggregate cannot hold another."
+    elif inside and inside[0].token_type is TokenType.DISTINCT:
+        message = "Aggregates of distinct values are not supported."
+        hint = "Estimate with `approx_count_distinct(x)`, or make the column part of the key."
+    elif after in _FORMS:
+        position = parsed.sql.position(tokens[close + 1].start, tokens[close + 1].end + 1)
+        message, hint = f"'{after.upper()}' behind an aggregate is not supported.", _FORMS[after] or None
+    elif _is_star(inside):
+        message = "" if function.name == "count" else f"'{call.name}' needs a column."
+    elif len(arguments) < function.columns:
+        needs = "a column" if function.columns == 1 else f"{function.columns} columns"
+        message = f"'{call.name}' needs {needs}."
+    elif further is not None and function.name != "count":
+        position = parsed.sql.position(further[0].start, further[-1].end + 1)
+        message = f"'{call.name}' takes no further column, only literals."
+    if message:
+        diagnostics.add("HW409", position, message, hint)
+    return not message
+
+
+def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
+    """The same by simpler aggregates."""
+    sql = parsed.sql
+    for call in reversed(_aggregates(parsed)):
+        close = _closing(parsed.tokens, call.index + 1)
+        inside = parsed.tokens[call.index + 2 : close]
+        spans = [sql.text[span[0].start : span[-1].end + 1] for span in _arguments(inside)]
+        function = AGGREGATES[call.name]
+        meaning = function.meaning
+        if function.name == "count" and len(spans) > 1:
+            known = " AND ".join(f"({span}) IS NOT NULL" for span in spans)
+            meaning = f"count(IF({known}, 1, NULL))"
+        elif meaning is not None:
+            meaning = meaning.format(*spans)
+        if meaning is not None:
+            sql = sql.replaced(call.start, parsed.tokens[close].end + 1, meaning)
+    return parsed if sql is parsed.sql else parse_sql(sql, diagnostics)
+
+
+def _take(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> tuple[AggregateCall, int]:
+    """An aggregate and the end of its text."""
+    tokens = parsed.tokens
+    close = _closing(tokens, call.index + 1)
+    inside = tokens[call.index + 2 : close]
+    spans = [] if _is_star(inside) else _arguments(inside)
+    argument = _expression(parsed.sql, spans[0], refs) if spans else None
+    options = tuple(literal[0] for span in spans[1:] if (literal := _literal(span)) is not None)
     whole = _expression(parsed.sql, tokens[call.index : close + 1], refs)
-    return AggregateCall(function, arguments, tuple(options), whole), end
+    return AggregateCall(AGGREGATES[call.name], argument, options, whole), tokens[close].end + 1
 
 
-def _columns(function: AggregateFunction) -> str:
-    return "a column" if function.columns == 1 else f"{function.columns} columns"
+def _is_star(inside: Sequence[Token]) -> bool:
+    return len(inside) == 1 and inside[0].token_type is TokenType.STAR
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int:
@@ -165,22 +190,6 @@ def _expression(sql: Sql, span: Sequence[Token], refs: Sequence[Ref]) -> Express
         Ref(ref.start - start, ref.end - start, ref.role, ref.name) for ref in refs if start <= ref.start < end
     )
     return Expression(sql[start:end], mine)
-
-
-def _all_known(parts: Sequence[Expression]) -> Expression:
-    """What `count(a, b)` counts: rows in which none of them is null."""
-    text = ""
-    offsets: tuple[int, ...] = ()
-    refs: list[Ref] = []
-    for part in parts:
-        text += " AND (" if text else "IF(("
-        refs += [Ref(ref.start + len(text), ref.end + len(text), ref.role, ref.name) for ref in part.refs]
-        offsets = (*offsets, *(part.sql.offsets[:1] * (len(text) - len(offsets))), *part.sql.offsets)
-        text += f"{part.sql.text}) IS NOT NULL"
-        offsets = (*offsets, *(part.sql.offsets[-1:] * (len(text) - len(offsets))))
-    text += ", 1, NULL)"
-    offsets = (*offsets, *(offsets[-1:] * (len(text) - len(offsets))))
-    return Expression(Sql(parts[0].sql.scalar, text, offsets), tuple(refs))
 
 
 def _literal(span: Sequence[Token]) -> tuple[Any] | None:

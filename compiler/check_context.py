@@ -79,7 +79,7 @@ class FlowContext:
                 self.report("HW516", name.position, message)
 
     def settled(self, shape: Shape, step: Step | None = None, at: str = "") -> Shape:
-        """The table without deletions of rows that were not there. Projections pass them, all else must not see them."""
+        """The table without deletions of rows that were not there: only filters and projections may see those."""
         if not shape.unsettled:
             return shape
         return self.add(Settling(), shape, replace(shape, unsettled=False), step, at)

@@ -270,15 +270,11 @@ def _judged(
     """The aggregates of a step by their SQL, arguments typed, and the types of their results."""
     calls = {call.name: call for value in values for call in value.calls}
     whole = dict(zip(calls, context.judge.types([(call.whole, scope) for call in calls.values()]), strict=True))
-    typed = {}
-    for name, call in calls.items():
-        if whole[name] is None:
-            typed[name] = call
-            continue
-        types = context.judge.types([(argument, scope) for argument in call.arguments])
-        arguments = tuple(a.typed(t) for a, t in zip(call.arguments, types, strict=True))
-        typed[name] = replace(call, arguments=arguments)
-    return typed, whole
+    asked = {name: call.argument for name, call in calls.items() if call.argument and whole[name] is not None}
+    types = dict(zip(asked, context.judge.types([(argument, scope) for argument in asked.values()]), strict=True))
+    for name, argument in asked.items():
+        calls[name] = replace(calls[name], argument=argument.typed(types[name]))
+    return calls, whole
 
 
 def _aggregate_store(
@@ -317,7 +313,7 @@ def _aggregated(
     types: Mapping[str, str | None],
 ) -> Shape:
     """The operations of an aggregate: its arguments, the aggregation, expressions over its results."""
-    ready = _with_arguments(context, step, shape, [a for call in calls.values() for a in call.arguments])
+    ready = _with_arguments(context, step, shape, [call.argument for call in calls.values() if call.argument])
     names = {name: name for name in calls}
     for value in values:
         plain = value.result.plain
@@ -328,13 +324,11 @@ def _aggregated(
             Agg(
                 names[name],
                 call.function.name,
-                of=call.arguments[0].type if call.arguments else None,
+                of=call.argument.type if call.argument else None,
                 type=types[name] or "string",
                 options=call.options,
-                by_type=call.arguments[1].type if len(call.arguments) > 1 else None,
             ),
-            call.arguments[0] if call.arguments else None,
-            call.arguments[1] if len(call.arguments) > 1 else None,
+            call.argument,
         )
         for name, call in calls.items()
     )

@@ -150,31 +150,33 @@ TIME_WORDS: frozenset[str] = frozenset({"current_date", "current_time", "localti
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """An aggregate of the `aggregate` step. `subtracts`: whether rows can be taken back, as tables need."""
+    """An aggregate of the `aggregate` step. `subtracts`: whether rows can be taken back, as tables need.
+
+    `columns`: how many it takes. `meaning`: SQL by simpler aggregates, in which {0} and {1} stand for the columns.
+    """
 
     name: str
     subtracts: bool = False
     columns: int = 1
+    meaning: str | None = None
 
 
+_PAIR = "IF(({1}) IS NULL, NULL, named_struct('by', {1}, 'value', {0}))"
 _AGGREGATES = (
     AggregateFunction("count", subtracts=True),
     AggregateFunction("sum", subtracts=True),
     AggregateFunction("avg", subtracts=True),
-    AggregateFunction("try_sum"),
-    AggregateFunction("try_avg"),
     AggregateFunction("min"),
     AggregateFunction("max"),
-    AggregateFunction("min_by", columns=2),
-    AggregateFunction("max_by", columns=2),
+    AggregateFunction("min_by", columns=2, meaning=f"min({_PAIR}).value"),
+    AggregateFunction("max_by", columns=2, meaning=f"max({_PAIR}).value"),
     AggregateFunction("first"),
     AggregateFunction("last"),
     AggregateFunction("any_value"),
-    AggregateFunction("count_if"),
-    AggregateFunction("bool_and"),
-    AggregateFunction("bool_or"),
+    AggregateFunction("count_if", meaning="count(IF({0}, 1, NULL))"),
+    AggregateFunction("bool_and", meaning="min({0})"),
+    AggregateFunction("bool_or", meaning="max({0})"),
     AggregateFunction("collect_list"),
-    AggregateFunction("collect_set"),
     AggregateFunction("approx_count_distinct"),
 )
 
@@ -192,6 +194,7 @@ AGGREGATES: dict[str, AggregateFunction] = {function.name: function for function
 AGGREGATES |= {synonym: AGGREGATES[name] for synonym, name in _SYNONYMS.items()}
 
 SPARK_AGGREGATES: frozenset[str] = frozenset(AGGREGATES) | _words("""
+    collect_set try_sum try_avg
     approx_percentile percentile percentile_approx percentile_cont percentile_disc median mode stddev stddev_pop
     stddev_samp std variance var_pop var_samp kurtosis skewness corr covar_pop covar_samp histogram_numeric listagg
     string_agg bit_and bit_or bit_xor count_min_sketch hll_sketch_agg hll_union_agg grouping grouping_id max_by min_by

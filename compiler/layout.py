@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..runtime.topology import Agg, Store, Topic
+from ..runtime.topology import Store, Topic
 from . import graph
 from .changes import Changes
 from .expressions import Expression
@@ -47,7 +47,6 @@ class Layout:
     topics: dict[str, Topic] = field(default_factory=dict)
     _edges: dict[int, LiveEdge] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
-    _done: set[int] = field(default_factory=set)
 
     def stages(self) -> tuple[graph.PythonStage | graph.SqlStep, ...]:
         """The stages, Python first and last."""
@@ -72,8 +71,7 @@ class Layout:
         reads = {edge.name: edge.flow for edge in self._live(level).values()}
         nodes: list[graph.Node] = []
         for vertex in vertices:
-            if vertex.number not in self._done:
-                nodes += self._nodes(vertex)
+            nodes += self._nodes(vertex)
         for number in self._live(level + 1):
             edge = self._edges[number]
             needed = self.needed[number]
@@ -191,30 +189,13 @@ class Layout:
         return graph.Sink(edge.name, topic, action.mode, keeps, vertex.at)
 
     def _fork(self, vertex: Vertex, action: Forking, edge: LiveEdge) -> list[graph.Node]:
-        """Copies. One that only sinks of this stage look at needs none: they come first."""
-        shown = vertex.outputs[0] if action.looked_at else None
-        if shown is not None and len(vertex.outputs) > 1:
-            readers = self.wired.consumers[shown]
-            here = self.levels[vertex.number]
-            if all(isinstance(r.action, Writing) and self.levels[r.number] == here for r in readers):
-                sinks = [self._early_sink(reader, edge) for reader in readers]
-                rest = list(zip(action.into, vertex.outputs, strict=True))[1:]
-                return [*sinks, *self._copies(rest, edge, vertex.at)]
-        return self._copies(list(zip(action.into, vertex.outputs, strict=True)), edge, vertex.at)
-
-    def _early_sink(self, vertex: Vertex, edge: LiveEdge) -> graph.Node:
-        self._edges[vertex.inputs[0]] = edge
-        self._done.add(vertex.number)
-        assert isinstance(vertex.action, Writing)
-        return self._sink(vertex, vertex.action, edge)
-
-    def _copies(self, outputs: Sequence[tuple[str, int]], edge: LiveEdge, at: str) -> list[graph.Node]:
+        outputs = list(zip(action.into, vertex.outputs, strict=True))
         if len(outputs) == 1:
             self._edges[outputs[0][1]] = edge
             return []
         for name, number in outputs:
             self._edges[number] = replace(edge, name=name)
-        return [graph.Fork(edge.name, tuple(name for name, _ in outputs), at)]
+        return [graph.Fork(edge.name, action.into, vertex.at)]
 
     def _merge(self, vertex: Vertex, action: Merging) -> list[graph.Node]:
         needed = self.needed[vertex.outputs[0]]
@@ -236,11 +217,9 @@ class Layout:
     def _aggregates(self, action: Aggregation, edge: LiveEdge) -> Store:
         """The store with its aggregates, their columns by physical name."""
 
-        def name(expression: Expression | None) -> str | None:
-            return None if expression is None else edge.physical(expression.as_column)
-
-        aggregates: tuple[Agg, ...] = tuple(
-            replace(a.aggregate, column=name(a.column), by=name(a.by)) for a in action.arguments
+        aggregates = tuple(
+            replace(each.aggregate, column=edge.physical(each.column.as_column)) if each.column else each.aggregate
+            for each in action.arguments
         )
         self.stores[action.store.name] = replace(action.store, aggregates=aggregates)
         return self.stores[action.store.name]

@@ -65,7 +65,7 @@ def _input(vertex: Vertex, output: frozenset[str], all_: set[str], topics: dict[
         case GlobalTableJoin(by=by, values=values):
             return {*(output - values.keys() - {NOW}), *_arguments(by.values())}
         case Aggregation(arguments=arguments):
-            return _arguments(e for a in arguments for e in (a.column, a.by) if e is not None)
+            return _arguments(argument.column for argument in arguments if argument.column is not None)
         case Writing(topic=topic, mode=mode):
             return set(topics.get(topic.name, set())) if mode == "repartition" else all_
         case Tabling() | Materialization():

@@ -35,8 +35,8 @@ class Shape:
     `key` holds `window_start` and `window_end` too where `windowed`. A type is None where it is not known; with `open`
     some columns are not known either, because of an error that has been reported. `rekey`: the stream's records are
     not (all) in the partitions of their keys. `regrouped`: a table behind `key_by`, on its way to an `aggregate`.
-    `window`: a stream between `window` and `aggregate`. `unsettled`: a table behind a filter whose deletions of rows that
-    were not there are still among its changes. `store`: the table's own store, None where it has none.
+    `window`: a stream between `window` and `aggregate`. `unsettled`: a table behind a filter whose deletions of rows
+    that were not there are still among its changes. `store`: the table's own store, None where it has none.
     """
 
     kind: Literal["stream", "table"] = "stream"
@@ -146,11 +146,10 @@ class GlobalTableJoin:
 
 @dataclass(frozen=True)
 class AggregateArgument:
-    """An aggregate with the columns of its input that it reads, before they have physical names."""
+    """An aggregate with the column of its input that it reads, before that has a physical name."""
 
     aggregate: Agg
     column: Expression | None = None
-    by: Expression | None = None
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,11 @@ class Sql:
         last = None if end is None else self.offsets[min(end, len(self.offsets)) - 1] + 1
         return self.scalar.position_at(self.offsets[start], last)
 
+    def replaced(self, start: int, end: int, text: str) -> Sql:
+        """With `text` in the place of `[start, end)`, all of which is shown where the first character of that was."""
+        offsets = (*self.offsets[:start], *(self.offsets[start : start + 1] * len(text)), *self.offsets[end:])
+        return Sql(self.scalar, self.text[:start] + text + self.text[end:], offsets)
+
     def __getitem__(self, span: slice) -> Sql:
         """A part of it, without blanks around."""
         start, end, _ = span.indices(len(self.text))
@@ -81,6 +86,15 @@ def parse(scalar: Scalar, diagnostics: Diagnostics) -> Parsed | None:
         return None
     try:
         sql = _tidy(scalar)
+    except TokenError:
+        _syntax_error(Sql(scalar, "", ()), scalar.position, "A quote is not closed", diagnostics)
+        return None
+    return parse_sql(sql, diagnostics)
+
+
+def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
+    """The expression in an SQL text, or None after a diagnostic."""
+    try:
         tokens = tuple(_tokenize(sql.text))
         tree = parse_one(_SELECT + sql.text, dialect="spark") if sql.text else None
     except ParseError as error:
@@ -89,9 +103,6 @@ def parse(scalar: Scalar, diagnostics: Diagnostics) -> Parsed | None:
         end = max(int(detail.get("col") or 0) - SHIFT, 1)
         start = max(end - len(str(detail.get("highlight") or " ")), 0)
         _syntax_error(sql, sql.position(start, max(end, start + 1)), str(detail.get("description") or ""), diagnostics)
-        return None
-    except TokenError:
-        _syntax_error(Sql(scalar, "", ()), scalar.position, "A quote is not closed", diagnostics)
         return None
     found = _single(tree)
     if found is None:

@@ -1,7 +1,7 @@
 """A topology as a graph of vertices and edges, before anything is laid out.
 
 Vertices are the operations of all flows, and what stands between flows: reading and writing topics, forks, merges.
-Each edge has one producer and, but for those who only look (`lookups`, writers), one consumer.
+Each edge has one producer and, but for joins that only look at it (`lookups`), one consumer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GlobalReading:
 
 @dataclass(frozen=True)
 class Writing:
-    """Writes a topic; it only looks at its input."""
+    """Writes a topic."""
 
     topic: Topic
     mode: Mode
@@ -46,10 +46,9 @@ class Writing:
 
 @dataclass(frozen=True)
 class Forking:
-    """A copy for each reader. `looked_at`: the name of the first output, which nobody changes; "" if there is none."""
+    """A copy for each reader: joins that look at it share one, each writer has its own."""
 
     into: tuple[str, ...]
-    looked_at: str = ""
 
 
 @dataclass(frozen=True)

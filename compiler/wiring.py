@@ -173,23 +173,25 @@ class _Wiring:
         sharing = [flow for flow in self._flows() if _shares(flow, name) is not None]
         readers = [flow for flow in self._flows() if name in flow.sources and _shares(flow, name) is None]
         names = [_edge_name(flow, name) for flow in readers]
-        looked_at = name if joined or to is not None or sharing else ""
-        into = (*([looked_at] if looked_at else []), *names)
+        own = [name] if joined else []
+        own += [f"{name}.to" if own else name] if to is not None else []
+        own += [f"{name}.repartition" if own else name] if sharing else []
+        into = (*own, *names)
         copies = (edge,) * len(into)
         if len(into) > 1:
-            copies = self._vertex(Forking(into, looked_at), (edge,), (shape,) * len(into), name, at)
-        if looked_at:
-            self._looked_at[name] = copies[0]
-        readers_copies = copies[1:] if looked_at else copies
-        self._given.update({(name, reader): copy for reader, copy in zip(names, readers_copies, strict=True)})
+            copies = self._vertex(Forking(into), (edge,), (shape,) * len(into), name, at)
+        self._given.update({(name, reader): copy for reader, copy in zip(names, copies[len(own) :], strict=True)})
+        mine = iter(copies)
+        if joined:
+            self._looked_at[name] = next(mine)
         if to is not None:
-            self._vertex(Writing(to, _mode(shape)), (copies[0],), (), name, to_at)
+            self._vertex(Writing(to, _mode(shape)), (next(mine),), (), name, to_at)
         if sharing:
             operation = sharing[0].operations[0]
             action = _shares(sharing[0], name)
             assert action is not None
             into = tuple(flow.name for flow in sharing)
-            edges = self._repartition(action, operation, copies[0], name, into)
+            edges = self._repartition(action, operation, next(mine), name, into)
             self._given.update({(name, flow.name): found for flow, found in zip(sharing, edges, strict=True)})
 
     def _flows(self) -> Iterator[CheckedFlow]:
@@ -247,6 +249,4 @@ def _narrowed(vertex: Vertex, outputs: tuple[int, ...]) -> Vertex:
     if isinstance(action, (Reading, Forking, Splitting)):
         into = tuple(name for name, edge in zip(action.into, vertex.outputs, strict=True) if edge in outputs)
         action = replace(action, into=into)
-        if isinstance(action, Forking) and action.looked_at not in into:
-            action = replace(action, looked_at="")
     return replace(vertex, action=action, outputs=outputs)
