@@ -54,7 +54,7 @@ class Agg:
     """One aggregate of a step: the result column `name`, computed by `function` over `column` (None: `count(*)`).
 
     `type` is the result's Spark SQL type, `of` that of the column. `options` are the function's further literal
-    arguments (`first(x, true)`). `by`, of type `by_type`, is the column that `min_by` and `max_by` order by.
+    arguments (`first(x, true)`).
     """
 
     name: str
@@ -63,8 +63,6 @@ class Agg:
     of: str | None = None
     type: str = "bigint"
     options: tuple[Any, ...] = ()
-    by: str | None = None
-    by_type: str | None = None
 
 
 @dataclass(frozen=True)
