@@ -147,11 +147,11 @@ class _Loading:
         choice = Choice(profile or _text(project, "profile") or _text(project, "name"), target or "", at)
         source = self.files.required("profiles", "It says where the project runs.")
         node = read_yaml(source, self._diagnostics) if source else None
-        if node is None:
+        if node is None or not choice.profile:
             return choice.profile, choice.target, None
         chosen = choose(node, choice, self._render, self._diagnostics)
-        validate(chosen.tree, "profiles", self._diagnostics)
-        return choice.profile, chosen.target_name, chosen.target
+        valid = validate(chosen.tree, "profiles", self._diagnostics)
+        return choice.profile, chosen.target_name, _target(valid, choice.profile, chosen.target_name)
 
     def topics(self) -> Iterator[TopicDefinition]:
         """The topics of all files in `topics/`, each name once."""
@@ -182,9 +182,7 @@ class _Loading:
         node = read_yaml(source, self._diagnostics)
         if node is None:
             return None
-        rendered = self._render(node)
-        validate(rendered, schema, self._diagnostics)
-        return rendered
+        return validate(self._render(node), schema, self._diagnostics)
 
     def _render(self, node: Node) -> Node:
         return render(node, self.vars, self._diagnostics, self._environment)
@@ -202,6 +200,13 @@ class _Loading:
         if isinstance(path, Scalar) and isinstance(path.value, str) and leaves(self._root, self._root / path.value):
             message = f"The seed '{path.value}' leads out of the project."
             self._diagnostics.add("HW002", path.position, message, "Copy the file into the project.")
+
+
+def _target(profiles: Node, profile: str, target: str) -> Mapping | None:
+    node: Node | None = profiles
+    for key in (profile, "targets", target):
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node if isinstance(node, Mapping) else None
 
 
 def _with_words_as_steps(topology: Mapping) -> Mapping:

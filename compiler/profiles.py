@@ -27,23 +27,22 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What profiles.yml gives: the whole tree, the target's name, and the target; None if it is not there."""
+    """What profiles.yml gives: the tree, rendered as far as it is chosen, and the target's name."""
 
     tree: Node
     target_name: str
-    target: Mapping | None
 
 
 def choose(profiles: Node, choice: Choice, render: Callable[[Node], Node], diagnostics: Diagnostics) -> Chosen:
     """Render the chosen target with `render`; report a profile or target that is not there."""
     if not isinstance(profiles, Mapping):
-        return Chosen(profiles, choice.target, None)
+        return Chosen(profiles, choice.target)
     profile = profiles.get(choice.profile)
     if profile is None:
         at = choice.profile_at or profiles.position
         diagnostics.add("HW008", at, f"There is no profile '{choice.profile}'.", _hint(choice.profile, profiles))
     if not isinstance(profile, Mapping):
-        return Chosen(withhold(profiles), choice.target, None)
+        return Chosen(withhold(profiles), choice.target)
     default = render(profile["target"]) if "target" in profile else None
     name = choice.target or (default.text if isinstance(default, Scalar) and not default.broken else "")
     targets = profile.get("targets")
@@ -59,11 +58,8 @@ def choose(profiles: Node, choice: Choice, render: Callable[[Node], Node], diagn
             ),
             profile.position,
         )
-    found = targets.get(name) if isinstance(targets, Mapping) else None
     rendered = profile
-    return Chosen(
-        _only(profiles, choice.profile, lambda _: rendered), name, found if isinstance(found, Mapping) else None
-    )
+    return Chosen(_only(profiles, choice.profile, lambda _: rendered), name)
 
 
 def _only(node: Mapping, name: str, render: Callable[[Node], Node]) -> Mapping:

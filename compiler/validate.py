@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import schemas
 from .diagnostics import Diagnostics
-from .nodes import Mapping, Node, Sequence
+from .nodes import Entry, Mapping, Node, Scalar, Sequence
 from .types import canonical
 from .violations import Violation, report
 
@@ -24,23 +24,48 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
+Path = tuple[str | int, ...]
+
 _MOST_VIOLATIONS = 200
 
 
-def validate(node: Node, schema: str, diagnostics: Diagnostics) -> None:
-    """Report whatever `schemas/<schema>.json` does not allow. Values that are broken already are passed over."""
-    mistyped: set[tuple[str | int, ...]] = set()
+def validate(node: Node, schema: str, diagnostics: Diagnostics) -> Node:
+    """Report whatever `schemas/<schema>.json` does not allow, and mark the values that it does not allow as broken.
+
+    Values that are broken already are passed over.
+    """
+    finished: set[Path] = set()  # where the first finding says enough
+    wrong: set[Path] = set()
     errors: Iterator[ValidationError] = _validator(schema).iter_errors(node.to_python())
     for error in islice(errors, _MOST_VIOLATIONS):
         path = tuple(error.absolute_path)
-        if path in mistyped:
+        if path in finished:
             continue
-        if error.validator == "type":
-            mistyped.add(path)
-        report(_violation(node, path, error), diagnostics)
+        violation = _violation(node, path, error)
+        report(violation, diagnostics)
+        if error.validator == "type" or isinstance(violation.node, Scalar):
+            finished.add(path)
+        if not violation.about_key:
+            wrong.add(path)
+    return _marked(node, (), wrong)
 
 
-def _violation(root: Node, path: tuple[str | int, ...], error: ValidationError) -> Violation:
+def _marked(node: Node, path: Path, wrong: set[Path]) -> Node:
+    """The tree with the scalars at these paths broken. What is right stays the same node."""
+    if not any(there[: len(path)] == path for there in wrong):
+        return node
+    match node:
+        case Scalar():
+            return Scalar(None, "", node.position, node.origin, node.cut_by_comment, broken=True)
+        case Sequence():
+            items = (_marked(item, (*path, index), wrong) for index, item in enumerate(node))
+            return Sequence(tuple(items), node.position)
+        case Mapping():
+            entries = (Entry(entry.key, _marked(entry.node, (*path, entry.name), wrong)) for entry in node.entries)
+            return Mapping(tuple(entries), node.position)
+
+
+def _violation(root: Node, path: Path, error: ValidationError) -> Violation:
     owner: Mapping | None = None
     node = root
     for step in path:

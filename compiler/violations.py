@@ -230,7 +230,7 @@ def _out_of_range(violation: Violation, diagnostics: Diagnostics) -> None:
         "minimum": f"{label} must be at least {wanted}.",
         "maximum": f"{label} must be at most {wanted}.",
         "minLength": f"{label} must not be an empty text.",
-        "maxLength": f"{label} must not be longer than {wanted} characters.",
+        "maxLength": f"{label} must not be longer than {wanted:,} characters.",
         "minItems": f"{label} must not be empty.",
         "minProperties": f"{label} must not be empty.",
         "maxProperties": f"{label} takes only {wanted} entry.",

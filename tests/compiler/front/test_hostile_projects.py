@@ -1,6 +1,6 @@
 """A project from anywhere can be parsed: it ends soon, stays small, reports a diagnostic, and nothing of it is run.
 
-Each is loaded in a process of its own with 500 MB of address space and 20 seconds of processor time: beyond either the
+Each is parsed in a process of its own with 500 MB of address space and 20 seconds of processor time: beyond either the
 process dies, and so does the test.
 """
 
@@ -16,12 +16,11 @@ import pytest
 
 LOAD = """
 import json, pathlib, sys
-from headwater.compiler.diagnostics import Diagnostics
-from headwater.compiler.load import load_project
+from headwater.compiler.pipeline import compile_project
 from headwater.compiler.printing import as_text
-diagnostics = Diagnostics()
-loaded = load_project(pathlib.Path(sys.argv[1]), diagnostics)
-as_text(diagnostics, loaded.sources)
+checked = compile_project(pathlib.Path(sys.argv[1]))
+diagnostics = checked.diagnostics
+as_text(diagnostics, checked.loaded.sources)
 spark = [name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j", "pandas", "pyarrow")]
 print(json.dumps({"codes": sorted({found.code for found in diagnostics}), "spark": spark}))
 """
@@ -113,6 +112,31 @@ def test_templates_that_repeat_a_list_stay_small(project):
     assert "HW107" in load_in_a_process(root)["codes"]
 
 
+TOPIC = "topics: {t: {partitions: 1, key: {k: string}, value: {a: int}}}\n"
+FLOW = "topology: x\nflows:\n  f:\n    from: t\n    steps:\n"
+
+TOPOLOGIES = {
+    "deep_expression": ("      - filter: " + "(" * 100_000 + "a" + ")" * 100_000 + " > 1\n", {"HW208"}),
+    "deep_not": ("      - filter: " + "not " * 100_000 + "a > 1\n", {"HW208"}),
+    "long_sum": ("      - filter: a" + " + a" * 300_000 + " > 1\n", {"HW208"}),
+    "many_steps": ("      - filter: a > 1\n" * 20_000, set()),
+    "deep_case": ("      - filter: " + "case when a > 1 then " * 5_000 + "true" + " end" * 5_000 + "\n", set()),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TOPOLOGIES))
+def test_hostile_topology_ends(project, name):
+    steps, codes = TOPOLOGIES[name]
+    root = project({"topics/t.yml": TOPIC, "topologies/x.yml": FLOW + steps + "    to: u\n"})
+    assert codes <= set(load_in_a_process(root)["codes"])
+
+
+def test_type_that_is_nested_without_end_is_refused(project):
+    type_ = "array<" * 100_000 + "int" + ">" * 100_000
+    root = project({"topics/t.yml": f"topics: {{t: {{partitions: 1, value: {{a: '{type_}'}}}}}}\n"})
+    assert load_in_a_process(root)["codes"] == ["HW207"]
+
+
 def test_file_of_50_megabytes_is_not_read(project):
     root = project({})
     (root / "topics").mkdir()
@@ -134,7 +158,7 @@ def test_project_that_is_fine_is_loaded_without_spark_or_its_python(project):
             "headwater.yml": 'name: example\nversion: "1.0"\nplugins: [evil]\n',
             "evil.py": TOUCH,
             "functions/__init__.py": TOUCH,
-            "functions/seeds.py": TOUCH,
+            "functions/seeds.py": f"{TOUCH}\n\n\ndef t():\n    {TOUCH}\n",
             "sitecustomize.py": TOUCH,
             "topics/a.yml": "topics: {t: {partitions: 1, value: {a: int}, seed: {function: 'functions.seeds:t'}}}\n",
         }
