@@ -29,16 +29,18 @@ class ProjectFiles:
             file.write_bytes(content if isinstance(content, bytes) else dedent(content).lstrip("\n").encode())
 
     def project(self, **options: Any) -> Any:
-        """The `headwater.Project` of the folder, made anew from the files as they are now."""
+        """The `headwater.Project` of the files as they are now; its `close` ends a Spark session that it started."""
         return importlib.import_module("headwater").Project(self.path, **options)
 
     def compile(self, **options: Any) -> Any:
-        """What `Project.compile` gives."""
-        return self.project().compile(**options)
+        """What `Project.compile` gives, with its options."""
+        with self.project() as project:
+            return project.compile(**options)
 
     def run(self, **options: Any) -> Any:
-        """What `Project.run` gives."""
-        return self.project().run(**options)
+        """What `Project.run` gives, with its options."""
+        with self.project() as project:
+            return project.run(**options)
 
 
 @pytest.fixture
