@@ -14,7 +14,10 @@ from .results import show_run, show_seeds
 @project_options
 @click.option("--full-refresh", is_flag=True, help="Start the selected topics and topologies anew.")
 def command(options: ProjectOptions, full_refresh: bool) -> None:
-    """Compile, seed, and run until all input is consumed: what CI does with a project."""
+    """Compile, seed, run until caught up.
+
+    What CI does with a project: it ends when all committed input is consumed.
+    """
     project = options.project()
     compiled = project.compile(check=False)
     show(compiled.diagnostics, compiled.sources, compiled.root, "text")
@@ -22,6 +25,6 @@ def command(options: ProjectOptions, full_refresh: bool) -> None:
         raise SystemExit(1)
     show_seeds(project.seed(full_refresh=full_refresh))
     with shown() as observer:
-        ran = project.run(until_caught_up=True, full_refresh=full_refresh, observer=observer)
-    show_run(ran)
-    raise SystemExit(1 if ran.results.failed else 0)
+        results = project.run(until_caught_up=True, full_refresh=full_refresh, observer=observer)
+    show_run(results)
+    raise SystemExit(1 if results.failed else 0)

@@ -12,7 +12,7 @@ from .options import ProjectOptions, project_options
 @click.option("--state", is_flag=True, help="Also the state directory; the next run restores it from the changelogs.")
 @click.option("--yes", is_flag=True, help="Do not ask before state is removed.")
 def command(options: ProjectOptions, state: bool, yes: bool) -> None:
-    """Remove target/, and with --state the stores of every client."""
+    """Remove generated files, or state."""
     project = options.project()
     doomed = project.cleanable(state=state)
     if state and doomed and not yes:

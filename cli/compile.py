@@ -14,7 +14,7 @@ from .options import ProjectOptions, format_option, project_options
 @project_options
 @format_option("text", "json", "github", default="text")
 def command(options: ProjectOptions, style: str) -> None:
-    """Check everything and write the PySpark code to target/.
+    """Check everything, write PySpark to target/.
 
     Spark is started only for expressions that it has not judged before.
     """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -50,25 +52,28 @@ def _java(_: Project) -> str:
 def _profile(project: Project) -> str:
     parsed = project.parse()
     if not parsed.ok:
-        raise HeadwaterError(parsed.summary, "see `headwater parse`")
+        raise HeadwaterError("the project has errors", "`headwater parse` lists them")
     return f"{parsed.profile_name}, target {parsed.target_name}"
 
 
 def _log(project: Project) -> str:
-    from ..runtime.engine.application import open_log
+    from ..runtime.engine.plugged import open_log
 
     settings = project.settings()
-    log = open_log(settings)
-    applications = list(log.applications())
-    return f"{settings.log.name} at {settings.log.options.get('path', '-')}, {len(applications)} applications"
+    log = open_log(settings.log)
+    log.check()
+    return f"{settings.log.name} at {settings.log.options.get('path', '-')}, {len(log.applications())} applications"
 
 
 def _state(project: Project) -> str:
-    from ..runtime.state.directory import check_state_dir
+    from ..runtime.state.machine import refuse_network_file_system
 
-    settings = project.settings()
-    check_state_dir(settings.state_dir)
-    return str(settings.state_dir)
+    path = Path(project.settings().state_dir)
+    there = next(each for each in (path, *path.parents) if each.exists())
+    refuse_network_file_system(there)
+    if not os.access(there, os.W_OK):
+        raise HeadwaterError(f"{there} cannot be written", "change its permissions, or `state_dir` in profiles.yml")
+    return str(path)
 
 
 def _spark(project: Project) -> str:
@@ -107,7 +112,10 @@ CHECKS: dict[str, Callable[[Project], str]] = {
 @project_options
 @click.argument("checks", nargs=-1, type=click.Choice(tuple(CHECKS)), metavar="[CHECK]...")
 def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
-    """Check Python, packages, Java, profile, log, state directory and Spark (all, or those named)."""
+    """Check that a run has all it needs.
+
+    CHECK: python, packages, java, profile, log, state, spark; without one, all of them.
+    """
     done = list(_run(options, checks or tuple(CHECKS)))
     rows = [(each.name, "ok" if each.way_out is None else "fail", each.found) for each in done]
     click.echo(tables.text(("check", "", "found"), rows))

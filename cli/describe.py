@@ -11,5 +11,8 @@ from .options import ProjectOptions, format_option, project_options
 @project_options
 @format_option("text", "mermaid", default="text")
 def command(options: ProjectOptions, style: str) -> None:
-    """Show each topology as Kafka Streams describes one: its subtopologies, their nodes, what goes where."""
+    """Show subtopologies and their nodes.
+
+    The text is that of Kafka Streams' Topology.describe().
+    """
     click.echo(options.project().describe(style), nl=False)

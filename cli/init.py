@@ -23,7 +23,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
     help="Where to put it (a folder of the project's name, if not given).",
 )
 def command(name: str | None, directory: Path | None) -> None:
-    """Start a project NAME (or one in this folder) that builds at once: one topic with a seed, one topology."""
+    """Start a project that builds at once.
+
+    NAME is its name and its folder; without it the project is made here. It has a topic with a seed and one topology.
+    """
     root = directory or Path(name or ".")
     name = name or re.sub(r"\W", "_", root.resolve().name, flags=re.ASCII)
     if not _NAME.fullmatch(name):

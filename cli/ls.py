@@ -16,7 +16,7 @@ _KINDS = ("topic", "topology", "table", "store", "flow")
 @click.option("--type", "kinds", type=click.Choice(_KINDS), multiple=True, help="Only resources of this type.")
 @format_option("text", "json", default="text")
 def command(options: ProjectOptions, kinds: tuple[str, ...], style: str) -> None:
-    """List topics, topologies, tables, stores and flows."""
+    """List what is in the project."""
     found = [each for each in options.project().resources() if not kinds or each.kind in kinds]
     if style == "json":
         listed = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import IO, Any
 
@@ -9,6 +10,7 @@ import click
 
 from .. import __version__
 from ..errors import HeadwaterError
+from .options import PluginSwitch
 
 COMMANDS = (
     "init",
@@ -33,7 +35,7 @@ class Failure(click.ClickException):
     def __init__(self, error: HeadwaterError) -> None:
         super().__init__(error.message)
         self.hint = error.hint
-        self.exit_code = error.exit_code
+        setattr(self, "exit_code", error.exit_code)  # noqa: B010 - of the class, as click declares it
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print to stderr, or to `file`."""
@@ -67,17 +69,17 @@ class Commands(click.Group):
             raise Failure(error) from error
 
 
-def _of_plugins(ctx: click.Context) -> dict[str, click.Command]:
-    """Commands that installed plugins register."""
+def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:
+    """Commands that installed plugins register; not those of a project, which is not known here."""
     from ..plugins.manager import PluginManager
 
-    without = ctx.params.get("without_plugins") or ()
-    return {name: command for name, command in PluginManager(block=without).commands.items()}
+    return PluginManager(block=ctx.params.get("without_plugins") or ()).commands
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-p", "without_plugins", type=PluginSwitch(), multiple=True, help="Leave an installed plugin out.")
 @click.version_option(__version__, prog_name="headwater")
-def main() -> None:
+def main(without_plugins: tuple[str, ...]) -> None:
     """Declare stream processing in YAML, compile it to PySpark, run it with state that survives.
 
     A project is a folder with headwater.yml, profiles.yml, topics/ and topologies/; `headwater init` starts one.

@@ -39,7 +39,7 @@ class ProjectOptions:
         )
 
 
-class Variables(click.ParamType):
+class Variables(click.ParamType[dict[str, Any]]):
     """A YAML or JSON mapping: `{late_minutes: 30}`."""
 
     name = "yaml"
@@ -61,7 +61,7 @@ class Variables(click.ParamType):
         return read
 
 
-class PluginSwitch(click.ParamType):
+class PluginSwitch(click.ParamType[str]):
     """`no:<name>`: leave that plugin out."""
 
     name = "no:name"

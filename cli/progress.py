@@ -83,13 +83,11 @@ class Progress:
 
 
 class Lines:
-    """Prints one line for each event worth one, to stderr."""
+    """Prints one line for each event, to stderr."""
 
     def on(self, event: Event) -> None:
         """Print it."""
-        text = sentence(event)
-        if text:
-            click.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
+        click.echo(f"{time.strftime('%H:%M:%S')} {sentence(event)}", err=True)
 
 
 def sentence(event: Event) -> str:
@@ -116,7 +114,6 @@ def sentence(event: Event) -> str:
                 f"{event.application}: {event.reason.replace('_', ' ')}, {event.records:,} records "
                 f"in {event.commits:,} commits"
             )
-    return ""
 
 
 class _Live:

@@ -10,10 +10,12 @@ from typing import Any
 import click
 
 from . import tables
+from .cells import cell as _cell
+from .cells import time_text
 from .options import ProjectOptions, format_option, project_options
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType[int]):
     """Milliseconds since 1970, or an ISO 8601 time (UTC, unless it says otherwise)."""
 
     name = "time"
@@ -31,7 +33,7 @@ class Moment(click.ParamType):
         return round(moment.timestamp() * 1000)
 
 
-class KeyColumn(click.ParamType):
+class KeyColumn(click.ParamType[tuple[str, str]]):
     """`column=value`."""
 
     name = "column=value"
@@ -61,32 +63,27 @@ def command(
     limit: int | None,
     style: str,
 ) -> None:
-    """Print the rows of STORE (or TOPOLOGY.STORE) as of the last commit."""
+    """Print the rows of a store.
+
+    STORE, or TOPOLOGY.STORE; as of the last commit, also while its topology runs.
+    """
     rows = islice(options.project().query(store, key=dict(key) or None, start=start, end=end), limit)
     if style == "json":
         for row in rows:
-            click.echo(json.dumps(row, ensure_ascii=False))
+            click.echo(json.dumps({"key": row.key, "value": row.value, "timestamp": row.timestamp}, ensure_ascii=False))
         return
     found = list(rows)
     if not found:
         click.echo("no rows")
         return
-    header = [*found[0]["key"], *found[0]["value"], "timestamp"]
+    header = [*found[0].key, *found[0].value, "timestamp"]
     cells = [
-        [_cell(value) for value in (*row["key"].values(), *row["value"].values())] + [_time(row["timestamp"])]
+        [_cell(name, value) for name, value in (*row.key.items(), *row.value.items())] + [time_text(row.timestamp)]
         for row in found
     ]
-    numbers = [n for n, value in enumerate([*found[0]["key"].values(), *found[0]["value"].values()]) if _number(value)]
+    numbers = [n for n, value in enumerate([*found[0].key.values(), *found[0].value.values()]) if _number(value)]
     click.echo(tables.text(header, cells, right=numbers))
 
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _cell(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

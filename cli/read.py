@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import tables
+from .cells import cell, time_text
 from .options import ProjectOptions, format_option, project_options
+
+if TYPE_CHECKING:
+    from ..runtime.log.record_json import Record
 
 _PAGE = 200
 """Rows of a table that share their column widths; what follows is a table of its own."""
@@ -19,29 +22,29 @@ _PAGE = 200
 @click.command()
 @project_options
 @click.argument("topic")
-@click.option("--from", "start", type=click.IntRange(0), default=0, help="First offset in each partition.")
-@click.option("--partition", type=click.IntRange(0), help="Only this partition.")
+@click.option("--from", "start", type=click.IntRange(0), help="The first offset, of each partition.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many records.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more, until Ctrl-C.")
 @format_option("table", "json", default="table")
 def command(
     options: ProjectOptions,
     topic: str,
-    start: int,
-    partition: int | None,
+    start: int | None,
     limit: int | None,
     follow: bool,
     style: str,
 ) -> None:
-    """Print the committed records of TOPIC, partition by partition.
+    """Print the records of a topic.
+
+    Committed ones only: each partition in its order, partitions by time.
 
     With --format json, one object a line: what a seed with `format: records` and `seed --append` read.
     """
-    records = options.project().read(topic, start=start, partition=partition, limit=limit, follow=follow)
+    records = options.project().read(topic, start=start, limit=limit, follow=follow)
     try:
         if style == "json":
             for record in records:
-                click.echo(json.dumps(record, ensure_ascii=False))
+                click.echo(record.to_json())
         else:
             _tables(records, 1 if follow else _PAGE)
     except KeyboardInterrupt:
@@ -49,7 +52,7 @@ def command(
             raise
 
 
-def _tables(records: Iterator[Mapping[str, Any]], page: int) -> None:
+def _tables(records: Iterator[Record], page: int) -> None:
     rest = iter(records)
     first = True
     while rows := list(islice(rest, page)):
@@ -57,11 +60,11 @@ def _tables(records: Iterator[Mapping[str, Any]], page: int) -> None:
             ("partition", "offset", "timestamp", "key", "value"),
             [
                 (
-                    str(record["partition"]),
-                    str(record["offset"]),
-                    _time(record["timestamp"]),
-                    _short(record["key"]),
-                    _short(record["value"]),
+                    str(record.partition),
+                    str(record.offset),
+                    time_text(record.timestamp),
+                    _short(record.key),
+                    _short(record.value),
                 )
                 for record in rows
             ],
@@ -73,24 +76,8 @@ def _tables(records: Iterator[Mapping[str, Any]], page: int) -> None:
         click.echo("no records")
 
 
-def _time(milliseconds: int) -> str:
-    from datetime import UTC, datetime, timedelta
-
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return str(milliseconds)
-    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{moment.microsecond // 1000:03d}"
-
-
 def _short(columns: Mapping[str, Any] | None) -> str:
     """`name=value` for each column; `null` for a null key or value."""
     if columns is None:
         return "null"
-    return " ".join(f"{name}={_cell(name, value)}" for name, value in columns.items())
-
-
-def _cell(name: str, value: Any) -> str:
-    if name in ("window_start", "window_end") and isinstance(value, int):
-        return _time(value).removesuffix(".000").replace(" ", "T")
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " ".join(f"{name}={cell(name, value)}" for name, value in columns.items())

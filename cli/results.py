@@ -10,19 +10,20 @@ import click
 from . import tables
 
 if TYPE_CHECKING:
-    from ..project import Ran, Seeded
+    from ..runtime.engine.results import RunResults
+    from ..runtime.log.seeds import SeedResult
 
 
-def show_seeds(seeded: Seeded) -> None:
-    """What was seeded; a line where nothing had to be."""
-    if not seeded.topics:
+def show_seeds(seeded: Sequence[SeedResult]) -> None:
+    """What was seeded; a line where there is nothing to seed."""
+    if not seeded:
         click.echo("no topic has a seed")
         return
-    rows = [(each.topic, f"{each.records:,}", each.status) for each in seeded.topics]
+    rows = [(each.topic, f"{each.records:,}", each.outcome) for each in seeded]
     click.echo(tables.text(("topic", "records", "seed"), rows, right=(1,)))
 
 
-def show_run(ran: Ran) -> None:
+def show_run(results: RunResults) -> None:
     """One row for each application, then what went wrong or was dropped."""
     rows: list[Sequence[str]] = [
         (
@@ -33,12 +34,12 @@ def show_run(ran: Ran) -> None:
             f"{sum(each.dropped.values()):,}",
             f"{each.seconds:.1f} s",
         )
-        for each in ran.results.applications
+        for each in results.applications
     ]
     click.echo(
         tables.text(("application", "status", "records", "commits", "dropped", "time"), rows, right=(2, 3, 4, 5))
     )
-    for each in ran.results.applications:
+    for each in results.applications:
         for reason, count in sorted(each.dropped.items()):
             click.echo(f"  {each.application}: {count:,} records dropped, {reason}")
         if each.waiting:
@@ -46,9 +47,5 @@ def show_run(ran: Ran) -> None:
         if each.error:
             click.secho("error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(f"{each.application}: {each.error}", err=True)
-    if (
-        not ran.results.failed
-        and not ran.results.records
-        and not any(each.waiting for each in ran.results.applications)
-    ):
+    if not results.failed and not results.records and not any(each.waiting for each in results.applications):
         click.echo("nothing to do: every application had consumed all its input")

@@ -15,13 +15,16 @@ from .results import show_run
 @click.option("--until-caught-up", is_flag=True, help="End once all committed input is consumed.")
 @click.option("--full-refresh", is_flag=True, help="Forget state, output and positions of what is selected, first.")
 def command(options: ProjectOptions, until_caught_up: bool, full_refresh: bool) -> None:
-    """Compile, then run until Ctrl-C or SIGTERM, which finish the epoch and commit it."""
+    """Compile and run, until interrupted.
+
+    Ctrl-C and SIGTERM finish the epoch and commit it; a second one does not wait for that.
+    """
     project = options.project()
     compiled = project.compile(check=False)
     show(compiled.diagnostics, compiled.sources, compiled.root, "text")
     if not compiled.ok:
         raise SystemExit(1)
     with shown() as observer:
-        ran = project.run(until_caught_up=until_caught_up, full_refresh=full_refresh, observer=observer)
-    show_run(ran)
-    raise SystemExit(1 if ran.results.failed else 0)
+        results = project.run(until_caught_up=until_caught_up, full_refresh=full_refresh, observer=observer)
+    show_run(results)
+    raise SystemExit(1 if results.failed else 0)

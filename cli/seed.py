@@ -19,9 +19,9 @@ from .results import show_seeds
 @click.option("--full-refresh", is_flag=True, help="Empty the topics and seed them anew; what read them starts anew.")
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bool, topics: tuple[str, ...]) -> None:
-    """Seed the topics (all, the selected, or those named), each in one commit.
+    """Fill topics from their seeds.
 
-    A seed whose content has not changed is left alone.
+    All, the selected, or those named; each in one commit. A seed whose content has not changed is left alone.
     """
     project = options.project()
     if not append:
@@ -29,7 +29,7 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
         return
     if len(topics) != 1 or full_refresh:
         raise click.UsageError("--append takes one TOPIC, and no --full-refresh")
-    appended = project.append(topics[0], _records(source))
+    appended = project.append(topics[0], _records(source)).records
     click.echo(f"appended {appended:,} record{'s' if appended != 1 else ''} to {topics[0]}")
 
 

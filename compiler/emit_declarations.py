@@ -12,6 +12,7 @@ from .emit_names import Constants
 
 _POSITIONAL = {
     "Agg": 2,
+    "Aggregate": 2,
     "Flow": 2,
     "GlobalTable": 1,
     "PluginRef": 2,

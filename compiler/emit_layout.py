@@ -6,6 +6,7 @@ item on each line with a comma behind the last. The formatter keeps both, which 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -147,15 +148,16 @@ def _broken_text(text: str, indent: int) -> str:
 
 
 def _pieces(line: str, width: int) -> Iterable[str]:
-    """The line in pieces whose literals fit into `width`, cut behind spaces where there are any."""
-    piece = ""
-    for word in line.replace(" ", " \0").split("\0"):
-        if piece and len(quoted(piece + word)) > width:
-            yield piece
-            piece = ""
-        piece += word
+    """The line in pieces whose literals fit into `width`: cut behind a comma, or else behind a space."""
+    piece: list[str] = []
+    for word in re.findall(r"[^ ]* +|[^ ]+", line):
+        if piece and len(quoted("".join(piece) + word)) > width:
+            end = max((n for n, each in enumerate(piece, 1) if each.endswith(", ")), default=len(piece))
+            yield "".join(piece[:end])
+            piece = piece[end:]
+        piece.append(word)
     if piece:
-        yield piece
+        yield "".join(piece)
 
 
 def _escape(character: str, quote: str) -> str:

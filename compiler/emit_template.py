@@ -84,7 +84,7 @@ def _harmless(text: str) -> str:
 
 def import_from(module: str, names: Iterable[str]) -> str:
     """The import of names as ruff sorts them: CONSTANTS, Classes, functions."""
-    ordered = sorted(names, key=lambda name: (not name.isupper(), not name[:1].isupper(), name))
+    ordered = sorted(names, key=lambda name: (not name.isupper(), not name[:1].isupper(), name.lower(), name))
     line = f"from {module} import {', '.join(ordered)}"
     if len(line) <= WIDTH:
         return line

@@ -5,9 +5,8 @@ Needs nothing but the loaded files, so that listing and selecting work without t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 from .load import LoadedProject, TopologyDocument
@@ -57,23 +56,6 @@ class Resources:
             resource.id: tuple(parent for parent in resource.parents if parent in self.by_id)
             for resource in self.of("topic", "topology")
         }
-
-    def in_order(self, topologies: Iterable[str]) -> tuple[str, ...]:
-        """Names of topologies, those that feed others first; as declared where they read one another in a circle."""
-        wanted = list(topologies)
-        declared = [resource.name for resource in self.of("topology")]
-        try:
-            sorted_ids = tuple(TopologicalSorter(self.graph).static_order())
-        except CycleError:
-            return tuple(sorted(wanted, key=declared.index))
-        depth = self._depths(sorted_ids)
-        return tuple(sorted(wanted, key=lambda name: (depth[f"topology.{name}"], declared.index(name))))
-
-    def _depths(self, sorted_ids: Iterable[str]) -> dict[str, int]:
-        depth: dict[str, int] = {}
-        for id_ in sorted_ids:
-            depth[id_] = 1 + max((depth[parent] for parent in self.graph[id_]), default=-1)
-        return depth
 
 
 def resources_of(loaded: LoadedProject) -> Resources:

@@ -76,14 +76,3 @@ def test_misspelt_name_is_answered_with_the_nearest() -> None:
         select(RESOURCES, ["huorly"])
 
     assert raised.value.hint == "Did you mean 'hourly'?"
-
-
-def test_topologies_come_in_the_order_of_the_graph() -> None:
-    assert RESOURCES.in_order(["report", "hourly", "clean"]) == ("clean", "hourly", "report")
-
-
-def test_topologies_in_a_circle_come_as_declared() -> None:
-    circle = [topic("a", "two"), topic("b", "one"), topology("one", "a"), topology("two", "b")]
-    resources = Resources({resource.id: resource for resource in circle})
-
-    assert resources.in_order(["two", "one"]) == ("one", "two")

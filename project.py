@@ -1,0 +1,447 @@
+"""A project as Python: `Project("flights").build()`. Everything the command line does, returned and not printed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .compiler.catalog import InstalledPlugins
+from .compiler.diagnostics import Diagnostic, Severity, did_you_mean
+from .compiler.pipeline import CheckedProject, compile_project
+from .compiler.resources import Resource, Resources, resources_of
+from .compiler.select import select
+from .compiler.settings import absolute, settings_of
+from .errors import HeadwaterError
+from .plugins.manager import PluginManager
+from .runtime.topology import Settings, Store, Topic
+from .sessions import SparkOnDemand
+
+if TYPE_CHECKING:
+    import os
+
+    from pyspark.sql import SparkSession
+
+    from .compiler.emit import Emitted
+    from .compiler.graph import TopologyGraph
+    from .runtime.engine.events import Observer
+    from .runtime.engine.results import RunResults
+    from .runtime.log.append import AppendResult
+    from .runtime.log.log import Log
+    from .runtime.log.reader import TopicReader
+    from .runtime.log.record_json import Record
+    from .runtime.log.seeds import SeedResult
+    from .runtime.query import Row
+
+TARGET = "target"
+RUN_RESULTS = "run_results.json"
+
+_FOLLOW_SECONDS = 0.2
+"""Between two looks at a log that `read` follows."""
+
+
+class InvalidProjectError(HeadwaterError):
+    """The compiler found errors: `diagnostics` has all it found, warnings too."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        errors = [each for each in diagnostics if each.severity is Severity.ERROR]
+        first = errors[0]
+        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+        super().__init__(f"{first.position}: {first.message.rstrip('.')} ({first.code}){more}", first.hint)
+        self.diagnostics = tuple(diagnostics)
+
+
+class UnknownNameError(HeadwaterError):
+    """A topic or store that the project has not: `kind`, `name`."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, name: str, hint: str | None) -> None:
+        super().__init__(f"the project has no {kind} {name!r}", hint)
+        self.kind = kind
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What was found in the files. `sources`: the text of each, for showing diagnostics."""
+
+    root: Path
+    diagnostics: tuple[Diagnostic, ...]
+    sources: Mapping[str, str]
+    profile_name: str
+    target_name: str
+    resources: tuple[Resource, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no errors; warnings are fine."""
+        return not any(each.severity is Severity.ERROR for each in self.diagnostics)
+
+
+@dataclass(frozen=True)
+class Compiled(Parsed):
+    """A checked project and its generated code. Without errors: topologies in graph order, `manifest` of all."""
+
+    graphs: tuple[TopologyGraph, ...] = ()
+    emitted: tuple[Emitted, ...] = ()
+    manifest: Mapping[str, Any] | None = None
+
+
+class Project:
+    """A project folder, as its files are when they are first needed.
+
+    `select`: what commands are about, in the words of `--select`. `session`: a Spark session to use, which stays open;
+    without one, a session is started when it is needed, and `close` (or the end of a `with` block) stops it.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] = ".",
+        *,
+        profile: str | None = None,
+        target: str | None = None,
+        vars: Mapping[str, Any] | None = None,  # noqa: A002 - the word of headwater.yml
+        select: Sequence[str] = (),
+        without_plugins: Sequence[str] = (),
+        session: SparkSession | None = None,
+    ) -> None:
+        self.root = Path(path).resolve()
+        self._profile = profile
+        self._target = target
+        self._vars = dict(vars or {})
+        self._select = tuple(select)
+        self._without_plugins = tuple(without_plugins)
+        self._spark = SparkOnDemand(lambda: settings_of(self._parsed.loaded).spark, session)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] = ".", **options: Any) -> Project:
+        """The project in a folder; options as for the class."""
+        return cls(path, **options)
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the Spark session, if this project started one."""
+        self._spark.close()
+
+    def parse(self) -> Parsed:
+        """Check the files: no Spark, no Java, no Python of the project."""
+        return Parsed(**self._found(self._parsed))
+
+    def compile(self, *, check: bool = True) -> Compiled:
+        """Check everything and write `target/`: code of the selected topologies, the manifest of all.
+
+        Spark is started only for expressions that it has not judged before. Raises InvalidProjectError if there are
+        errors, unless `check` is False: then they are in the result, and nothing is written.
+        """
+        checked = self._checked
+        found = self._found(checked)
+        if checked.diagnostics.has_errors:
+            if check:
+                raise InvalidProjectError(list(checked.diagnostics))
+            return Compiled(**found)
+        from .compiler.emit import emit
+        from .compiler.manifest import manifest
+
+        content = manifest(checked.loaded, self._resources, checked.topologies)
+        emitted = emit(self.root / TARGET, self._selected_graphs(), settings_of(checked.loaded), content)
+        return Compiled(**found, graphs=checked.topologies, emitted=emitted, manifest=content)
+
+    def resources(self) -> tuple[Resource, ...]:
+        """Topics, topologies and what is in them, as far as selected."""
+        selected = self._selected
+        return tuple(
+            each
+            for each in self._resources.by_id.values()
+            if (f"topology.{each.topology}" if each.topology else each.id) in selected
+        )
+
+    def describe(self, style: str = "text") -> str:
+        """The selected topologies as `text` (as Kafka Streams does) or `mermaid`. Raises InvalidProjectError."""
+        from .compiler.describe import describe, mermaid
+
+        show = mermaid if style == "mermaid" else describe
+        return "\n".join(show(graph) for graph in self._selected_graphs())
+
+    def settings(self) -> Settings:
+        """The chosen target, with absolute paths. Raises InvalidProjectError."""
+        checked = self._parsed
+        if checked.diagnostics.has_errors:
+            raise InvalidProjectError(list(checked.diagnostics))
+        return absolute(settings_of(checked.loaded), self.root)
+
+    def seed(self, topics: Sequence[str] = (), *, full_refresh: bool = False) -> tuple[SeedResult, ...]:
+        """Fill topics from their seeds: those named, or the selected and what selected topologies read.
+
+        Raises UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (unless `full_refresh`).
+        """
+        from .runtime.log.seeds import SeedSpec, seed
+
+        settings = self.settings()
+        log = self._log(settings)
+        seeded = []
+        for name in topics or self._seeds():
+            model = self._parsed.model.topics.get(name)
+            if model is None or model.seed is None:
+                raise UnknownNameError("seed for the topic", name, f"seeds: {', '.join(self._seeds()) or 'none'}")
+            said = model.seed.to_python()
+            spec = SeedSpec(**{key: said[key] for key in ("path", "function", "format", "order") if key in said})
+            topic = self._parsed.topics[name]
+            seeded.append(seed(log, self._seed_application, topic, spec, self.root, full_refresh))
+        return tuple(seeded)
+
+    def append(self, topic: str, records: Any) -> AppendResult:
+        """Append records to a topic that no topology writes: a table, or an iterable of rows or of records.
+
+        Raises UnknownNameError, SeedError for rows that the topic cannot hold.
+        """
+        from .runtime.log.append import append
+
+        settings = self.settings()
+        declared = self._parsed.topics.get(topic)
+        if declared is None:
+            raise UnknownNameError("topic", topic, did_you_mean(topic, self._parsed.topics))
+        if declared.writer is not None:
+            raise HeadwaterError(
+                f"{topic} is written by {declared.writer}", "append to a topic that is fed from outside"
+            )
+        return append(self._log(settings), self._seed_application, declared, records)
+
+    def run(
+        self,
+        *,
+        until_caught_up: bool = False,
+        full_refresh: bool = False,
+        observer: Observer | None = None,
+        stop: threading.Event | None = None,
+    ) -> RunResults:
+        """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
+
+        On the main thread and without `stop`, Ctrl-C and SIGTERM finish the epoch and commit it. `full_refresh`
+        forgets what these topologies have committed, first. What was done is also in `target/run_results.json`.
+        """
+        from .runtime.engine.application import run_topologies
+        from .runtime.loading import load_runner
+
+        runners = [load_runner(emitted.runner) for emitted in self.compile().emitted]
+        topologies = [runner.topology for runner in runners]
+        settings = self.settings()
+        if full_refresh:
+            self._start_anew(settings)
+        session = self._spark.session()
+        with _stopping(stop) as event:
+            results = run_topologies(
+                topologies, settings, until_caught_up=until_caught_up, observer=observer, stop=event, session=session
+            )
+        self._write_results(results)
+        return results
+
+    def build(self, *, full_refresh: bool = False, observer: Observer | None = None) -> RunResults:
+        """Compile, seed, and run until all input is consumed."""
+        self.compile()
+        self.seed(full_refresh=full_refresh)
+        return self.run(until_caught_up=True, full_refresh=full_refresh, observer=observer)
+
+    def read(
+        self, topic: str, *, start: int | None = None, limit: int | None = None, follow: bool = False
+    ) -> Iterator[Record]:
+        """Committed records of a topic from offset `start` on, at most `limit`. `follow`: and those yet to come.
+
+        Raises UnknownNameError.
+        """
+        from .runtime.log.reader import TopicReader
+
+        log = self._log(self.settings())
+        declared = self._topic_of(log, topic)
+        reader = TopicReader(log, declared.writer or self._seed_application, declared, start)
+        return _records(reader, limit, follow)
+
+    def query(
+        self, store: str, *, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
+    ) -> Iterator[Row]:
+        """Rows of a store (`store` or `topology.store`) as of the last commit, also while its topology runs.
+
+        `key`: some or all key columns. `start`, `end`: of a window store, bounds of window starts in ms, the second
+        excluded. Raises UnknownNameError, StoreKeyError, InvalidProjectError.
+        """
+        from .runtime.engine.plugged import open_backend
+        from .runtime.query import StoreQuery
+
+        graph, part, declared = self._store(store)
+        if declared.type != "window" and (start is not None or end is not None):
+            raise UnknownNameError("window store", store, "only windows have bounds of time")
+        settings = self.settings()
+        query = StoreQuery(
+            graph, part, declared, self._log(settings), Path(settings.state_dir), open_backend(declared).open
+        )
+        return query.rows(key, start, end)
+
+    def cleanable(self, *, state: bool = False) -> tuple[Path, ...]:
+        """What `clean` would remove, of what is there."""
+        paths = [self.root / TARGET]
+        if state:
+            paths.append(Path(self.settings().state_dir))
+        return tuple(path for path in paths if path.exists())
+
+    def clean(self, *, state: bool = False) -> tuple[Path, ...]:
+        """Remove `target/`, and with `state` the stores of all clients, which a run restores; what was removed.
+
+        Raises LockError while an application runs on that state.
+        """
+        from .runtime.anew import forget_state
+
+        doomed = self.cleanable(state=state)
+        if state:
+            settings = self.settings()
+            forget_state(Path(settings.state_dir), self._log(settings).applications())
+        for path in doomed:
+            shutil.rmtree(path)
+        return doomed
+
+    @cached_property
+    def _plain(self) -> CheckedProject:
+        return compile_project(self.root, vars=self._vars, profile=self._profile, target=self._target)
+
+    @cached_property
+    def _checked(self) -> CheckedProject:
+        """With types."""
+        return compile_project(
+            self.root,
+            analyzer=self._spark,
+            plugins=InstalledPlugins(self._plugins),
+            vars=self._vars,
+            profile=self._profile,
+            target=self._target,
+        )
+
+    @property
+    def _parsed(self) -> CheckedProject:
+        """Whichever is there: for all that does not need types."""
+        checked: CheckedProject = self.__dict__.get("_checked") or self._plain
+        return checked
+
+    @cached_property
+    def _resources(self) -> Resources:
+        return resources_of(self._parsed.loaded)
+
+    @cached_property
+    def _selected(self) -> frozenset[str]:
+        return select(self._resources, self._select)
+
+    @property
+    def _seed_application(self) -> str:
+        return f"{self._parsed.loaded.name}-seed"
+
+    def _found(self, checked: CheckedProject) -> dict[str, Any]:
+        loaded = checked.loaded
+        return {
+            "root": self.root,
+            "diagnostics": tuple(checked.diagnostics),
+            "sources": loaded.sources,
+            "profile_name": loaded.profile_name,
+            "target_name": loaded.target_name,
+            "resources": tuple(self._resources.by_id.values()),
+        }
+
+    def _selected_graphs(self) -> tuple[TopologyGraph, ...]:
+        checked = self._checked
+        if checked.diagnostics.has_errors:
+            raise InvalidProjectError(list(checked.diagnostics))
+        return tuple(graph for graph in checked.topologies if f"topology.{graph.name}" in self._selected)
+
+    def _plugins(self) -> PluginManager:
+        """Built-in and installed plugins, and those of the project, whose modules are imported here."""
+        modules = settings_of(self._plain.loaded).plugins
+        return PluginManager(self.root, modules, self._without_plugins)
+
+    def _seeds(self) -> list[str]:
+        """Topics that have a seed, of the selected ones and of those that selected topologies read."""
+        wanted = {parent for id_ in self._selected for parent in self._resources.by_id[id_].parents} | self._selected
+        return [each.name for each in self._resources.of("topic") if each.seeded and each.id in wanted]
+
+    def _log(self, settings: Settings) -> Log:
+        from .runtime.engine.plugged import open_log
+
+        log = open_log(settings.log)
+        log.check()
+        return log
+
+    def _topic_of(self, log: Log, name: str) -> Topic:
+        """A topic as it was committed last, else as it is declared."""
+        from .runtime.log.state import LogState
+
+        for application in log.applications():
+            if application.startswith(f"{self._parsed.loaded.name}-"):
+                found = LogState.load(log.commits(application)).topology.get("topics", {}).get(name)
+                if found is not None:
+                    return Topic(name, **found)
+        known = self._parsed.topics
+        if name not in known:
+            raise UnknownNameError("topic", name, did_you_mean(name, known))
+        return known[name]
+
+    def _store(self, name: str) -> tuple[str, str, Store]:
+        """The application, subtopology and declaration of a store."""
+        topology, _, bare = name.rpartition(".")
+        graphs = self.compile().graphs
+        found = [
+            (graph.application, part.name, store)
+            for graph in graphs
+            for part in graph.subtopologies
+            for store in part.stores
+            if store.name == bare and topology in ("", graph.name)
+        ]
+        if not found:
+            known = [store.name for graph in graphs for part in graph.subtopologies for store in part.stores]
+            raise UnknownNameError("store", name, did_you_mean(bare, known))
+        if len({application for application, _, _ in found}) > 1:
+            raise UnknownNameError("single store", name, "several topologies have one: write topology.store")
+        return found[0]
+
+    def _start_anew(self, settings: Settings) -> None:
+        from .runtime.anew import start_anew
+
+        applications = [graph.application for graph in self._selected_graphs()]
+        start_anew(self._log(settings), Path(settings.state_dir), applications)
+
+    def _write_results(self, results: RunResults) -> None:
+        path = self.root / TARGET / RUN_RESULTS
+        path.write_text(json.dumps(results.to_json(), indent=2) + "\n", "utf-8")
+
+
+def _records(reader: TopicReader, limit: int | None, follow: bool) -> Iterator[Record]:
+    """Records as they are committed, `limit` of them at most."""
+    left = limit
+    while True:
+        for record in reader.read(left):
+            left = None if left is None else left - 1
+            yield record
+        if not follow or left == 0:
+            return
+        time.sleep(_FOLLOW_SECONDS)
+
+
+@contextmanager
+def _stopping(stop: threading.Event | None) -> Iterator[threading.Event]:
+    """The given event; else one that Ctrl-C and SIGTERM set, where signals can be handled."""
+    from .runtime.engine.runner import stopping
+
+    if stop is not None:
+        yield stop
+    elif threading.current_thread() is threading.main_thread():
+        with stopping() as event:
+            yield event
+    else:
+        yield threading.Event()

@@ -1,0 +1,49 @@
+"""A Spark session for a project, started when it is first needed: to judge expressions, or by a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .compiler.judge import Refusal, Request, Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from .runtime.engine.analyzer import SparkAnalyzer
+
+
+class SparkOnDemand:
+    """The compiler's analyzer, and the session of a run. `given`: a session of the caller's, which stays open."""
+
+    def __init__(self, settings: Callable[[], Mapping[str, Any]], given: SparkSession | None = None) -> None:
+        self._settings = settings
+        self._given = given
+        self._started: SparkSession | None = None
+        self._analyzer: SparkAnalyzer | None = None
+
+    def session(self) -> SparkSession:
+        """The session. Raises JavaError, SettingError, ConnectError."""
+        if self._given is not None:
+            return self._given
+        if self._started is None:
+            from .runtime.engine.session import start_session
+
+            self._started = start_session(self._settings())
+        return self._started
+
+    def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
+        """A verdict for each request, by Spark's own analyzer; see `compiler.judge.Analyzer`."""
+        from .runtime.engine.analyzer import Refused, SparkAnalyzer
+
+        self.session()
+        if self._analyzer is None:
+            self._analyzer = SparkAnalyzer(self._settings())
+        verdicts = self._analyzer.analyze(requests)
+        return [Refusal(each.message, each.offset) if isinstance(each, Refused) else each for each in verdicts]
+
+    def close(self) -> None:
+        """Stop the session that was started, if any."""
+        if self._started is not None:
+            self._started.stop()
+        self._started = self._analyzer = None
