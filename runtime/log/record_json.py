@@ -13,7 +13,7 @@ import pyarrow as pa
 from ..operators.rows import Int64s, Kind
 from ..topology import Topic
 from .incoming import Incoming, convert, event_times, valid_times
-from .schema import WINDOW_COLUMNS, key_columns, topic_schema, value_columns
+from .schema import HEADERS, WINDOW_COLUMNS, key_columns, topic_schema, value_columns
 from .values import BadValueError, from_json, to_json
 
 FIELDS = frozenset({"partition", "offset", "timestamp", "key", "value", "headers"})
@@ -38,12 +38,13 @@ class Record:
 
 
 def records_of(topic: Topic, partition: int, offset: int, batch: pa.RecordBatch) -> Iterator[Record]:
-    """The records of a batch of the topic's segments, whose first has this offset."""
+    """The records of a batch with all columns of the topic's segments, whose first has this offset."""
     keys = _objects({name: batch.column(f"key.{name}") for name in key_columns(topic)}, batch.num_rows)
     values = _objects({name: batch.column(f"value.{name}") for name in value_columns(topic)}, batch.num_rows)
     kinds = batch.column("_kind").to_pylist()
     timestamps = batch.column("_timestamp").to_pylist()
-    headers = batch.column("_headers").to_pylist()
+    some = HEADERS in batch.schema.names
+    headers: list[str | None] = batch.column(HEADERS).to_pylist() if some else [None] * batch.num_rows
     for row, (key, value) in enumerate(zip(keys, values, strict=True)):
         yield Record(
             partition=partition,
@@ -51,7 +52,7 @@ def records_of(topic: Topic, partition: int, offset: int, batch: pa.RecordBatch)
             timestamp=timestamps[row],
             key=None if all(column is None for column in key.values()) else key,
             value=None if kinds[row] == Kind.TOMBSTONE else value,
-            headers=json.loads(headers[row]) if headers[row] else {},
+            headers=json.loads(headers[row] or "{}"),
         )
 
 

@@ -10,6 +10,9 @@ from ..types import TIMESTAMP, parse_columns
 WINDOW_COLUMNS = ("window_start", "window_end")
 """The key columns that a windowed topic has besides those it declares."""
 
+HEADERS = "_headers"
+"""The column of a record's headers, as JSON; absent where no record of a file has any."""
+
 CHANGELOG = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("_timestamp", pa.int64())])
 """A store's changelog: a null value deletes the key. A changelog's partitions have one lane each, their own task's."""
 
@@ -34,5 +37,5 @@ def topic_schema(topic: Topic, headers: bool = False) -> pa.Schema:
     fields += [pa.field(f"value.{name}", data_type) for name, data_type in value_columns(topic).items()]
     fields += [pa.field("_kind", pa.int8()), pa.field("_timestamp", pa.int64()), pa.field("_order", pa.int64())]
     if headers:
-        fields.append(pa.field("_headers", pa.string()))
+        fields.append(pa.field(HEADERS, pa.string()))
     return pa.schema(fields)

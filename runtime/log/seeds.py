@@ -17,6 +17,7 @@ from ..topology import Topic
 from .append import commit_append, describe, write_incoming
 from .errors import SeedChangedError, SeedError
 from .functions import project_function
+from .garbage import collect_garbage
 from .incoming import Incoming, join
 from .log import Log
 from .records import AppendRecord
@@ -87,6 +88,7 @@ def seed(
     source = {"topic": topic.name, "hash": digest, "path": spec.source}
     record = AppendRecord(time.time_ns() // 1_000_000, segments, source, describe(topic), replace)
     result = commit_append(state, topic, record)
+    collect_garbage(log, application, state)
     return SeedResult(topic.name, "replaced" if replace else "seeded", result.records, result.commit)
 
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from .errors import CorruptSegmentError, MissingColumnsError
 from .records import Batch, Segment
+from .schema import HEADERS
 
 BATCH_ROWS = 16_384
 """Most rows of a batch: what a reader opens at least."""
 
-HEADERS = "_headers"
 _MESSAGE_PREFIX = 8
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
 

@@ -1,5 +1,6 @@
 import pyarrow as pa
 import pytest
+
 from headwater.runtime.operators.rows import Flow
 from headwater.runtime.types import (
     TypeSyntaxError,

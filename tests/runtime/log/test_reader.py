@@ -4,6 +4,8 @@ from headwater.runtime.log import reader as reader_module
 from headwater.runtime.log.append import append
 from headwater.runtime.log.errors import SegmentMissingError
 from headwater.runtime.log.reader import TopicReader, read_topic
+from headwater.runtime.log.record_json import records_of
+from headwater.runtime.log.state import LogState
 
 APPLICATION = "demo-seed"
 
@@ -71,3 +73,10 @@ def test_listed_file_that_is_gone_is_an_error(log, airlines):
         log.remove(file.path)
     with pytest.raises(SegmentMissingError):
         list(read_topic(log, APPLICATION, airlines))
+
+
+def test_batch_read_with_all_columns_gives_its_records(log, airlines):
+    put(log, airlines, [1, 2])
+    (segment,) = LogState.load(log.commits(APPLICATION)).segments("airlines", 0)
+    (batch,) = log.read_batches(segment)
+    assert list(records_of(airlines, 0, 0, batch)) == list(read_topic(log, APPLICATION, airlines))

@@ -1,5 +1,6 @@
 import datetime as dt
 import json
+import os
 import textwrap
 from dataclasses import replace
 
@@ -174,6 +175,22 @@ def test_changed_seed_is_refused_and_replaced_on_full_refresh(log, plant, projec
     assert len(found) == result.records
     assert 7 not in [record.value["flight"] for record in found]
     assert LogState.load(log.commits(APPLICATION)).topics["flights"]["since"] == result.commit
+
+
+def test_files_of_a_replaced_seed_go_with_a_later_seed_after_a_day(log, plant, project, flights, airlines):
+    plant(flights, write_csv(project))
+    (old,) = log.files(APPLICATION)
+    topic, spec = change_order(project, flights)
+    plant(topic, spec, full_refresh=True)
+    assert old in log.files(APPLICATION)
+    long_ago = old.modified / 1000 - 25 * 3600
+    for file in log.files(APPLICATION):
+        os.utime(log.root / file.path, (long_ago, long_ago))
+    (project / "airlines.csv").write_text("carrier,name\nUA,United\n")
+    plant(airlines, SeedSpec("airlines.csv"))
+    paths = [file.path for file in log.files(APPLICATION)]
+    assert len(paths) == 2
+    assert old.path not in paths
 
 
 def test_seed_of_a_topic_that_was_appended_to_under_another_declaration_is_refused(log, plant, project, flights):

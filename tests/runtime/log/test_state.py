@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
@@ -197,3 +199,22 @@ def test_seed_that_replaces_starts_its_topic_anew_and_leaves_others(state, segme
     assert (state.topics["t"]["since"], state.topics["u"]["since"]) == (4, 3)
     state.commit(AppendRecord(1, (segment(1),), {}, topic))
     assert (state.end("t", 0), state.topics["t"]["since"]) == (3, 4)
+
+
+def test_reader_that_holds_the_lock_sees_whole_commits(state, segment):
+    commits = 150
+    seen = []
+
+    def read():
+        while not seen or seen[-1][0] < commits:
+            with state.lock:
+                lanes = [sum(found.rows for found in lane) for lane in state.lanes("t", 0).values()]
+                seen.append((state.stream_time("late", 0), sum(lanes), state.end("t", 0)))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(1, commits + 1):
+        segments = (segment(1, lane=0), segment(1, lane=number % 3))
+        state.commit(epoch(task(0, segments, stream_time=number), number=number))
+    reader.join()
+    assert all(rows == end == 2 * max(clock, 0) for clock, rows, end in seen)
