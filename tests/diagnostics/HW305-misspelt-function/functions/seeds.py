@@ -1,0 +1,2 @@
+def clicks():
+    yield {"key": {"user": "ada"}, "value": {"url": "/", "seconds": 3}}
