@@ -139,7 +139,7 @@ class _Builder:
         type_ = _text(node, "type", None)
         if type_ == "session":
             position = cast(Scalar, node["type"]).position
-            self._later(position, "session", "Session stores are")
+            self._later(position, "Session stores are")
         return StoreModel(
             name=name,
             type=type_,
@@ -201,13 +201,13 @@ class _Builder:
             case "branch", Sequence():
                 return _branch(node)
             case ("process" | "suppress") as later, _:
-                self._later(word.position, later, f"The step '{later}' is")
+                self._later(word.position, f"The step '{later}' is")
                 return LaterStep()
         return None
 
     def _join(self, node: Mapping) -> Action | None:
         if "stream" in node:
-            self._later(node.key_position("stream"), "stream", "The join of two streams is")
+            self._later(node.key_position("stream"), "The join of two streams is")
             return LaterStep()
         table = _scalar(node, "table")
         if table is None:
@@ -228,7 +228,7 @@ class _Builder:
     def _window(self, node: Mapping) -> Action | None:
         for kind in ("sliding", "session"):
             if kind in node:
-                self._later(node.key_position(kind), kind, f"The {kind} window is")
+                self._later(node.key_position(kind), f"The {kind} window is")
                 return LaterStep()
         grace = _milliseconds(_scalar(node, "grace")) or 0
         size_node = _scalar(node, "tumbling") or _scalar(node, "hopping")
@@ -253,12 +253,12 @@ class _Builder:
         if emit is None:
             return "per_epoch"
         if emit.text == "on_close":
-            self._later(emit.position, "on_close", "Emission at the close of a window is")
+            self._later(emit.position, "Emission at the close of a window is")
             return "per_epoch"
         return emit.text
 
-    def _later(self, position: Position, word: str, what: str) -> None:
-        self._diagnostics.add("HW502", position, f"{what} not there yet; '{word}' is reserved for it.")
+    def _later(self, position: Position, what: str) -> None:
+        self._diagnostics.add("HW502", position, f"{what} not there yet; the word is reserved for it.")
 
 
 def _branch(node: Sequence) -> BranchStep | None:

@@ -63,7 +63,7 @@ class _ProjectCheck:
     def _check_topic(self, topic: TopicModel) -> None:
         for column in topic.key.values():
             if column.type is not None and holds_map(column.type):
-                message = f"A key cannot hold a map; '{column.name.text}' is a {column.type}."
+                message = f"A key cannot hold a map; '{column.name.text}' is of type {column.type}."
                 self._diagnostics.add("HW412", column.name.position, message)
         if topic.timestamp is None:
             return
@@ -72,7 +72,7 @@ class _ProjectCheck:
             message = f"The topic '{topic.name.text}' has no value column '{name}'."
             self._diagnostics.add("HW519", topic.timestamp.position, message, did_you_mean(name, topic.value))
         elif found.type not in (None, "timestamp", "bigint"):
-            message = f"The column '{name}' is a {found.type}, not a timestamp."
+            message = f"The column '{name}' is of type {found.type}, not a timestamp."
             self._diagnostics.add("HW519", topic.timestamp.position, message)
 
     def _check_flow(self, context: TopologyContext, name: str) -> None:

@@ -73,7 +73,7 @@ def check_explode(context: FlowContext, step: Step, action: ExplodeStep, shape: 
     element = None
     if array is not None and array.type is not None:
         if not array.type.startswith("array<"):
-            message = f"'explode' needs an array, this is a {array.type}."
+            message = f"'explode' needs an array; this is of type {array.type}."
             context.report("HW412", array.sql.position(0, len(array.sql.text)), message)
         else:
             element = array.type[len("array<") : -1]
@@ -89,7 +89,7 @@ def check_key_by(context: FlowContext, step: Step, action: ColumnsStep, shape: S
     for expression in found.values():
         if expression is not None and expression.type is not None and holds_map(expression.type):
             position = expression.sql.position(0, len(expression.sql.text))
-            context.report("HW412", position, f"A key cannot hold a map; this is a {expression.type}.")
+            context.report("HW412", position, f"A key cannot hold a map; this is of type {expression.type}.")
     rekey = Rekey(context.flow.name.text, step.name.text if step.name else None, step.word.position)
     after = replace(
         shape,
@@ -123,7 +123,7 @@ def _boolean(context: FlowContext, scalar: Scalar, shape: Shape) -> Expression |
     predicate = context.expressions([scalar], scope_of(shape))[0]
     if predicate is not None and predicate.type not in (None, "boolean"):
         position = predicate.sql.position(0, len(predicate.sql.text))
-        context.report("HW412", position, f"This must be a boolean; it is a {predicate.type}.")
+        context.report("HW412", position, f"This must be a boolean; it is of type {predicate.type}.")
         return None
     return predicate
 

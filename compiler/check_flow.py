@@ -104,7 +104,7 @@ def _difference(mine: object, theirs: object) -> str | None:
         if name not in mine or name not in theirs:
             return f"only one has '{name}'"
         if mine[name] and theirs[name] and mine[name] != theirs[name]:
-            return f"'{name}' is a {mine[name]} in one, a {theirs[name]} in the other"
+            return f"'{name}' is of type {mine[name]} in one, {theirs[name]} in the other"
     return None
 
 
@@ -246,9 +246,13 @@ def _compare(context: FlowContext, shape: Shape, topic: TopicModel) -> None:
     if shape.open:
         return
     if shape.windowed != topic.windowed:
-        has, way = ("has", "Declare `windowed: true`.") if shape.windowed else ("has no", "Remove `windowed`.")
-        message = f"The key of the flow {has} window, that of the topic '{name}' differs."
-        context.report("HW510", to.position, message.replace("has window", "has a window"), way)
+        windowed, plain = f"topic '{name}'", "flow"
+        if shape.windowed:
+            windowed, plain = plain, windowed
+        way = "Declare `windowed: true`." if shape.windowed else "Remove `windowed`, or aggregate in windows."
+        context.report(
+            "HW510", to.position, f"The key of the {windowed} has a window, that of the {plain} has none.", way
+        )
     where = f"in {topic.name.position.file}"
     for side, yielded, declared in (("key", shape.plain_key, topic.key), ("value", shape.value, topic.value)):
         for column, type_ in yielded.items():
@@ -258,9 +262,8 @@ def _compare(context: FlowContext, shape: Shape, topic: TopicModel) -> None:
                 continue
             expected = declared[column].type
             if type_ and expected and type_ != expected:
-                message = (
-                    f"The {side} column '{column}' of the topic '{name}' is a {expected}; the flow yields a {type_}."
-                )
+                what = f"The {side} column '{column}' of the topic '{name}'"
+                message = f"{what} is of type {expected}; the flow yields {type_}."
                 context.report("HW510", to.position, message, f"Change the type {where}, or `cast` in the flow.")
         for column in declared:
             if column not in yielded:

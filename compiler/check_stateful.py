@@ -174,7 +174,7 @@ def _by(context: FlowContext, action: JoinStep, shape: Shape, side: Shape) -> di
     for key, expression in found.items():
         expected = side.key.get(key)
         if expression is not None and expected and expression.type and expected != expression.type:
-            message = f"The table's key column '{key}' is a {expected}, this is a {expression.type}."
+            message = f"The table's key column '{key}' is of type {expected}, this is of type {expression.type}."
             position = expression.sql.position(0, len(expression.sql.text))
             context.report("HW412", position, message, f"Cast it: `cast(... as {expected})`.")
     return {name: expression for name, expression in found.items() if expression is not None}

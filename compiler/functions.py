@@ -115,16 +115,16 @@ GENERATORS: frozenset[str] = _words(
 WINDOW_FUNCTIONS: frozenset[str] = _words("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number")
 
 _RANDOM = "Take it from the data: a hash of columns, such as `xxhash64(id)`, is the same in every run."
-_CLOCK = "`current_timestamp()` is the planned time of the epoch."
+_CLOCK = "the planned time of the epoch."
 _WHERE = "It depends on how Spark runs the job, not on the record."
 _WHO = "Pass it with `var()`."
 
 FORBIDDEN: dict[str, str] = {
     **dict.fromkeys(_words("rand randn random randstr uniform uuid shuffle aes_encrypt"), _RANDOM),
-    **dict.fromkeys(_words("now localtimestamp"), f"Use `current_timestamp()`: {_CLOCK}"),
-    **dict.fromkeys(_words("curdate current_date"), f"Use `to_date(current_timestamp())`: {_CLOCK}"),
-    **dict.fromkeys(_words("current_time localtime"), f"Use `to_time(current_timestamp())`: {_CLOCK}"),
-    "unix_timestamp()": f"Use `unix_seconds(current_timestamp())`: {_CLOCK}",
+    **dict.fromkeys(_words("now localtimestamp"), f"Use `current_timestamp()`, {_CLOCK}"),
+    **dict.fromkeys(_words("curdate current_date"), f"Use `to_date(current_timestamp())`, from {_CLOCK}"),
+    **dict.fromkeys(_words("current_time localtime"), f"Use `to_time(current_timestamp())`, from {_CLOCK}"),
+    "unix_timestamp()": f"Use `unix_seconds(current_timestamp())`, from {_CLOCK}",
     **dict.fromkeys(
         _words(
             "monotonically_increasing_id spark_partition_id input_file_name input_file_block_start "

@@ -86,7 +86,9 @@ class _Resolver:
             topic, me = flow.to.text, (topology.name.text, flow.name.text)
             if topic in writer:
                 message = f"The topic '{topic}' is written by {writer[topic]} already."
-                hint = "A topic has one writer: write to another topic, or merge the flows with `from: [a, b]`."
+                seeded = writer[topic] == "its seed"
+                way = "remove the seed" if seeded else "merge the flows with `from: [a, b]`"
+                hint = f"A topic has one writer: write to another topic, or {way}."
                 self._diagnostics.add("HW308", flow.to.position, message, hint)
                 self._refused.add(me)
                 continue
@@ -133,7 +135,7 @@ class _Resolver:
         for source in flow.sources:
             kind = kinds.get(source.text)
             if kind is None:
-                hint = did_you_mean(source.text, kinds) or self._elsewhere(source.text)
+                hint = self._elsewhere(source.text) or did_you_mean(source.text, kinds)
                 message = f"There is no topic, table or flow '{source.text}'."
                 self._diagnostics.add("HW302", source.position, message, hint)
                 complete = False

@@ -97,12 +97,18 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
     try:
         tokens = tuple(_tokenize(sql.text))
         tree = parse_one(_SELECT + sql.text, dialect="spark") if sql.text else None
+    except RecursionError:
+        _syntax_error(sql, sql.position(0, len(sql.text)), "It is nested too deeply", diagnostics)
+        return None
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         # sqlglot gives the column of the last character of the word at which it stopped, counted from 1.
         end = max(int(detail.get("col") or 0) - SHIFT, 1)
         start = max(end - len(str(detail.get("highlight") or " ")), 0)
-        _syntax_error(sql, sql.position(start, max(end, start + 1)), str(detail.get("description") or ""), diagnostics)
+        description = str(detail.get("description") or "")
+        if "Unexpected token" in description:
+            description = f"'{detail.get('highlight')}' is not expected here"
+        _syntax_error(sql, sql.position(start, max(end, start + 1)), description, diagnostics)
         return None
     found = _single(tree)
     if found is None:
@@ -135,7 +141,8 @@ def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) ->
     `aggregates`: whether it may hold aggregates.
     """
     before = len(diagnostics)
-    _check_form(parsed, diagnostics)
+    if not _check_form(parsed, diagnostics):
+        return False
     for call in calls(parsed):
         _check_call(parsed, call, diagnostics, aggregates)
     tokens = parsed.tokens
@@ -190,7 +197,7 @@ def _syntax_error(sql: Sql, position: Position, description: str, diagnostics: D
     diagnostics.add("HW401", position, f"The expression does not parse: {what[:1].lower()}{what[1:]}.")
 
 
-def _check_form(parsed: Parsed, diagnostics: Diagnostics) -> None:
+def _check_form(parsed: Parsed, diagnostics: Diagnostics) -> bool:
     for node in parsed.tree.walk():
         what = None
         if isinstance(node, exp.Query):
@@ -204,7 +211,8 @@ def _check_form(parsed: Parsed, diagnostics: Diagnostics) -> None:
         if what is not None:
             position = _of(parsed.sql, node)
             diagnostics.add("HW407", position, f"{what} cannot stand in an expression.", _WAYS.get(what))
-            return
+            return False
+    return True
 
 
 _WAYS = {
