@@ -18,6 +18,7 @@ from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, EpochRecord
 from headwater.runtime.log.schema import key_columns, topic_schema, value_columns
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.rows import Kind
+from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.stage import Stage, changelog_topic
 from headwater.runtime.state.lmdb import LmdbBackend
@@ -44,6 +45,11 @@ class Part:
     @property
     def sources(self) -> list[Source]:
         return [node for node in self.stages[0][0] if isinstance(node, Source)]
+
+    @property
+    def sinks(self) -> set[str]:
+        stages = [stage for stage in self.stages if isinstance(stage, tuple)]
+        return {node.topic.name for nodes, _, _ in stages for node in nodes if isinstance(node, Sink)}
 
 
 class LocalWorker:
@@ -75,9 +81,7 @@ class Application:
         self.state = LogState(self.log.commits(APPLICATION))
         self.state.commit(GenerationRecord(1, 0, {}))
 
-    def append(
-        self, topic: Topic, records: Sequence[tuple[Any, Any, int]], partition: int = 0, headers: Any = None
-    ) -> None:
+    def append(self, topic: Topic, records: Sequence[Any], partition: int = 0, headers: Any = None) -> None:
         """Records as (key tuple or None, value tuple or None, timestamp)."""
         keys, values = key_columns(topic), value_columns(topic)
         columns = [
@@ -121,17 +125,7 @@ class Application:
         if topic.writer is None:
             segments = tuple(self.seeds.lanes(topic.name, partition).get(0, ()))
             return TopicInput(topic.name, (LaneInput(0, consumed.get(0, 0), segments),))
-        writer = next(
-            part
-            for part in self.parts
-            if any(
-                topic.name == getattr(n, "topic", topic).name and not isinstance(n, Source)
-                for s in part.stages
-                if isinstance(s, tuple)
-                for n in s[0]
-                if hasattr(n, "topic")
-            )
-        )
+        writer = next(part for part in self.parts if topic.name in part.sinks)
         lanes = self.state.lanes(topic.name, partition)
         return TopicInput(
             topic.name,

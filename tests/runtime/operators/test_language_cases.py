@@ -21,7 +21,7 @@ from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
 A, B, T, G = (Topic(name, 1, "k string", "v string") for name in "ABTG")
 NUMBERS = Topic("A", 1, "k string", "v bigint")
-O, P = (Topic(name, 1, "k string", "v string", writer="test-app") for name in "OP")
+OUT = Topic("O", 1, "k string", "v string", writer="test-app")
 JOINED = Topic("O", 1, "k string", "v string, w string", writer="test-app")
 ROW = Store("rows", 1, "k string", "v string")
 GLOBAL = GlobalTable("g", G, Store("g", 1, "k string", "v string"))
@@ -96,7 +96,7 @@ def global_part(part, how):
 
 
 def merge_part(part):
-    nodes = (Source(A, ("a",)), Source(B, ("b",), rank=1), Merge(("a", "b"), "f"), Sink("f", O))
+    nodes = (Source(A, ("a",)), Source(B, ("b",), rank=1), Merge(("a", "b"), "f"), Sink("f", OUT))
     return part("p", 1, ((nodes, {}, {}),))
 
 
@@ -116,7 +116,7 @@ def filter_part(part):
         (
             ((Source(T, ("f",)), Table("f", ROW, old=True)), {}, {"f": flow}),
             rows_through(flow, flow, passes),
-            ((Settle("f"), ToStream("f"), Sink("f", O)), {"f": flow}, {}),
+            ((Settle("f"), ToStream("f"), Sink("f", OUT)), {"f": flow}, {}),
         ),
         (ROW,),
     )
@@ -154,28 +154,28 @@ def regroup_parts(part):
 
 
 def cache_part(part):
-    nodes = (Source(T, ("f",)), Table("f", ROW, "collapsed"), Sink("f", O, "each"))
+    nodes = (Source(T, ("f",)), Table("f", ROW, "collapsed"), Sink("f", OUT, "each"))
     return part("p", 1, ((nodes, {}, {}),), (ROW,))
 
 
 CASES = {
     "table to stream": (
         lambda part: [
-            part("p", 1, (((Source(T, ("f",)), Table("f", ROW), ToStream("f"), Sink("f", O)), {}, {}),), (ROW,))
+            part("p", 1, (((Source(T, ("f",)), Table("f", ROW), ToStream("f"), Sink("f", OUT)), {}, {}),), (ROW,))
         ],
-        (T, O),
+        (T, OUT),
         "T.a:1@10 T.a:1@5 T.a:~@20 T.a:~@21 T.b:~@1 T.~:1@2",
         "a:1@10 a:1@5 a:~@20 a:~@21 b:~@1 d=1",
     ),
     "merge by head": (
         lambda part: [merge_part(part)],
-        (A, B, O),
+        (A, B, OUT),
         "[ a:1@50 a:2@10 B.b:3@20 B.b:4@60 ]",
         "b:3@20 a:1@50 a:2@10 b:4@60 d=0",
     ),
     "merge with nulls": (
         lambda part: [merge_part(part)],
-        (A, B, O),
+        (A, B, OUT),
         "[ a:1@10 a:2@40 a:3@15 B.b:4@20 B.b:5@50 B.~:~@60 ]",
         "a:1@10 b:4@20 a:2@40 a:3@15 b:5@50 ~:~@60 d=0",
     ),
@@ -262,13 +262,13 @@ CASES = {
     ),
     "filtered table": (
         lambda part: [filter_part(part)],
-        (T, O),
+        (T, OUT),
         "T.a:9@10 T.a:3@20 T.a:2@21 T.b:1@5 T.a:8@15 T.a:~@30 T.a:~@31 T.a:9@3",
         "a:9@10 a:~@20 a:8@15 a:~@30 a:9@3 d=0",
     ),
     "record cache": (
         lambda part: [cache_part(part)],
-        (T, O),
+        (T, OUT),
         "[ T.a:9@10 T.b:7@20 T.a:3@5 T.c:8@1 T.c:~@2 ] [ T.a:~@30 T.b:8@31 T.b:6@29 T.c:~@32 ]",
         "b:7@20 a:3@5 a:~@30 b:6@29 d=0",
     ),
