@@ -45,16 +45,12 @@ class StateDirectory:
         """The store's own directory, which need not exist."""
         return self.path / store.store / str(store.partition)
 
-    def global_path(self, table: str) -> Path:
-        """The directory of a global table's copy, which need not exist."""
-        return self.path / ".global" / table
-
     def stores(self) -> list[StoreId]:
         """The stores that have a directory, sorted. Other files are not ours and are passed over."""
         found = [
             StoreId(partition.parent.name, int(partition.name))
             for partition in self.path.glob("*/*")
-            if partition.name.isdecimal() and partition.is_dir() and not partition.parent.name.startswith(".")
+            if partition.name.isdecimal() and partition.is_dir()
         ]
         return sorted(found)
 

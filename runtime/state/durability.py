@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..log.commits import sync_directory
 from .machine import boot_id
 
 _MARKER = "unsynced"
@@ -41,12 +42,3 @@ def mark_synced(directory: Path) -> None:
     """Say that everything was synced and nobody has written since."""
     (directory / _MARKER).unlink(missing_ok=True)
     sync_directory(directory)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make creation, renaming and removal of files in `directory` durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

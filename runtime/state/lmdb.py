@@ -12,7 +12,7 @@ import lmdb
 from ..tasks.errors import TaskMigratedError
 from .lmdb_environments import Environment, of_this_process
 from .long_keys import PREFIX, is_long, original, stored_key, stored_value
-from .store import Changes
+from .store import Changes, StoreWriteError
 
 MAP_SIZE = 64 << 20
 """Bytes of address space to begin with; doubled whenever it is full. The file takes only what is used."""
@@ -91,6 +91,10 @@ class LmdbStore:
                 transaction.put(_POSITION, position.to_bytes(8, "little"), db=environment.facts)
         except lmdb.MapFullError:
             return False
+        except lmdb.Error as error:
+            if type(error) not in (lmdb.Error, lmdb.DiskError):
+                raise  # The others are ours: they tell of wrong calls, not of the system.
+            raise StoreWriteError(self._directory, str(error)) from error
         return True
 
     def _stored(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:

@@ -6,8 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from ...errors import HeadwaterError
+
 Changes = tuple[Sequence[bytes], Sequence[bytes | None]]
 """Keys and, beside them, their new values; None deletes. A later row wins over an earlier one of the same key."""
+
+
+class StoreWriteError(HeadwaterError):
+    """The system would not write to a store. Nothing of the change has happened."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"store {path} cannot be written: {reason}", "is its disk full?")
+        self.path = path
+        self.reason = reason
 
 
 class StateStore(Protocol):
@@ -36,8 +47,8 @@ class StateStore(Protocol):
     ) -> None:
         """Apply `changes` in order and move from `from_position` to `position`, in one transaction.
 
-        `expire_below` then deletes all keys below it. Raises TaskMigratedError, with nothing applied, when the store
-        does not stand at `from_position`.
+        `expire_below` then deletes all keys below it. Raises, with nothing applied, TaskMigratedError when the store
+        does not stand at `from_position`, and StoreWriteError.
         """
 
     def close(self) -> None:

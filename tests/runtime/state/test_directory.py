@@ -34,12 +34,6 @@ def test_path_of_a_store_names_client_application_store_and_partition(
     assert directory.store_path(A1) == tmp_path / "state/client-1/project-topology/a/1"
 
 
-def test_copy_of_a_global_table_is_not_taken_for_a_store(directory: StateDirectory) -> None:
-    LmdbStore(directory.global_path("0")).apply([([b"k"], [b"v"])], 0, 1)
-
-    assert directory.stores() == []
-
-
 def test_directory_that_was_never_used_has_no_stores_and_is_not_made(directory: StateDirectory) -> None:
     assert directory.stores() == []
     assert not directory.path.exists()

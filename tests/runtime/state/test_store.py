@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.state.store import StateStore, StoreBackend
+from headwater.runtime.state.store import StateStore, StoreBackend, StoreWriteError
 from headwater.runtime.tasks.errors import TaskMigratedError
 
 
@@ -174,6 +175,23 @@ def test_map_that_another_process_has_grown_is_read_on(store: StateStore) -> Non
 
     assert child.exitcode == 0
     assert store.get_many([b"a", keys[-1]]) == [b"1", b"x" * 100]
+
+
+def test_disk_that_takes_no_more_leaves_the_store_as_it_was(store: StateStore) -> None:
+    store.apply([([b"a"], [b"1"])], 0, 1)
+    keys = [b"%06d" % number for number in range(20_000)]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+    try:
+        with pytest.raises(StoreWriteError, match="disk full"):
+            store.apply([(keys, [b"x" * 100] * len(keys))], 1, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert rows(store) == [(b"a", b"1")]
+    store.apply([(keys, keys)], 1, 2)
+    assert store.position == 2
 
 
 class KillsItsReader(list[bytes]):
