@@ -236,6 +236,7 @@ def declared_topic(topic: TopicModel, writer: str | None) -> Topic:
         cleanup=topic.cleanup,
         retention_ms=topic.retention_ms,
         on_error=topic.on_error,
+        timestamp=topic.timestamp.text if topic.timestamp is not None else None,
     )
 
 
