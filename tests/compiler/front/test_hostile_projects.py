@@ -118,6 +118,7 @@ FLOW = "topology: x\nflows:\n  f:\n    from: t\n    steps:\n"
 TOPOLOGIES = {
     "deep_expression": ("      - filter: " + "(" * 100_000 + "a" + ")" * 100_000 + " > 1\n", {"HW208"}),
     "deep_not": ("      - filter: " + "not " * 100_000 + "a > 1\n", {"HW208"}),
+    "deep_short_expression": ("      - filter: " + "(" * 2_000 + "a" + ")" * 2_000 + " > 1\n", {"HW401"}),
     "long_sum": ("      - filter: a" + " + a" * 300_000 + " > 1\n", {"HW208"}),
     "many_steps": ("      - filter: a > 1\n" * 20_000, set()),
     "deep_case": ("      - filter: " + "case when a > 1 then " * 5_000 + "true" + " end" * 5_000 + "\n", set()),
