@@ -7,7 +7,8 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
-from .errors import CommitExistsError, CommitGapError, UnsupportedFileSystemError
+from .durable_files import link, make_directory, sync_directory, write_durably
+from .errors import CommitExistsError, CommitGapError
 
 KEPT_SNAPSHOTS = 2
 """How many snapshots stay: the last, and one for a reader that is just loading the one before."""
@@ -59,7 +60,7 @@ class DirectoryCommitStore:
     def create(self, number: int, data: bytes) -> None:
         """See `CommitStore.create`. Raises UnsupportedFileSystemError too."""
         if number == 1:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self._directory)
         elif not self._path(number - 1).exists():
             raise CommitGapError(self.application, number)
         temporary = self._write(data)
@@ -114,53 +115,3 @@ class DirectoryCommitStore:
         path = self._directory / f".{uuid.uuid4().hex}.tmp"
         write_durably(path, data)
         return path
-
-
-def check_directory(directory: Path) -> None:
-    """Make sure that `directory` can hold commits. Raises UnsupportedFileSystemError."""
-    directory.mkdir(parents=True, exist_ok=True)
-    first = directory / f".{uuid.uuid4().hex}.tmp"
-    second = directory / f".{uuid.uuid4().hex}.tmp"
-    first.touch()
-    try:
-        link(first, second)
-        second.unlink()
-    finally:
-        first.unlink()
-
-
-def link(source: Path, target: Path) -> None:
-    """A hard link. Raises FileExistsError, or UnsupportedFileSystemError where there are none."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if not source.exists():
-            raise
-        raise UnsupportedFileSystemError(str(target.parent), os.strerror(error.errno or 0)) from error
-
-
-def write_durably(path: Path, data: bytes | memoryview) -> None:
-    """Write a whole new file and bring it to the disk; what is left of a failed try is removed.
-
-    Raises FileExistsError if the path is taken.
-    """
-    with path.open("xb", buffering=0) as file:
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[file.write(rest) :]
-            os.fsync(file.fileno())
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
-
-
-def sync_directory(directory: Path) -> None:
-    """Bring the directory's entries to the disk."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .commits import DirectoryCommitStore, check_directory, sync_directory, write_durably
+from .commits import DirectoryCommitStore
+from .durable_files import check_directory, make_directory, sync_directory, write_durably
 from .errors import CorruptSegmentError, SegmentMissingError
 from .log import LogFile
 from .records import Segment
@@ -59,7 +60,7 @@ class EmbeddedLog:
             return ()
         data, segments = encode_segments(path, topic, table, partitions, lane)
         target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(target.parent)
         write_durably(target, memoryview(data))
         sync_directory(target.parent)
         return segments

@@ -1,0 +1,68 @@
+"""Files that are whole and on the disk before anybody can see them."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from .errors import UnsupportedFileSystemError
+
+
+def check_directory(directory: Path) -> None:
+    """Make sure that `directory` can hold commits. Raises UnsupportedFileSystemError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    first = directory / f".{uuid.uuid4().hex}.tmp"
+    second = directory / f".{uuid.uuid4().hex}.tmp"
+    first.touch()
+    try:
+        link(first, second)
+        second.unlink()
+    finally:
+        first.unlink()
+
+
+def link(source: Path, target: Path) -> None:
+    """A hard link. Raises FileExistsError, or UnsupportedFileSystemError where there are none."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if not source.exists():
+            raise
+        raise UnsupportedFileSystemError(str(target.parent), os.strerror(error.errno or 0)) from error
+
+
+def write_durably(path: Path, data: bytes | memoryview) -> None:
+    """Write a whole new file and bring it to the disk; what is left of a failed try is removed.
+
+    Raises FileExistsError if the path is taken.
+    """
+    with path.open("xb", buffering=0) as file:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def make_directory(directory: Path) -> None:
+    """A directory, with those above it, whose entries are on the disk too."""
+    if directory.is_dir():
+        return
+    make_directory(directory.parent)
+    directory.mkdir(exist_ok=True)
+    sync_directory(directory.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Bring the directory's entries to the disk."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
