@@ -24,7 +24,7 @@ from .log.schema import WINDOW_COLUMNS
 from .log.state import LogState
 from .log.values import BadValueError, from_json, parse_text, to_json
 from .operators.aggregates import results
-from .operators.stored_rows import WINDOW_BYTES, expiry_bound, stored_columns, window_keys
+from .operators.stored_rows import WINDOW_BYTES, stored_columns, window_keys
 from .state.changelog import Slice, slices
 from .state.codec import RowCodec
 from .state.directory import StateDirectory, StoreId
@@ -109,8 +109,8 @@ class StoreQuery:
         changed: dict[bytes, bytes | None] = {}
         for step in slices(self.store.name, segments, at, position):
             _lay_over(changed, step, self.log)
-        expired = expiry_bound(self.store, state.clocks(self.subtopology, partition).get(self.store.name, -1))
-        low = max(bound for bound in (lower, expired, b"") if bound is not None)
+        clock = state.clocks(self.subtopology, partition).get(self.store.name, -1)
+        low = max(bound for bound in (lower, _bound(self.store, _oldest(self.store, clock)), b"") if bound is not None)
         for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
             if key >= low and (upper is None or key < upper):
                 yield key, value
@@ -205,6 +205,14 @@ def _bound(store: Store, moment: int | None) -> bytes | None:
         return None
     (bound,) = window_keys(np.array([moment], np.int64), pa.array([b""], pa.binary())).to_pylist()
     return bytes(bound)
+
+
+def _oldest(store: Store, clock: int) -> int | None:
+    """The first window start that has not expired at `clock` (ms): those up to `clock` - retention have."""
+    retention = store.retention_ms
+    if retention is None and store.window is not None:
+        retention = store.window.size_ms + store.window.grace_ms
+    return None if retention is None or clock < 0 else clock - retention + 1
 
 
 def _window_start(key: bytes) -> int:
