@@ -299,12 +299,9 @@ def written(app, topic):
             if bound in key:
                 key[bound] = int(key[bound].timestamp() * 1000)
         value = {name[6:]: value for name, value in row.items() if name.startswith("value.")}
-        record = {
-            "key": None if all(part is None for part in key.values()) else key,
-            "value": value if row["_kind"] else None,
-            "timestamp": row["_timestamp"],
-        }
-        tokens.append(token_of(topic.name, record))
+        here = any(part is not None for part in key.values())
+        value = value if row["_kind"] else None
+        tokens.append(token_of(topic.name, key if here else None, value, row["_timestamp"]))
     return tokens
 
 
