@@ -1,0 +1,93 @@
+"""Topology punctuality of project flights 1.0.
+
+Departures counted in the hour they were due, from a feed in the order they really left: a flight that left more
+than the grace period after its hour comes too late to be counted.
+
+Made by `headwater compile` from topologies/punctuality.yml: change that file, not this one.
+Content: d0fed135f72f3320016040c716cdfb9f3e633d6baf154248f931c5586316c3c4
+"""
+
+from headwater.runtime import Agg, Aggregate, Flow, Sink, Source, Store, Subtopology, Topic, Window, process
+from pyspark.sql import DataFrame
+
+DEPARTURES = Topic(
+    "departures",
+    partitions=1,
+    key="origin string",
+    value="carrier string, flight int, dest string, dep_delay double, scheduled timestamp",
+    timestamp="scheduled",
+)
+DEPARTURES_BY_HOUR = Topic(
+    "departures_by_hour",
+    partitions=1,
+    key="origin string",
+    value="departures bigint, last_carrier string, first_flight int",
+    windowed=True,
+    writer="flights-punctuality",
+)
+RUSH_HOURS = Topic(
+    "rush_hours",
+    partitions=1,
+    key="origin string",
+    value="departures bigint, mean_delay double",
+    windowed=True,
+    writer="flights-punctuality",
+)
+HOURLY_DEPARTURES = Store(
+    "hourly_departures",
+    partitions=1,
+    key="origin string",
+    value="departures bigint, last_carrier string, first_flight int",
+    type="window",
+    window=Window(size_ms=3_600_000, advance_ms=3_600_000, grace_ms=900_000),
+    retention_ms=43_200_000,
+    aggregates=(
+        Agg("departures", "count"),
+        Agg("last_carrier", "last", column="carrier", of="string", type="string"),
+        Agg("first_flight", "first", column="flight", of="int", type="int"),
+    ),
+)
+RUSH = Store(
+    "rush",
+    partitions=1,
+    key="origin string",
+    value="departures bigint, mean_delay double",
+    type="window",
+    window=Window(size_ms=10_800_000, advance_ms=3_600_000, grace_ms=1_800_000),
+    retention_ms=12_600_000,
+    aggregates=(Agg("departures", "count"), Agg("mean_delay", "avg", column="dep_delay", of="double", type="double")),
+)
+
+
+def by_hour(tasks: DataFrame) -> DataFrame:
+    """Subtopology 0, 1 task: departures -> departures_by_hour, rush_hours.
+
+    Stores: hourly_departures, rush.
+    """
+    return process(
+        tasks,
+        Source(
+            DEPARTURES,
+            into=("by_hour", "rush"),
+            columns=Flow("origin string", "carrier string, flight int, dep_delay double"),
+            rank=1,
+            at="topologies/punctuality.yml:14",
+        ),
+        Aggregate("by_hour", HOURLY_DEPARTURES, name="hourly_departures", at="topologies/punctuality.yml:21"),
+        Sink("by_hour", DEPARTURES_BY_HOUR, mode="each", at="topologies/punctuality.yml:28"),
+        Aggregate("rush", RUSH, emit="collapsed", name="rush", at="topologies/punctuality.yml:38"),
+        Sink("rush", RUSH_HOURS, mode="per_epoch", at="topologies/punctuality.yml:42"),
+    )
+
+
+SUBTOPOLOGIES = (
+    Subtopology(
+        0,
+        "by_hour",
+        partitions=1,
+        build=by_hour,
+        sources=(DEPARTURES,),
+        sinks=(DEPARTURES_BY_HOUR, RUSH_HOURS),
+        stores=(HOURLY_DEPARTURES, RUSH),
+    ),
+)

@@ -1,0 +1,269 @@
+"""Topology weather_delays of project flights 1.0.
+
+What rain and wind do to departures, with the weather as it was in the flight's own hour.
+
+Made by `headwater compile` from topologies/weather_delays.yml: change that file, not this one.
+Content: 9d14fa7d5fac9105c79db906a9f886a1dc040794e16fdae7bcb2ecbd979aaa75
+"""
+
+from headwater.runtime import (
+    Agg,
+    Aggregate,
+    Flow,
+    Materialize,
+    Merge,
+    Project,
+    Sink,
+    Source,
+    Store,
+    StreamTableJoin,
+    Subtopology,
+    Table,
+    Topic,
+    branch,
+    process,
+    select,
+    where,
+    with_columns,
+)
+from pyspark.sql import DataFrame
+
+WEATHER = Topic(
+    "weather",
+    partitions=2,
+    key="origin string",
+    value=(
+        "year int, month int, day int, hour int, temp double, dewp double, humid double, wind_dir double, "
+        "wind_speed double, wind_gust double, precip double, pressure double, visib double, time_hour timestamp"
+    ),
+    timestamp="time_hour",
+)
+OBSERVED_REPARTITION = Topic(
+    "flights-weather_delays-observed-repartition",
+    partitions=2,
+    key="origin string",
+    value="tailnum string, dep_delay double, time_hour timestamp",
+    writer="flights-weather_delays",
+)
+IMPACT_REPARTITION = Topic(
+    "flights-weather_delays-impact-repartition",
+    partitions=2,
+    key="origin string, weather string",
+    value="tailnum string, dep_delay double, temp double",
+    writer="flights-weather_delays",
+)
+FLIGHTS = Topic(
+    "flights",
+    partitions=4,
+    key="carrier string",
+    value=(
+        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, arr_time int, "
+        "sched_arr_time int, arr_delay double, flight int, tailnum string, origin string, dest string, "
+        "air_time double, distance double, hour int, minute int, time_hour timestamp, scheduled timestamp"
+    ),
+    timestamp="scheduled",
+)
+WEATHER_IMPACT = Topic(
+    "weather_impact",
+    partitions=2,
+    key="origin string, weather string",
+    value=(
+        "flights bigint, cancelled bigint, mean_delay double, shortest_delay double, worst_delay double, "
+        "mean_temp double, planes bigint"
+    ),
+    writer="flights-weather_delays",
+)
+LATEST_WEATHER = Store(
+    "latest_weather",
+    partitions=2,
+    key="origin string",
+    value=(
+        "year int, month int, day int, hour int, temp double, dewp double, humid double, wind_dir double, "
+        "wind_speed double, wind_gust double, precip double, pressure double, visib double, time_hour timestamp"
+    ),
+)
+WEATHER_TOTALS = Store(
+    "weather_totals",
+    partitions=2,
+    key="origin string, weather string",
+    value=(
+        "flights bigint, cancelled bigint, mean_delay double, shortest_delay double, worst_delay double, "
+        "mean_temp double, planes bigint"
+    ),
+    aggregates=(
+        Agg("flights", "count"),
+        Agg("count(dep_delay)", "count", column="dep_delay", of="double"),
+        Agg("mean_delay", "avg", column="dep_delay", of="double", type="double"),
+        Agg("shortest_delay", "min", column="dep_delay", of="double", type="double"),
+        Agg("worst_delay", "max", column="dep_delay", of="double", type="double"),
+        Agg("mean_temp", "avg", column="temp", of="double", type="double"),
+        Agg("planes", "approx_count_distinct", column="tailnum", of="string"),
+    ),
+)
+
+
+def observed_rekeyed(tasks: DataFrame) -> DataFrame:
+    """Subtopology 0, 2 tasks: weather, flights-weather_delays-observed-repartition ->
+    flights-weather_delays-impact-repartition.
+
+    Stores: latest_weather.
+    """
+    rows = process(
+        tasks,
+        Source(WEATHER, into=("conditions",), at="topologies/weather_delays.yml:8"),
+        Table("conditions", LATEST_WEATHER, at="topologies/weather_delays.yml:8"),
+        Source(OBSERVED_REPARTITION, into=("observed",), rank=1, at="topologies/weather_delays.yml:33"),
+        StreamTableJoin(
+            "observed",
+            table="conditions",
+            store=LATEST_WEATHER,
+            how="inner",
+            values={"observed_at": "time_hour", "temp": "temp", "precip": "precip", "wind_speed": "wind_speed"},
+            at="topologies/weather_delays.yml:35",
+        ),
+        yields={
+            "observed": Flow(
+                "origin string",
+                (
+                    "tailnum string, dep_delay double, time_hour timestamp, observed_at timestamp, temp double, "
+                    "precip double, wind_speed double"
+                ),
+            ),
+        },
+    )
+    rows = where(rows, "observed_at = time_hour", at="topologies/weather_delays.yml:43")
+    rows = select(
+        rows,
+        {},
+        keep=("origin", "tailnum", "dep_delay", "temp", "precip", "wind_speed"),
+        at="topologies/weather_delays.yml:44",
+    )
+    rows = branch(
+        rows,
+        (("wet", "precip > 0"), ("windy", "wind_speed >= 20 and wind_speed < 200"), ("calm", None)),
+        keep=("origin", "tailnum", "dep_delay", "temp"),
+        at="topologies/weather_delays.yml:50",
+    )
+    rows = with_columns(
+        rows,
+        {"weather": "'rain'"},
+        keep=("origin", "tailnum", "dep_delay", "temp"),
+        flow="wet",
+        at="topologies/weather_delays.yml:60",
+    )
+    rows = with_columns(
+        rows,
+        {"weather": "'wind'"},
+        keep=("origin", "tailnum", "dep_delay", "temp"),
+        flow="windy",
+        at="topologies/weather_delays.yml:66",
+    )
+    rows = with_columns(
+        rows,
+        {"weather": "'calm'"},
+        keep=("origin", "tailnum", "dep_delay", "temp"),
+        flow="calm",
+        at="topologies/weather_delays.yml:72",
+    )
+    return process(
+        rows,
+        Merge(("wet", "windy", "calm"), into="impact", at="topologies/weather_delays.yml:75"),
+        Project("impact", key={"origin": "origin", "weather": "weather"}, at="topologies/weather_delays.yml:81"),
+        Sink("impact", IMPACT_REPARTITION, mode="repartition", at="topologies/weather_delays.yml:84"),
+        reads={
+            "wet": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
+            "windy": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
+            "calm": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
+        },
+    )
+
+
+def observed(tasks: DataFrame) -> DataFrame:
+    """Subtopology 1, 4 tasks: flights -> flights-weather_delays-observed-repartition."""
+    return process(
+        tasks,
+        Source(
+            FLIGHTS,
+            into=("observed",),
+            columns=Flow("carrier string", "dep_delay double, tailnum string, origin string, time_hour timestamp"),
+            rank=1,
+            at="topologies/weather_delays.yml:22",
+        ),
+        Project(
+            "observed",
+            value={"tailnum": "tailnum", "dep_delay": "dep_delay", "time_hour": "time_hour", "origin": "origin"},
+            at="topologies/weather_delays.yml:26",
+        ),
+        Project("observed", key={"origin": "origin"}, at="topologies/weather_delays.yml:31"),
+        Sink("observed", OBSERVED_REPARTITION, mode="repartition", at="topologies/weather_delays.yml:33"),
+    )
+
+
+def impact(tasks: DataFrame) -> DataFrame:
+    """Subtopology 2, 2 tasks: flights-weather_delays-impact-repartition -> weather_impact.
+
+    Stores: weather_totals.
+    """
+    rows = process(
+        tasks,
+        Source(IMPACT_REPARTITION, into=("impact",), rank=1, at="topologies/weather_delays.yml:84"),
+        Aggregate(
+            "impact",
+            WEATHER_TOTALS,
+            emit="collapsed",
+            name="weather_totals",
+            at="topologies/weather_delays.yml:84",
+        ),
+        yields={
+            "impact": Flow(
+                "origin string, weather string",
+                (
+                    "flights bigint, `count(dep_delay)` bigint, mean_delay double, shortest_delay double, "
+                    "worst_delay double, mean_temp double, planes bigint"
+                ),
+            ),
+        },
+    )
+    rows = select(
+        rows,
+        {"cancelled": "flights - `count(dep_delay)`"},
+        keep=("origin", "weather", "flights", "mean_delay", "shortest_delay", "worst_delay", "mean_temp", "planes"),
+        at="topologies/weather_delays.yml:84",
+    )
+    return process(
+        rows,
+        Materialize("impact", WEATHER_TOTALS, at="topologies/weather_delays.yml:84"),
+        Sink("impact", WEATHER_IMPACT, mode="per_epoch", at="topologies/weather_delays.yml:94"),
+        reads={
+            "impact": Flow(
+                "origin string, weather string",
+                (
+                    "flights bigint, cancelled bigint, mean_delay double, shortest_delay double, worst_delay double, "
+                    "mean_temp double, planes bigint"
+                ),
+            ),
+        },
+    )
+
+
+SUBTOPOLOGIES = (
+    Subtopology(
+        0,
+        "observed_rekeyed",
+        partitions=2,
+        build=observed_rekeyed,
+        sources=(WEATHER, OBSERVED_REPARTITION),
+        sinks=(IMPACT_REPARTITION,),
+        stores=(LATEST_WEATHER,),
+    ),
+    Subtopology(1, "observed", partitions=4, build=observed, sources=(FLIGHTS,), sinks=(OBSERVED_REPARTITION,)),
+    Subtopology(
+        2,
+        "impact",
+        partitions=2,
+        build=impact,
+        sources=(IMPACT_REPARTITION,),
+        sinks=(WEATHER_IMPACT,),
+        stores=(WEATHER_TOTALS,),
+    ),
+)

@@ -1,0 +1,30 @@
+"""Runs topology weather_delays of project flights 1.0.
+
+`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists options).
+
+Made by `headwater compile` from topologies/weather_delays.yml and profiles.yml: change those files, not this one.
+"""
+
+import sys
+from pathlib import Path
+
+from headwater.runtime import PluginRef, Settings, Topology, main
+from job import SUBTOPOLOGIES
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+TOPOLOGY = Topology(
+    project="flights",
+    name="weather_delays",
+    version="1.0",
+    content_hash="9d14fa7d5fac9105c79db906a9f886a1dc040794e16fdae7bcb2ecbd979aaa75",
+    subtopologies=SUBTOPOLOGIES,
+)
+
+SETTINGS = Settings(
+    log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
+    state_dir=str(PROJECT / ".headwater/state"),
+)
+
+if __name__ == "__main__":
+    sys.exit(main(TOPOLOGY, SETTINGS))

@@ -1,0 +1,35 @@
+"""Runs topology odd of project odd 2.
+
+`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists options).
+
+Made by `headwater compile` from topologies/odd.yml and profiles.yml: change those files, not this one.
+"""
+
+import sys
+from pathlib import Path
+
+from headwater.runtime import Assignment, PluginRef, Settings, Topology, main
+from job import SUBTOPOLOGIES
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+TOPOLOGY = Topology(
+    project="odd",
+    name="odd",
+    version="2",
+    content_hash="fa895da6b069905c4d7e58545fb95d495a3b7642576a67a2075a83e83f137843",
+    subtopologies=SUBTOPOLOGIES,
+    assignment=Assignment(standby_replicas=1, max_warmup_replicas=3),
+)
+
+SETTINGS = Settings(
+    log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
+    state_dir=str(PROJECT / ".headwater/state"),
+    clients=2,
+    epoch_interval_ms=2000,
+    max_records=1000,
+    spark={"master": "local[2]", "sql.shuffle.partitions": 2},
+)
+
+if __name__ == "__main__":
+    sys.exit(main(TOPOLOGY, SETTINGS))

@@ -1,0 +1,30 @@
+"""Runs topology sales of project shop 1.0.
+
+`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists options).
+
+Made by `headwater compile` from topologies/sales.yml and profiles.yml: change those files, not this one.
+"""
+
+import sys
+from pathlib import Path
+
+from headwater.runtime import PluginRef, Settings, Topology, main
+from job import SUBTOPOLOGIES
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+TOPOLOGY = Topology(
+    project="shop",
+    name="sales",
+    version="1.0",
+    content_hash="74d50088be86e33864724a1b339fe1b8d1193463cbc164244f2d831532ff2957",
+    subtopologies=SUBTOPOLOGIES,
+)
+
+SETTINGS = Settings(
+    log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
+    state_dir=str(PROJECT / ".headwater/state"),
+)
+
+if __name__ == "__main__":
+    sys.exit(main(TOPOLOGY, SETTINGS))

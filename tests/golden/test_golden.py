@@ -1,0 +1,152 @@
+"""Generated code, compared whole. Each folder here is a case: `project/` goes in, `expected/` comes out.
+
+`verdicts.json` holds what Spark's analyzer says of the case's expressions, so that these tests need no Java.
+`pytest tests/golden --update-golden` writes all of it anew, with Spark. Two cases are projects that live elsewhere:
+what `headwater init` makes, and the example of flights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft7Validator
+
+from headwater.cli.main import main
+from headwater.compiler.pipeline import CACHE
+from headwater.project import Project
+from headwater.runtime.loading import load_runner
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+CASES = sorted(path.name for path in HERE.iterdir() if path.is_dir() and not path.name.startswith("__"))
+RUFF = Path(sys.executable).with_name("ruff")
+RULES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+
+_LEFT_OUT = shutil.ignore_patterns("target", ".headwater", "__pycache__")
+
+
+def place(case: str, folder: Path) -> None:
+    """Put the case's project into `folder`."""
+    if case == "scaffold":
+        result = CliRunner().invoke(main, ["init", "shop", "--project-dir", str(folder)])
+        assert result.exit_code == 0, result.output
+    else:
+        source = ROOT / "projects" / case if case == "flights" else HERE / case / "project"
+        shutil.copytree(source, folder, ignore=_LEFT_OUT)
+
+
+def files_of(target: Path) -> dict[str, str]:
+    """Everything that was generated, by its path."""
+    return {
+        path.relative_to(target).as_posix(): path.read_text("utf-8")
+        for path in sorted(target.rglob("*"))
+        if path.suffix in (".py", ".json") and ".cache" not in path.parts
+    }
+
+
+@pytest.fixture
+def compiled(request: pytest.FixtureRequest, tmp_path: Path, update_golden: bool) -> Callable[[str], Path]:
+    """Compiles a case; its `target` folder."""
+
+    def compile_(case: str) -> Path:
+        project = tmp_path / case
+        place(case, project)
+        cache, verdicts = project / CACHE, HERE / case / "verdicts.json"
+        session: Any = NoSpark()
+        if update_golden:
+            session = request.getfixturevalue("spark_session")
+        else:
+            cache.parent.mkdir(parents=True)
+            shutil.copy(verdicts, cache)
+        Project(project, session=session).compile()
+        if update_golden and cache.exists():
+            shutil.copy(cache, verdicts)
+        return project / "target"
+
+    return compile_
+
+
+class NoSpark:
+    """Stands where a session would, and fails if it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        pytest.fail("verdicts.json is out of date: pytest tests/golden --update-golden")
+
+
+def ruff(*arguments: str, within: Path) -> str:
+    done = subprocess.run(
+        [str(RUFF), *arguments, "--isolated", "--line-length=120"],
+        cwd=within,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout if done.returncode else ""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_project_compiles_to_what_is_expected(case: str, compiled: Callable[[str], Path], update_golden: bool) -> None:
+    found = files_of(compiled(case))
+    expected = HERE / case / "expected"
+
+    if update_golden:
+        shutil.rmtree(expected, ignore_errors=True)
+        for name, text in found.items():
+            (expected / name).parent.mkdir(parents=True, exist_ok=True)
+            (expected / name).write_text(text, "utf-8")
+    assert found == files_of(expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_formatter_and_linter_change_nothing(case: str, compiled: Callable[[str], Path]) -> None:
+    target = compiled(case)
+
+    assert ruff("format", "--diff", "target", within=target.parent) == ""
+    rules = f"--select={','.join(RULES['select'])}"
+    assert ruff("check", rules, "target", within=target.parent) == ""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_generated_modules_declare_the_topology(case: str, compiled: Callable[[str], Path]) -> None:
+    target = compiled(case)
+
+    for path in target.glob("*/runner.py"):
+        runner = load_runner(path)
+        assert runner.topology.name == path.parent.name
+        assert runner.topology.subtopologies
+        assert Path(runner.settings.state_dir).is_relative_to(target.parent)
+
+
+def compile_in_a_process(project: Path, hash_seed: str) -> dict[str, str]:
+    """Compile in a new Python, whose sets and dictionaries of strings are in an order of its own."""
+    command: Sequence[str] = [sys.executable, "-m", "headwater.cli.main", "compile", "--project-dir", str(project)]
+    subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": hash_seed}, check=True, capture_output=True)
+    return files_of(project / "target")
+
+
+def test_two_compilations_are_equal_to_the_byte(compiled: Callable[[str], Path]) -> None:
+    project = compiled("flights").parent
+
+    first = compile_in_a_process(project, "1")
+    for path in (project / "target").glob("*/*.py"):
+        path.unlink()
+
+    assert compile_in_a_process(project, "2") == first
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_manifest_has_the_form_of_its_schema(case: str, compiled: Callable[[str], Path]) -> None:
+    manifest = json.loads((compiled(case) / "manifest.json").read_text("utf-8"))
+    schema = json.loads((ROOT / "schemas" / "manifest.json").read_text("utf-8"))
+
+    assert [error.message for error in Draft7Validator(schema).iter_errors(manifest)] == []
