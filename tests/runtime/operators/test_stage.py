@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.joins import StreamTableJoin
+from headwater.runtime.operators.materialize import Materialize
+from headwater.runtime.operators.pipe import pipe_schema
 from headwater.runtime.operators.project import Project
+from headwater.runtime.operators.rows import Flow
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
+from headwater.runtime.operators.stage import StepError
+from headwater.runtime.operators.stored_rows import stored_columns
 from headwater.runtime.operators.table import Table
+from headwater.runtime.state.codec import RowCodec
+from headwater.runtime.state.lmdb import LmdbBackend
+from headwater.runtime.state.task_stores import TaskStores
+from headwater.runtime.tasks.plan import EpochPlan
 from headwater.runtime.topology import Agg, Store, Topic
 
 AIRLINES = Topic("airlines", 1, "carrier string", "name string")
@@ -74,3 +88,123 @@ def test_records_of_a_join_and_an_aggregate_arrive_in_the_output_topic(applicati
         ("American", 2, 1.6, 40, 7),
         ("United", 1, 2.5, 20, 6),
     ]
+
+
+MEANS = Topic("means", 1, "carrier string", "mean double, flights bigint", writer="test-app")
+MEAN = Store(
+    "mean",
+    1,
+    "carrier string",
+    "mean double, flights bigint",
+    aggregates=(Agg("flights", "count"), Agg("delay", "sum", "delay", "double", "double")),
+)
+
+
+def divided(batches):
+    """What SQL does for `mean: sum(delay) / count(*)`."""
+    schema = pipe_schema({"f": Flow("carrier string", "mean double, flights bigint, _state binary")})
+    for batch in batches:
+        rows = batch.to_pylist()
+        for row in rows:
+            row["mean"] = row["delay"] / row["flights"] if row["_kind"] > 0 else None
+        yield pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names} for row in rows], schema)
+
+
+def mean_part(part, emit):
+    """An aggregate, an expression over it, and both in one store."""
+    before = Flow("carrier string", "flights bigint, delay double, _state binary")
+    after = Flow("carrier string", "mean double, flights bigint, _state binary")
+    return part(
+        "mean",
+        1,
+        (
+            ((Source(FLIGHTS, ("f",)), Aggregate("f", MEAN, emit, old=True)), {}, {"f": before}),
+            divided,
+            ((Materialize("f", MEAN), Sink("f", MEANS, "per_epoch")), {"f": after}, {}),
+        ),
+        (MEAN,),
+    )
+
+
+@pytest.mark.parametrize("emit", ["each", "collapsed"])
+def test_expression_over_aggregates_is_stored_beside_their_state(application, part, emit):
+    mean = mean_part(part, emit)
+    app = application(mean)
+    for delay in (1.0, 2.0, 6.0):
+        app.append(FLIGHTS, [(("AA",), (delay, 1), 5)])
+        app.run()
+    assert [row["value.mean"] for row in app.read(MEANS)] == [1.0, 1.5, 3.0]
+    plan = replace(EMPTY, state_dir=str(app.path / "state"), threads=((app.plan(mean, 0),),))
+    store = TaskStores(plan, app.log, lambda store: LmdbBackend()).open(plan.threads[0][0], MEAN)
+    ((_, value),) = store.range(None, None)
+    codec = RowCodec(stored_columns(MEAN))
+    columns, timestamps = codec.decode([value])
+    row = {name: column[0].as_py() for name, column in zip(codec.types, columns, strict=True)}
+    assert (row["mean"], row["flights.count"], row["delay.count"], timestamps.tolist()) == (3.0, 3, 3, [5])
+
+
+EMPTY = EpochPlan("test-app", 1, 1, 0, 0, "client", ("embedded", {}), "", ())
+
+
+def swapped(batches):
+    """A stage of SQL that leaves a tagged pipe as it is."""
+    yield from batches
+
+
+def test_several_edges_cross_sql_together(application, part):
+    flows = {"airlines": Flow("carrier string", "name string"), "late": Flow("carrier string", "delay double")}
+    joined = Topic("joined", 1, "carrier string", "delay double, airline string", writer="test-app")
+    crossing = part(
+        "p",
+        1,
+        (
+            ((Source(AIRLINES, ("airlines",)), Source(FLIGHTS, ("late",), flows["late"], 1)), {}, flows),
+            swapped,
+            (
+                (
+                    Table("airlines", NAMES),
+                    StreamTableJoin("late", "airlines", NAMES, "left", {"airline": "name"}),
+                    Sink("late", joined),
+                ),
+                flows,
+                {},
+            ),
+        ),
+        (NAMES,),
+    )
+    app = application(crossing)
+    app.append(AIRLINES, [(("AA",), ("American",), 5), (("AA",), ("Americano",), 7)])
+    app.append(FLIGHTS, [(("AA",), (1.0, 1), 4), (("AA",), (2.0, 1), 6), (None, None, 6), (("AA",), (3.0, 1), 8)])
+    app.run()
+    assert [row["value.airline"] for row in app.read(joined)] == [None, "American", "Americano"]
+    assert app.dropped == {"StreamTableJoin:null_value": 1}
+
+
+def test_error_of_a_step_names_its_place(application, part):
+    total = Store("total", 1, "carrier string", "s bigint", aggregates=(Agg("s", "sum", "distance", "bigint"),))
+    summed = part(
+        "p", 1, (((Source(FLIGHTS, ("f",)), Aggregate("f", total, at="topologies/t.yml:12")), {}, {}),), (total,)
+    )
+    app = application(summed)
+    app.append(FLIGHTS, [(("AA",), (1.0, 2**62), 4), (("AA",), (2.0, 2**62), 6)])
+    with pytest.raises(StepError, match=r"topologies/t.yml:12: sum overflows bigint") as caught:
+        app.run()
+    assert (caught.value.step, caught.value.at, caught.value.task) == ("Aggregate", "topologies/t.yml:12", "p_0")
+
+
+def test_headers_stay_with_their_records(application, part):
+    out = Topic("copy", 1, "carrier string", "name string", writer="test-app")
+    app = application(part("p", 1, (((Source(AIRLINES, ("f",)), Sink("f", out)), {}, {}),)))
+    app.append(AIRLINES, [(("AA",), ("American",), 0)])
+    app.append(AIRLINES, [(("UA",), ("United",), 1), (("XX",), None, 2)], headers=['{"a":"1"}', None])
+    app.run()
+    assert [row["_headers"] for row in app.read(out)] == [None, '{"a":"1"}', None]
+
+
+def test_records_of_several_sinks_to_one_topic_are_written_in_order(application, part):
+    out = Topic("copy", 1, "carrier string", "delay double", writer="test-app")
+    nodes = (Source(FLIGHTS, ("a", "b")), Sink("a", out), Sink("b", out))
+    app = application(part("p", 1, ((nodes, {}, {}),)))
+    app.append(FLIGHTS, [(("AA",), (1.0, 1), 4), (("AA",), (2.0, 1), 6)])
+    app.run()
+    assert [row["value.delay"] for row in app.read(out)] == [1.0, 1.0, 2.0, 2.0]
