@@ -114,8 +114,6 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     elif after in _FORMS:
         position = parsed.sql.position(tokens[close + 1].start, tokens[close + 1].end + 1)
         message, hint = f"'{after.upper()}' behind an aggregate is not supported.", _FORMS[after] or None
-    elif _is_star(inside):
-        message = "" if function.name == "count" else f"'{call.name}' needs a column."
     elif len(arguments) < function.columns:
         needs = "a column" if function.columns == 1 else f"{function.columns} columns"
         message = f"'{call.name}' needs {needs}."

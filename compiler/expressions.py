@@ -173,7 +173,7 @@ def _resolve(sql: Sql, parts: list[exp.Identifier], scope: Scope, diagnostics: D
                 return None
             if role == "table" and _lookup(names[1], scope.table_key) is not None:
                 message = f"'{head}.{names[1]}' is a key column of the table."
-                report("HW403", message, "Use the flow's own column: it is what is looked up.", last=1)
+                report("HW403", message, "Use the flow's own column: it is what is looked up.", 1, 1)
                 return None
             side = f"the table '{head}'" if role == "table" else f"the {head}"
             report("HW403", f"There is no column '{names[1]}' in {side}.", did_you_mean(names[1], columns), 1, 1)

@@ -1,0 +1,288 @@
+"""What the findings' own projects in tests/diagnostics do not show: places in Jinja and blocks, silence after errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater.compiler.pipeline import CheckedProject
+
+Compile = Callable[..., CheckedProject]
+
+TOPICS = """
+clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int, at: timestamp, tags: array<string>}}
+users: {partitions: 2, key: {user: string}, value: {name: string, age: int}}
+"""
+
+
+def found(project: CheckedProject) -> list[tuple[str, int, int]]:
+    return [(d.code, d.position.line, d.position.column) for d in project.diagnostics]
+
+
+def pointed_at(project: CheckedProject) -> str:
+    """The text that the only finding points at."""
+    (diagnostic,) = project.diagnostics
+    place = diagnostic.position
+    line = project.loaded.sources[place.file].splitlines()[place.line - 1]
+    return line[place.column - 1 : (place.end_column or place.column + 1) - 1]
+
+
+def test_error_inside_a_block_scalar_is_shown_on_its_line(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - filter: >
+                  seconds > 3
+                  and secnds < 5
+            to: out
+        """,
+    )
+    (diagnostic,) = project.diagnostics
+    assert pointed_at(project) == "secnds"
+    assert project.loaded.sources["topologies/t.yml"].splitlines()[diagnostic.position.line - 1].strip() == "and secnds < 5"
+
+
+def test_error_behind_jinja_is_shown_where_it_is_written(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - filter: seconds > {{ env_var('UNSET_FOR_SURE', '100000') }} and secnds < 5
+            to: out
+        """,
+    )
+    assert pointed_at(project) == "secnds"
+
+
+def test_all_errors_of_a_project_are_found_at_once(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clickz
+            to: out
+          others:
+            from: clicks
+            steps:
+              - filter: secnds > 3
+              - join: {table: nobody}
+              - aggregate:
+                  store: nothing
+                  values: {n: count(*)}
+            to: out_of_others
+        """,
+    )
+    assert [code for code, _, _ in found(project)] == ["HW302", "HW403", "HW303", "HW304"]
+
+
+def test_flow_behind_an_unknown_source_is_left_alone(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clickz
+            steps:
+              - filter: whatever > 3
+              - key_by: {url: url}
+              - window: {tumbling: 1h}
+              - aggregate:
+                  values: {n: sum(whatever)}
+            to: users
+          readers:
+            from: visits
+            steps:
+              - select: {m: n * 2}
+            to: out
+        """,
+    )
+    assert [code for code, _, _ in found(project)] == ["HW302"]
+
+
+def test_unknown_column_of_a_select_does_not_spread_to_its_readers(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - select: {page: ulr, long: seconds > 60}
+              - filter: long and page is not null
+            to: out
+        """,
+    )
+    assert [code for code, _, _ in found(project)] == ["HW403"]
+
+
+def test_refusal_of_the_analyzer_points_into_the_expression(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - with_columns: {x: "value.url + tags"}
+            to: out
+        """,
+    )
+    (diagnostic,) = project.diagnostics
+    assert diagnostic.code == "HW411"
+    assert pointed_at(project) == "+"
+
+
+def test_parse_leaves_types_alone(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - with_columns: {x: "value.url + tags"}
+              - filter: length(url)
+            to: out
+        """,
+        parse=True,
+    )
+    assert not list(project.diagnostics)
+    assert project.topologies == ()
+
+
+def test_verdicts_are_asked_for_once(compiled: Compile, analyzer) -> None:
+    topology = """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - filter: length(url) > 3
+            to: out
+        """
+    compiled(TOPICS, topology)
+    asked = len(analyzer.asked)
+    compiled(TOPICS, topology)
+    assert asked == len(analyzer.asked) == 1
+
+
+def test_parse_uses_the_verdicts_of_an_earlier_compile(compiled: Compile) -> None:
+    topology = """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - filter: length(url) > 3
+            to: out
+        """
+    compiled(TOPICS, topology)
+    assert [graph.name for graph in compiled(TOPICS, topology, parse=True).topologies] == ["t"]
+
+
+def test_broken_cache_is_an_empty_one(compiled: Compile, tmp_path) -> None:
+    cache = tmp_path / "target" / ".cache" / "expressions.json"
+    cache.parent.mkdir(parents=True)
+    cache.write_text("{")
+    project = compiled(TOPICS, "flows:\n  visits: {from: clicks, steps: [{filter: length(url) > 3}], to: out}\n")
+    assert not list(project.diagnostics)
+    assert cache.read_text() != "{"
+
+
+def test_undeclared_topic_of_another_topology_can_be_read(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        "flows:\n  again: {from: long_visits, steps: [{filter: seconds > 90}], to: longer}\n",
+        "flows:\n  long: {from: clicks, steps: [{filter: seconds > 60}], to: long_visits}\n",
+    )
+    assert not list(project.diagnostics)
+    assert [graph.name for graph in project.topologies] == ["t1", "t"]
+    assert project.topics["long_visits"].writer == "shop-t1"
+
+
+def test_circle_of_three_flows_names_the_way(compiled: Compile) -> None:
+    project = compiled(TOPICS, "flows:\n  a: {from: c}\n  b: {from: a}\n  c: {from: b, to: out}\n")
+    (diagnostic,) = project.diagnostics
+    assert diagnostic.message == "Flows read one another in a circle: a reads c reads b reads a."
+
+
+def test_topic_written_in_two_topologies_is_found(compiled: Compile) -> None:
+    flow = "flows:\n  {}: {{from: clicks, to: out}}\n"
+    project = compiled(TOPICS, flow.format("a"), flow.format("b"))
+    assert [(d.code, d.position.file) for d in project.diagnostics] == [("HW308", "topologies/t1.yml")]
+
+
+@pytest.mark.parametrize(
+    ("steps", "codes"),
+    [
+        ("[{explode: {t: tags}}]", ["HW501"]),
+        ("[{window: {tumbling: 1h}}, {aggregate: {values: {n: count(*)}}}]", ["HW501"]),
+        ("[{repartition: {partitions: 3}}]", ["HW501"]),
+        ("[to_table]", ["HW501"]),
+        ("[{join: {table: people}}]", ["HW502"]),
+        ("[{key_by: {url: url}}, {filter: seconds > 3}, {aggregate: {values: {n: count(*)}}}]", ["HW501"]),
+        ("[{filter: seconds > 3}, {select: {url: url}}, {with_columns: {n: length(url)}}, {drop: [n]}]", []),
+        ("[{key_by: {url: url}}, {aggregate: {values: {n: count(*), s: sum(seconds), a: avg(seconds)}}}]", []),
+        ("[{aggregate: {values: {s: sum(seconds), m: max(seconds)}}}]", ["HW511"]),
+        ("[{aggregate: {values: {s: sum(seconds), m: count_if(seconds > 3)}}}]", []),
+        ("[to_stream, {explode: {t: tags}}]", []),
+    ],
+)
+def test_table_allows_what_the_language_says(compiled: Compile, steps: str, codes: list[str]) -> None:
+    topology = (
+        "tables:\n  people: {topic: users}\nflows:\n  latest: {from: clicks, steps: [to_table]}\n"
+        f"  visits: {{from: latest, steps: {steps}, to: out}}\n"
+    )
+    assert [code for code, _, _ in found(compiled(TOPICS, topology))] == codes
+
+
+def test_merge_of_unequal_partitions_is_repartitioned_before_state(compiled: Compile) -> None:
+    topics = TOPICS + "moves: {partitions: 3, key: {user: string}, value: {name: string, age: int}}\n"
+    steps = "[{aggregate: {values: {n: count(*)}}}]"
+    project = compiled(topics, f"flows:\n  all: {{from: [users, moves], steps: {steps}, to: out}}\n")
+    assert not list(project.diagnostics)
+    (graph,) = project.topologies
+    assert [(topic.name, topic.partitions) for topic in graph.topics if "repartition" in topic.name] == [
+        ("shop-t-all-repartition", 3)
+    ]
+
+
+def test_named_re_keys_have_topics_of_their_own(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - key_by: {url: url}
+                name: by_url
+              - aggregate:
+                  values: {n: count(*)}
+              - to_stream
+              - key_by: {n: n}
+                name: by_n
+              - repartition
+            to: out
+        """,
+    )
+    assert not list(project.diagnostics)
+    assert project.topologies[0].repartition_topics == (
+        "shop-t-visits-by_url-repartition",
+        "shop-t-visits-by_n-repartition",
+    )
+
+
+def test_window_of_a_topic_must_be_declared(compiled: Compile) -> None:
+    topics = TOPICS + "out: {partitions: 2, key: {user: string}, value: {n: bigint}}\n"
+    steps = "[{window: {tumbling: 1h}}, {aggregate: {values: {n: count(*)}}}]"
+    project = compiled(topics, f"flows:\n  visits: {{from: clicks, steps: {steps}, to: out}}\n")
+    (diagnostic,) = project.diagnostics
+    assert diagnostic.message == "The key of the flow has a window, that of the topic 'out' has none."

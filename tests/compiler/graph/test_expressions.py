@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import pytest
+
+from headwater.compiler.aggregates import AggregateValue, read_aggregate
+from headwater.compiler.diagnostics import Diagnostics, Position
+from headwater.compiler.expressions import Expression, Scope, read
+from headwater.compiler.nodes import Scalar
+
+SCOPE = Scope(
+    key={"user": "string", "both": "int"},
+    value={"seconds": "int", "both": "int", "at": "timestamp", "tags": "array<string>", "place": "struct<city:string>"},
+    table="people",
+    table_key={"user": "string"},
+    table_value={"name": "string"},
+)
+
+
+class Characters:
+    """An origin that shows an offset as the column."""
+
+    def position(self, offset: int, end: int | None = None) -> Position:
+        return Position("t.yml", 1, offset, end)
+
+
+def scalar(text: str) -> Scalar:
+    return Scalar(text, text, Position("t.yml"), Characters())
+
+
+def expression(text: str, scope: Scope = SCOPE) -> tuple[Expression | None, Diagnostics]:
+    found = Diagnostics()
+    return read(scalar(text), scope, found), found
+
+
+def aggregate(text: str) -> tuple[AggregateValue | None, Diagnostics]:
+    found = Diagnostics()
+    return read_aggregate(scalar("x"), scalar(text), SCOPE, found), found
+
+
+def refs(text: str) -> list[tuple[str, str]]:
+    found, diagnostics = expression(text)
+    assert found is not None, list(diagnostics)
+    return [(ref.role, ref.name) for ref in found.refs]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seconds > 3", [("value", "seconds")]),
+        ("SECONDS > 3", [("value", "seconds")]),
+        ("key.both + value.both", [("key", "both"), ("value", "both")]),
+        ("people.name", [("table", "name")]),
+        ("name", [("table", "name")]),
+        ("place.city", [("value", "place")]),
+        ("value.place.city", [("value", "place")]),
+        ("`seconds` + 1", [("value", "seconds")]),
+        ("_timestamp > at", [("meta", "_timestamp"), ("value", "at")]),
+        ("at < current_timestamp()", [("value", "at"), ("meta", "_now")]),
+        ("at < current_timestamp", [("value", "at"), ("meta", "_now")]),
+        ("exists(tags, t -> t = user)", [("value", "tags"), ("key", "user")]),
+        ("extract(hour from at) + date_part('day', at)", [("value", "at"), ("value", "at")]),
+        ("cast(seconds as decimal(10, 2))", [("value", "seconds")]),
+        ("case when seconds > 3 then 'a' else user end", [("value", "seconds"), ("key", "user")]),
+    ],
+)
+def test_column_is_resolved_by_its_role(text: str, expected: list[tuple[str, str]]) -> None:
+    assert refs(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "start", "end"),
+    [
+        ("seconds > secnds", "HW403", 10, 16),
+        ("1 + both", "HW404", 4, 8),
+        ("key.seconds", "HW403", 4, 11),
+        ("people.user", "HW403", 7, 11),
+        ("_offset > 3", "HW403", 0, 7),
+        ("seconds > lenght(user)", "HW405", 10, 16),
+        ("seconds > rand()", "HW406", 10, 14),
+        ("at > current_date", "HW406", 5, 17),
+        ("seconds > unix_timestamp()", "HW406", 10, 24),
+        ("explode(tags)", "HW407", 0, 7),
+        ("max(seconds)", "HW408", 0, 3),
+        ("seconds +", "HW401", 8, 9),
+        ("seconds, both", "HW401", 0, 13),
+        ("select 1", "HW401", None, None),
+        ("seconds from t", "HW401", 0, 14),
+        ("'open", "HW401", None, None),
+    ],
+)
+def test_wrong_word_is_shown_at_its_own_place(text: str, code: str, start: int | None, end: int | None) -> None:
+    found, diagnostics = expression(text)
+    assert found is None
+    (diagnostic,) = diagnostics
+    assert diagnostic.code == code, diagnostic
+    if start is not None:
+        assert (diagnostic.position.column, diagnostic.position.end_column) == (start, end)
+
+
+def test_comment_and_line_break_keep_the_places_behind_them() -> None:
+    found, diagnostics = expression("seconds > 3 -- long\n  and\n  secnds < 5")
+    (diagnostic,) = diagnostics
+    assert found is None
+    assert diagnostic.position.column == 28
+
+
+def test_expression_of_several_lines_is_rendered_on_one() -> None:
+    found, _ = expression("seconds > 3 -- long\n  and /* or */ seconds < 5")
+    assert found is not None
+    assert found.render(lambda ref: ref.name) == "seconds > 3 and seconds < 5"
+
+
+def test_qualifiers_become_physical_names() -> None:
+    found, _ = expression("key.both + value.both + people.name")
+    assert found is not None
+    assert found.render(lambda ref: f"<{ref.role}>") == "<key> + <value> + <table>"
+
+
+def test_unknown_column_behind_an_error_is_not_reported_again() -> None:
+    found, diagnostics = expression("anything > 3", Scope({}, {}, open=True))
+    assert found is None
+    assert not list(diagnostics)
+
+
+def test_expression_over_aggregates_is_taken_apart() -> None:
+    value, _ = aggregate("sum(seconds) / count(*)")
+    assert value is not None
+    assert [(call.name, call.argument.sql.text if call.argument else None) for call in value.calls] == [
+        ("sum(seconds)", "seconds"),
+        ("count(*)", None),
+    ]
+    assert value.result.render(lambda ref: f"[{ref.name}]") == "[sum(seconds)] / [count(*)]"
+
+
+def test_computed_argument_keeps_its_columns() -> None:
+    value, _ = aggregate("avg(seconds * value.both)")
+    assert value is not None
+    argument = value.calls[0].argument
+    assert argument is not None
+    assert argument.render(lambda ref: ref.name.upper()) == "SECONDS * BOTH"
+    assert argument.as_column.name == "seconds * value.both"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "result"),
+    [
+        ("count_if(seconds > 3)", "count(IF(seconds > 3, 1, NULL))", "x"),
+        ("count(seconds, at)", "count(IF((seconds) IS NOT NULL AND (at) IS NOT NULL, 1, NULL))", "x"),
+        ("bool_or(seconds > 3)", "max(seconds > 3)", "x"),
+        ("max_by(user, at)", "max(IF((at) IS NULL, NULL, named_struct('by', at, 'value', user)))", "x.value"),
+    ],
+)
+def test_aggregate_is_written_by_a_simpler_one(text: str, name: str, result: str) -> None:
+    value, diagnostics = aggregate(text)
+    assert value is not None, list(diagnostics)
+    assert value.calls[0].name == name
+    assert value.result.render(lambda _: "x") == result
+
+
+def test_literal_arguments_are_options() -> None:
+    value, _ = aggregate("first(seconds, true)")
+    assert value is not None
+    assert value.calls[0].options == (True,)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "start"),
+    [
+        ("sum(count(*))", "HW409", 0),
+        ("count(distinct user)", "HW409", 0),
+        ("sum(seconds) filter (where seconds > 3)", "HW409", 13),
+        ("first(seconds, at)", "HW409", 15),
+        ("max_by(seconds)", "HW409", 0),
+        ("max(*)", "HW407", 4),
+        ("seconds", "HW410", 0),
+        ("max(seconds) - seconds", "HW410", 15),
+        ("sum(seconds) over (order by at)", "HW407", None),
+        ("max(secnds)", "HW403", 4),
+    ],
+)
+def test_value_that_cannot_be_kept_up_is_refused(text: str, code: str, start: int | None) -> None:
+    value, diagnostics = aggregate(text)
+    assert value is None
+    (diagnostic,) = diagnostics
+    assert diagnostic.code == code, diagnostic
+    assert start is None or diagnostic.position.column == start
+
+
+def test_key_column_may_stand_beside_aggregates() -> None:
+    value, _ = aggregate("concat(user, max(at))")
+    assert value is not None
+    assert [ref.role for ref in value.result.refs] == ["key", "aggregate"]

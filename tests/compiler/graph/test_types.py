@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from headwater.compiler.types import canonical, ddl, holds_map
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("STRING", "string"),
+        ("integer", "int"),
+        ("long", "bigint"),
+        ("decimal", "decimal(10,0)"),
+        ("Decimal( 10 , 2 )", "decimal(10,2)"),
+        ("array< struct<a: int, `b c`: string> >", "array<struct<a:int,`b c`:string>>"),
+        ("struct<a int not null>", "struct<a:int>"),
+        ("map<string, array<bigint>>", "map<string,array<bigint>>"),
+    ],
+)
+def test_type_in_any_spelling_has_one_canonical_spelling(written: str, read: str) -> None:
+    assert canonical(written) == read
+
+
+@pytest.mark.parametrize("text", ["", "strng", "array<int", "map<int>", "int int", "decimal(39)", "decimal(2,3)", "a-b"])
+def test_text_that_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a type"):
+        canonical(text)
+
+
+def test_map_inside_a_struct_is_found() -> None:
+    assert holds_map("struct<a:map<string,int>>")
+
+
+def test_names_that_need_it_are_quoted_in_ddl() -> None:
+    assert ddl({"a": "int", "key.a": "string"}) == "a int, `key.a` string"
