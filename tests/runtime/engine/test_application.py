@@ -1,0 +1,192 @@
+"""Applications on real Spark, real stores and a real log: what comes out, and what happens when something is wrong."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import delays
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.runtime.engine.application import run_topologies
+from headwater.runtime.engine.events import EpochCommitted, Event
+from headwater.runtime.engine.results import ApplicationResult
+from headwater.runtime.log.append import append
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.records import GenerationRecord
+from headwater.runtime.log.state import LogState
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.topology import PluginRef, Settings
+
+pytestmark = pytest.mark.spark
+
+
+class Place:
+    """A log and a state directory, and runs on them."""
+
+    def __init__(self, root: Path, session: SparkSession) -> None:
+        self.root = root
+        self.session = session
+        self.log = EmbeddedLog(root / "log")
+
+    def feed(self, count: int, seed: int = 1) -> dict[tuple[Any, ...], tuple[int, float]]:
+        table, times = delays.flights(count, seed)
+        append(self.log, "p-seed", delays.AIRLINES, delays.airlines(), timestamps=[0] * 4)
+        append(self.log, "p-seed", delays.FLIGHTS, table, timestamps=times)
+        return delays.expected(table, times)
+
+    def run(self, **options: Any) -> ApplicationResult:
+        named = {name: options.pop(name) for name in ("max_records", "clients") if name in options}
+        settings = Settings(
+            PluginRef("embedded", {"path": str(self.root / "log")}), str(self.root / "state"), **named
+        )
+        options = {"until_caught_up": True, "session": self.session, **options}
+        (result,) = run_topologies([delays.TOPOLOGY], settings, **options).applications
+        return result
+
+    def hourly(self) -> dict[tuple[Any, ...], tuple[int, float]]:
+        """The last value of each key of the output."""
+        state = LogState.load(self.log.commits(delays.APPLICATION))
+        last: dict[tuple[Any, ...], tuple[int, float]] = {}
+        for partition in range(delays.HOURLY.partitions):
+            for segment in state.segments("hourly", partition):
+                for batch in self.log.read_batches(segment):
+                    for row in batch.to_pylist():
+                        start = int(row["key.window_start"].timestamp() * 1000)
+                        last[row["key.airline"], start] = (row["value.flights"], row["value.total"])
+        return last
+
+
+@pytest.fixture
+def place(tmp_path: Path, spark_session: SparkSession) -> Place:
+    return Place(tmp_path, spark_session)
+
+
+@pytest.mark.parametrize(("max_records", "clients"), [(200_000, 1), (700, 1), (2_500, 2)])
+def test_run_until_caught_up_gives_the_batch_result_for_any_cut(place: Place, max_records: int, clients: int) -> None:
+    expected = place.feed(10_000)
+    result = place.run(max_records=max_records, clients=clients)
+    assert (result.status, result.error) == ("caught_up", None)
+    assert place.hourly() == expected
+
+
+def test_slow_task_upstream_changes_nothing(place: Place) -> None:
+    expected = place.feed(5_000)
+    commits: list[Event] = []
+
+    class Watching:
+        def on(self, event: Event) -> None:
+            if isinstance(event, EpochCommitted):
+                commits.append(event)
+
+    def held(task: tuple[str, str, int]) -> bool:
+        return task[1:] == ("late", 1) and len(commits) < 4
+
+    result = place.run(max_records=300, observer=Watching(), held=held)
+    assert result.status == "caught_up"
+    assert result.dropped == {}
+    assert place.hourly() == expected
+
+
+def test_second_run_without_new_input_commits_nothing(place: Place) -> None:
+    place.feed(500)
+    first = place.run()
+    second = place.run()
+    assert first.records > 500
+    assert (second.records, second.commits, second.status) == (0, 0, "caught_up")
+
+
+def test_new_records_are_taken_up_where_the_last_run_ended(place: Place) -> None:
+    place.feed(500)
+    place.run()
+    append(
+        place.log,
+        "p-seed",
+        delays.FLIGHTS,
+        pa.table({"carrier": ["AA"], "delay": [100.0], "text": pa.nulls(1, pa.string())}),
+        timestamps=[21 * delays.HOUR],
+    )
+    assert place.run().records == 2
+    assert place.hourly()["American", 21 * delays.HOUR] == (1, 100.0)
+
+
+def test_failing_record_is_named_and_other_tasks_commit(place: Place) -> None:
+    place.feed(2_000)
+    append(
+        place.log,
+        "p-seed",
+        delays.FLIGHTS,
+        pa.table({"carrier": ["AA", "AA"], "delay": [1.0, 1.0], "text": ["7", "seven"]}),
+        timestamps=[20 * delays.HOUR] * 2,
+    )
+    result = place.run()
+    assert result.status == "failed"
+    assert result.error is not None
+    assert "topologies/delays.yml:22" in result.error
+    assert '"text": "seven"' in result.error
+    assert "CAST_INVALID_INPUT" in result.error
+    state = LogState.load(place.log.commits(delays.APPLICATION))
+    consumed = [state.positions("late", partition) for partition in range(4)]
+    assert sum(not positions for positions in consumed) == 1
+
+
+def test_run_that_was_taken_over_stops_and_commits_no_more(place: Place) -> None:
+    place.feed(3_000)
+
+    class TakeOver:
+        done = False
+
+        def on(self, event: Event) -> None:
+            if isinstance(event, EpochCommitted) and not self.done:
+                self.done = True
+                other = LogState.load(place.log.commits(delays.APPLICATION))
+                other.commit(GenerationRecord(other.generation + 1, 0, other.topology))
+
+    result = place.run(max_records=200, observer=TakeOver())
+    state = LogState.load(place.log.commits(delays.APPLICATION))
+    assert result.status == "fenced"
+    assert (result.commits, state.number) == (1, 3)
+
+
+def test_second_process_on_the_same_state_is_refused(place: Place) -> None:
+    place.feed(10)
+    with StateDirectory(place.root / "state", "client-1", delays.APPLICATION).locked():
+        result = place.run()
+    assert result.status == "failed"
+    assert "is in use by process" in (result.error or "")
+
+
+def test_lasting_run_stops_when_told_and_closes_clean(place: Place) -> None:
+    expected = place.feed(2_000)
+    stop = threading.Event()
+
+    class StopAfterTwo:
+        commits = 0
+
+        def on(self, event: Event) -> None:
+            if isinstance(event, EpochCommitted) and event.lag == 0 and event.subtopology == "hourly":
+                stop.set()
+
+    result = place.run(until_caught_up=False, stop=stop, observer=StopAfterTwo())
+    assert result.status == "interrupted"
+    place.run()
+    assert place.hourly() == expected
+
+
+def test_changed_aggregate_is_refused_and_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.feed(100)
+    place.run()
+    from dataclasses import replace
+
+    totals = replace(delays.TOTALS, aggregates=delays.TOTALS.aggregates[:1])
+    late, hourly = delays.TOPOLOGY.subtopologies
+    changed = replace(delays.TOPOLOGY, subtopologies=(late, replace(hourly, stores=(totals,))))
+    monkeypatch.setattr(delays, "TOPOLOGY", changed)
+    result = place.run()
+    assert result.status == "failed"
+    assert "store totals: aggregates was" in (result.error or "")
+
+
