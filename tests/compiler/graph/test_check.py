@@ -44,7 +44,10 @@ def test_error_inside_a_block_scalar_is_shown_on_its_line(compiled: Compile) -> 
     )
     (diagnostic,) = project.diagnostics
     assert pointed_at(project) == "secnds"
-    assert project.loaded.sources["topologies/t.yml"].splitlines()[diagnostic.position.line - 1].strip() == "and secnds < 5"
+    assert (
+        project.loaded.sources["topologies/t.yml"].splitlines()[diagnostic.position.line - 1].strip()
+        == "and secnds < 5"
+    )
 
 
 def test_error_behind_jinja_is_shown_where_it_is_written(compiled: Compile) -> None:

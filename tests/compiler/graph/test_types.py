@@ -22,7 +22,9 @@ def test_type_in_any_spelling_has_one_canonical_spelling(written: str, read: str
     assert canonical(written) == read
 
 
-@pytest.mark.parametrize("text", ["", "strng", "array<int", "map<int>", "int int", "decimal(39)", "decimal(2,3)", "a-b"])
+@pytest.mark.parametrize(
+    "text", ["", "strng", "array<int", "map<int>", "int int", "decimal(39)", "decimal(2,3)", "a-b"]
+)
 def test_text_that_is_no_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a type"):
         canonical(text)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.compiler.describe import describe, mermaid
+from headwater.compiler.pipeline import CheckedProject
+
+TOPICS = """
+clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int}}
+users: {partitions: 2, key: {user: string}, value: {name: string}}
+pages: {partitions: 1, key: {url: string}, value: {title: string}}
+"""
+TOPOLOGY = """
+    tables:
+      people: {topic: users}
+      titles: {topic: pages, global: true}
+    flows:
+      named:
+        from: clicks
+        steps:
+          - filter: seconds > 3
+          - join: {table: people, type: left}
+          - join: {table: titles, by: {url: url}}
+      counted:
+        from: named
+        steps:
+          - key_by: {title: title}
+          - aggregate:
+              values: {n: count(*)}
+        to: out
+"""
+EXPECTED = """\
+Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000004 (topics: [clicks])
+      --> KSTREAM-FILTER-0000000005
+    Processor: KSTREAM-FILTER-0000000005 (stores: [])
+      --> KSTREAM-LEFTJOIN-0000000006
+      <-- KSTREAM-SOURCE-0000000004
+    Processor: KSTREAM-LEFTJOIN-0000000006 (stores: [people])
+      --> KSTREAM-JOIN-0000000007
+      <-- KSTREAM-FILTER-0000000005
+    Processor: KSTREAM-JOIN-0000000007 (stores: [])
+      --> KSTREAM-KEY-SELECT-0000000008
+      <-- KSTREAM-LEFTJOIN-0000000006
+    Processor: KSTREAM-KEY-SELECT-0000000008 (stores: [])
+      --> KSTREAM-FILTER-0000000009
+      <-- KSTREAM-JOIN-0000000007
+    Processor: KSTREAM-FILTER-0000000009 (stores: [])
+      --> KSTREAM-SINK-0000000010
+      <-- KSTREAM-KEY-SELECT-0000000008
+    Source: KSTREAM-SOURCE-0000000000 (topics: [users])
+      --> KTABLE-SOURCE-0000000001
+    Sink: KSTREAM-SINK-0000000010 (topic: shop-t-counted-repartition)
+      <-- KSTREAM-FILTER-0000000009
+    Processor: KTABLE-SOURCE-0000000001 (stores: [people])
+      --> none
+      <-- KSTREAM-SOURCE-0000000000
+
+  Sub-topology: 1 for global store (will not generate tasks)
+    Source: KSTREAM-SOURCE-0000000002 (topics: [pages])
+      --> KTABLE-SOURCE-0000000003
+    Processor: KTABLE-SOURCE-0000000003 (stores: [titles])
+      --> none
+      <-- KSTREAM-SOURCE-0000000002
+
+  Sub-topology: 2
+    Source: KSTREAM-SOURCE-0000000011 (topics: [shop-t-counted-repartition])
+      --> KSTREAM-AGGREGATE-0000000012
+    Processor: KSTREAM-AGGREGATE-0000000012 (stores: [counted])
+      --> KTABLE-TOSTREAM-0000000013
+      <-- KSTREAM-SOURCE-0000000011
+    Processor: KTABLE-TOSTREAM-0000000013 (stores: [])
+      --> KSTREAM-SINK-0000000014
+      <-- KSTREAM-AGGREGATE-0000000012
+    Sink: KSTREAM-SINK-0000000014 (topic: out)
+      <-- KTABLE-TOSTREAM-0000000013
+
+"""
+
+
+def test_topology_is_described_as_kafka_streams_does(compiled: Callable[..., CheckedProject]) -> None:
+    assert describe(compiled(TOPICS, TOPOLOGY).topologies[0]) == EXPECTED
+
+
+def test_mermaid_has_a_box_for_each_subtopology_and_an_arrow_through_each_topic(
+    compiled: Callable[..., CheckedProject],
+) -> None:
+    lines = mermaid(compiled(TOPICS, TOPOLOGY).topologies[0]).splitlines()
+    assert lines[0] == "flowchart TD"
+    assert [line.strip() for line in lines if "subgraph" in line] == [
+        'subgraph subtopology_0["0: named"]',
+        'subgraph subtopology_2["2: counted"]',
+    ]
+    topic = "topic_shop_t_counted_repartition"
+    assert any(line.endswith(f"--> {topic}") for line in lines)
+    assert any(line.strip().startswith(f"{topic} -->") for line in lines)
