@@ -84,19 +84,17 @@ def by_topic(tokens: Iterable[Token]) -> dict[str, list[Token]]:
     return topics
 
 
-def token_of(topic: str, record: Mapping[str, Any]) -> Token:
-    """A record in its JSON form (`key`, `value`, `timestamp`) as a token."""
-    key = record["key"]
+def token_of(topic: str, key: Mapping[str, Any] | None, value: Mapping[str, Any] | None, timestamp: int) -> Token:
+    """A committed record as a token; a windowed key has `window_start` and `window_end` in ms."""
     window = None
     if key is not None and "window_start" in key:
         window = (key["window_start"], key["window_end"])
         key = {name: part for name, part in key.items() if not name.startswith("window_")}
-    value = record["value"]
     return Token(
         topic=topic,
         key=None if key is None else "".join(_texts(key.values())),
         value=None if value is None else "".join(_texts(value.values())),
-        timestamp=record["timestamp"],
+        timestamp=timestamp,
         window=window,
     )
 

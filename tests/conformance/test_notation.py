@@ -45,10 +45,15 @@ def test_output_without_drop_count_is_refused():
         parse_output("a:1@1")
 
 
-def test_record_form_becomes_a_token():
-    record = {"key": {"k": "a", "window_start": 0, "window_end": 10}, "value": {"v": 1, "found": None}, "timestamp": 5}
-    assert token_of("O", record) == Token("O", "a", "1-", 5, (0, 10))
+def test_record_becomes_a_token():
+    key = {"k": "a", "window_start": 0, "window_end": 10}
+    assert token_of("O", key, {"v": 1, "found": None}, 5) == Token("O", "a", "1-", 5, (0, 10))
 
 
 def test_array_is_written_element_by_element():
-    assert token_of("O", {"key": None, "value": {"cat": ["1", "~"]}, "timestamp": 5}).value == "1~"
+    assert token_of("O", None, {"cat": ["1", "~"]}, 5) == Token("O", None, "1~", 5)
+
+
+def test_null_value_and_row_of_nulls_differ():
+    assert token_of("O", {"k": "a"}, None, 5).value is None
+    assert token_of("O", {"k": "a"}, {"v": None}, 5).value == "-"
