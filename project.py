@@ -8,20 +8,20 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .compiler.catalog import InstalledPlugins
-from .compiler.diagnostics import Diagnostic, Severity, did_you_mean
+from .compiler.diagnostics import did_you_mean
+from .compiler.outcomes import Compiled, InvalidProjectError, Parsed, UnknownNameError, find_store
 from .compiler.pipeline import CheckedProject, compile_project
 from .compiler.resources import Resource, Resources, resources_of
 from .compiler.select import select
 from .compiler.settings import absolute, settings_of
 from .errors import HeadwaterError
 from .plugins.manager import PluginManager
-from .runtime.topology import Settings, Store, Topic
+from .runtime.topology import Settings, Topic
 from .sessions import SparkOnDemand
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from .compiler.emit import Emitted
     from .compiler.graph import TopologyGraph
     from .runtime.engine.events import Observer
     from .runtime.engine.results import RunResults
@@ -45,54 +44,6 @@ RUN_RESULTS = "run_results.json"
 
 _FOLLOW_SECONDS = 0.2
 """Between two looks at a log that `read` follows."""
-
-
-class InvalidProjectError(HeadwaterError):
-    """The compiler found errors: `diagnostics` has all it found, warnings too."""
-
-    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
-        errors = [each for each in diagnostics if each.severity is Severity.ERROR]
-        first = errors[0]
-        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-        super().__init__(f"{first.position}: {first.message.rstrip('.')} ({first.code}){more}", first.hint)
-        self.diagnostics = tuple(diagnostics)
-
-
-class UnknownNameError(HeadwaterError):
-    """A topic or store that the project has not: `kind`, `name`."""
-
-    exit_code = 2
-
-    def __init__(self, kind: str, name: str, hint: str | None) -> None:
-        super().__init__(f"the project has no {kind} {name!r}", hint)
-        self.kind = kind
-        self.name = name
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """What was found in the files. `sources`: the text of each, for showing diagnostics."""
-
-    root: Path
-    diagnostics: tuple[Diagnostic, ...]
-    sources: Mapping[str, str]
-    profile_name: str
-    target_name: str
-    resources: tuple[Resource, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether there are no errors; warnings are fine."""
-        return not any(each.severity is Severity.ERROR for each in self.diagnostics)
-
-
-@dataclass(frozen=True)
-class Compiled(Parsed):
-    """A checked project and its generated code. Without errors: topologies in graph order, `manifest` of all."""
-
-    graphs: tuple[TopologyGraph, ...] = ()
-    emitted: tuple[Emitted, ...] = ()
-    manifest: Mapping[str, Any] | None = None
 
 
 class Project:
@@ -279,12 +230,17 @@ class Project:
         from .runtime.engine.plugged import open_backend
         from .runtime.query import StoreQuery
 
-        graph, part, declared = self._store(store)
-        if declared.type != "window" and (start is not None or end is not None):
+        owned = find_store(self.compile().graphs, store)
+        if owned.store.type != "window" and (start is not None or end is not None):
             raise UnknownNameError("window store", store, "only windows have bounds of time")
         settings = self.settings()
         query = StoreQuery(
-            graph, part, declared, self._log(settings), Path(settings.state_dir), open_backend(declared).open
+            owned.application,
+            owned.subtopology,
+            owned.store,
+            self._log(settings),
+            Path(settings.state_dir),
+            open_backend(owned.store).open,
         )
         return query.rows(key, start, end)
 
@@ -380,35 +336,12 @@ class Project:
 
     def _topic_of(self, log: Log, name: str) -> Topic:
         """A topic as it was committed last, else as it is declared."""
-        from .runtime.log.state import LogState
+        from .runtime.declared import declared_topic
 
-        for application in log.applications():
-            if application.startswith(f"{self._parsed.loaded.name}-"):
-                found = LogState.load(log.commits(application)).topology.get("topics", {}).get(name)
-                if found is not None:
-                    return Topic(name, **found)
-        known = self._parsed.topics
-        if name not in known:
-            raise UnknownNameError("topic", name, did_you_mean(name, known))
-        return known[name]
-
-    def _store(self, name: str) -> tuple[str, str, Store]:
-        """The application, subtopology and declaration of a store."""
-        topology, _, bare = name.rpartition(".")
-        graphs = self.compile().graphs
-        found = [
-            (graph.application, part.name, store)
-            for graph in graphs
-            for part in graph.subtopologies
-            for store in part.stores
-            if store.name == bare and topology in ("", graph.name)
-        ]
-        if not found:
-            known = [store.name for graph in graphs for part in graph.subtopologies for store in part.stores]
-            raise UnknownNameError("store", name, did_you_mean(bare, known))
-        if len({application for application, _, _ in found}) > 1:
-            raise UnknownNameError("single store", name, "several topologies have one: write topology.store")
-        return found[0]
+        found = declared_topic(log, self._parsed.loaded.name, name) or self._parsed.topics.get(name)
+        if found is None:
+            raise UnknownNameError("topic", name, did_you_mean(name, self._parsed.topics))
+        return found
 
     def _start_anew(self, settings: Settings) -> None:
         from .runtime.anew import start_anew

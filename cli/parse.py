@@ -11,7 +11,7 @@ from .findings import show
 from .options import ProjectOptions, format_option, project_options
 
 if TYPE_CHECKING:
-    from ..project import Parsed
+    from ..compiler.outcomes import Parsed
 
 
 @click.command()

@@ -96,7 +96,7 @@ def sentence(event: Event) -> str:
 
     match event:
         case events.ApplicationStarted():
-            restored = f", {event.restored:,} changelog records restored" if event.restored else ""
+            restored = f", {event.restored} of them with state" if event.restored else ""
             return f"{event.application}: started, generation {event.generation}, {event.tasks} tasks{restored}"
         case events.EpochCommitted():
             rate = event.records / event.seconds if event.seconds else 0.0

@@ -1,0 +1,91 @@
+"""What parsing and compiling a project gives, as data for whoever shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import HeadwaterError
+from ..runtime.topology import Store
+from .diagnostics import Diagnostic, Severity, did_you_mean
+from .resources import Resource
+
+if TYPE_CHECKING:
+    from .emit import Emitted
+    from .graph import TopologyGraph
+
+
+class InvalidProjectError(HeadwaterError):
+    """The compiler found errors: `diagnostics` has all it found, warnings too."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        errors = [each for each in diagnostics if each.severity is Severity.ERROR]
+        first = errors[0]
+        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+        super().__init__(f"{first.position}: {first.message.rstrip('.')} ({first.code}){more}", first.hint)
+        self.diagnostics = tuple(diagnostics)
+
+
+class UnknownNameError(HeadwaterError):
+    """A topic, seed or store that the project has not: `kind`, `name`."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, name: str, hint: str | None) -> None:
+        super().__init__(f"the project has no {kind} {name!r}", hint)
+        self.kind = kind
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What was found in the files. `sources`: the text of each, for showing diagnostics."""
+
+    root: Path
+    diagnostics: tuple[Diagnostic, ...]
+    sources: Mapping[str, str]
+    profile_name: str
+    target_name: str
+    resources: tuple[Resource, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no errors; warnings are fine."""
+        return not any(each.severity is Severity.ERROR for each in self.diagnostics)
+
+
+@dataclass(frozen=True)
+class Compiled(Parsed):
+    """A checked project and its generated code. Without errors: topologies in graph order, `manifest` of all."""
+
+    graphs: tuple[TopologyGraph, ...] = ()
+    emitted: tuple[Emitted, ...] = ()
+    manifest: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class OwnedStore:
+    """A store with the application and the subtopology that it belongs to."""
+
+    application: str
+    subtopology: str
+    store: Store
+
+
+def find_store(graphs: Sequence[TopologyGraph], name: str) -> OwnedStore:
+    """The store called `store` or `topology.store`. Raises UnknownNameError, also where several topologies have one."""
+    topology, _, bare = name.rpartition(".")
+    every = [
+        (graph, OwnedStore(graph.application, part.name, store))
+        for graph in graphs
+        for part in graph.subtopologies
+        for store in part.stores
+    ]
+    found = [owned for graph, owned in every if owned.store.name == bare and topology in ("", graph.name)]
+    if not found:
+        raise UnknownNameError("store", name, did_you_mean(bare, [owned.store.name for _, owned in every]))
+    if len({owned.application for owned in found}) > 1:
+        raise UnknownNameError("single store", name, "several topologies have one: write topology.store")
+    return found[0]

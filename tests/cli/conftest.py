@@ -1,0 +1,42 @@
+"""A small project with what Spark says of its expressions, and a way to run commands on it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headwater.cli.main import main
+from headwater.compiler.pipeline import CACHE
+
+VERDICTS = Path(__file__).parents[1] / "golden" / "scaffold" / "verdicts.json"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The project that `headwater init` makes, with its expressions judged already: compiling needs no Java."""
+    project = tmp_path / "shop"
+    assert CliRunner().invoke(main, ["init", "shop", "--project-dir", str(project)]).exit_code == 0
+    (project / CACHE).parent.mkdir(parents=True)
+    shutil.copy(VERDICTS, project / CACHE)
+    return project
+
+
+@pytest.fixture
+def headwater(shop: Path) -> Callable[..., Result]:
+    """Runs `headwater COMMAND --project-dir shop ...`."""
+
+    def run(command: str, *arguments: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(main, [command, "--project-dir", str(shop), *arguments], input=stdin)
+
+    return run
+
+
+@pytest.fixture
+def break_it(shop: Path) -> None:
+    """Gives the project an error: a flow reads a topic that is not there."""
+    path = shop / "topologies" / "sales.yml"
+    path.write_text(path.read_text().replace("from: orders", "from: oders"))

@@ -1,0 +1,159 @@
+"""parse, compile, describe, ls, clean: what needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Headwater = Callable[..., Result]
+
+
+def test_parse_of_a_sound_project_says_what_is_there(headwater: Headwater) -> None:
+    result = headwater("parse")
+
+    assert result.exit_code == 0
+    assert result.stdout == "shop: 2 topics, 1 topology, 1 flow; profile shop, target local\n"
+
+
+@pytest.mark.usefixtures("break_it")
+def test_parse_of_a_faulty_project_shows_the_place(headwater: Headwater, shop: Path, monkeypatch) -> None:
+    monkeypatch.chdir(shop.parent)
+    result = headwater("parse")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("shop/topologies/sales.yml:11:11: error HW302: ")
+    assert "Did you mean 'orders'?" in result.stderr
+
+
+@pytest.mark.usefixtures("break_it")
+@pytest.mark.parametrize("command", ["parse", "compile"])
+def test_findings_as_json_are_data(headwater: Headwater, command: str) -> None:
+    result = headwater(command, "--format", "json")
+
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stdout)["diagnostics"]
+    assert (found["code"], found["line"], found["severity"]) == ("HW302", 11, "error")
+
+
+@pytest.mark.usefixtures("break_it")
+def test_findings_for_github_are_workflow_commands(headwater: Headwater) -> None:
+    result = headwater("parse", "--format", "github")
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith("::error file=")
+
+
+@pytest.mark.usefixtures("break_it")
+def test_compile_of_a_faulty_project_writes_nothing(headwater: Headwater, shop: Path) -> None:
+    assert headwater("compile").exit_code == 1
+    assert not (shop / "target" / "manifest.json").exists()
+
+
+def test_compile_writes_code_and_manifest(headwater: Headwater, shop: Path) -> None:
+    result = headwater("compile")
+
+    assert result.exit_code == 0
+    assert result.stdout.endswith("compiled 1 topology, target local\n")
+    names = [path.relative_to(shop / "target").as_posix() for path in sorted((shop / "target").rglob("*.*"))]
+    assert [name for name in names if not name.startswith(".")] == ["manifest.json", "sales/job.py", "sales/runner.py"]
+
+
+def test_compile_of_an_unchanged_project_leaves_files_alone(headwater: Headwater, shop: Path) -> None:
+    headwater("compile")
+    before = (shop / "target" / "sales" / "job.py").stat().st_mtime_ns
+
+    assert "unchanged" in headwater("compile").stdout
+    assert (shop / "target" / "sales" / "job.py").stat().st_mtime_ns == before
+
+
+def test_compile_after_a_topology_is_gone_removes_its_code(headwater: Headwater, shop: Path) -> None:
+    headwater("compile")
+    (shop / "topologies" / "sales.yml").unlink()
+
+    headwater("compile")
+
+    assert not (shop / "target" / "sales" / "job.py").exists()
+
+
+def test_vars_reach_the_generated_code(headwater: Headwater, shop: Path) -> None:
+    headwater("compile", "--vars", "{smallest_order: 3}")
+
+    assert '"quantity >= 3"' in (shop / "target" / "sales" / "job.py").read_text()
+
+
+def test_unknown_target_is_an_error_with_a_place(headwater: Headwater) -> None:
+    result = headwater("compile", "--target", "moon")
+
+    assert result.exit_code == 1
+    assert "profiles.yml" in result.stderr
+
+
+def test_selector_that_names_nothing_is_wrong_use(headwater: Headwater) -> None:
+    result = headwater("compile", "--select", "slaes")
+
+    assert result.exit_code == 2
+    assert "Did you mean 'sales'?" in result.stderr
+
+
+def test_describe_shows_subtopologies(headwater: Headwater) -> None:
+    assert headwater("describe").stdout.startswith("Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-")
+    assert headwater("describe", "--format", "mermaid").stdout.startswith("flowchart TD\n")
+
+
+def test_ls_lists_resources_with_their_places(headwater: Headwater) -> None:
+    assert headwater("ls").stdout.splitlines() == [
+        "topic     orders              topics/orders.yml:2",
+        "topic     daily_sales         topics/orders.yml:16",
+        "topology  sales               topologies/sales.yml:1",
+        "store     sales.sales_by_day  topologies/sales.yml:5",
+        "flow      sales.sales         topologies/sales.yml:10",
+    ]
+
+
+def test_ls_as_json_has_what_feeds_what(headwater: Headwater) -> None:
+    listed = json.loads(headwater("ls", "--type", "topology", "--format", "json").stdout)
+
+    assert [(each["name"], each["parents"]) for each in listed] == [("sales", ["topic.orders"])]
+
+
+def test_ls_of_a_selection_lists_that_only(headwater: Headwater) -> None:
+    assert headwater("ls", "-s", "daily_sales").stdout.split()[1] == "daily_sales"
+
+
+def test_clean_removes_generated_files(headwater: Headwater, shop: Path) -> None:
+    headwater("compile")
+
+    assert headwater("clean").exit_code == 0
+    assert not (shop / "target").exists()
+    assert headwater("clean").stdout == "nothing to remove\n"
+
+
+def test_clean_of_state_asks_first(headwater: Headwater, shop: Path) -> None:
+    (shop / ".headwater" / "state" / "0").mkdir(parents=True)
+
+    assert headwater("clean", "--state", stdin="n\n").exit_code == 1
+    assert (shop / ".headwater" / "state").exists()
+    assert headwater("clean", "--state", "--yes").exit_code == 0
+    assert not (shop / ".headwater" / "state").exists()
+
+
+def test_debug_of_a_sound_project_is_all_ok(headwater: Headwater) -> None:
+    result = headwater("debug", "python", "packages", "profile", "log", "state")
+
+    assert result.exit_code == 0
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [
+        [name, "ok"] for name in ("python", "packages", "profile", "log", "state")
+    ]
+
+
+def test_debug_without_java_names_the_way_out(headwater: Headwater, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    result = headwater("debug", "java")
+
+    assert result.exit_code == 1
+    assert "fail" in result.stdout
+    assert "install a JDK" in result.stderr

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from headwater.cli.main import COMMANDS, main
+from headwater.errors import HeadwaterError
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """Modules that `headwater ARGUMENTS` imports, in a process of its own."""
+    code = (
+        "import sys\n"
+        "from headwater.cli.main import main\n"
+        f"main({list(arguments)!r}, standalone_mode=False)\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("--version",)])
+def test_help_imports_neither_spark_nor_the_compiler(arguments: tuple[str, ...]) -> None:
+    modules = imported_by(*arguments)
+
+    assert "headwater.cli.main" in modules
+    assert not {name for name in modules if name.startswith(("pyspark", "headwater.compiler", "pyarrow", "pandas"))}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_is_listed_and_has_help(name: str) -> None:
+    listed = CliRunner().invoke(main, ["--help"]).output
+    own = CliRunner().invoke(main, [name, "--help"])
+
+    assert f"\n  {name} " in listed
+    assert own.exit_code == 0
+    assert f"headwater {name}" in own.output or f"main {name}" in own.output
+
+
+def test_unknown_command_is_wrong_use() -> None:
+    assert CliRunner().invoke(main, ["biuld"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--vars", "a: [b"),
+        ("--vars", "[1, 2]"),
+        ("-p", "lmdb"),
+        ("--format", "xml"),
+        ("--project-dir", str(Path(__file__))),
+    ],
+)
+def test_option_that_cannot_be_read_is_wrong_use(headwater: Callable[..., Result], arguments: tuple[str, ...]) -> None:
+    assert headwater("parse", *arguments).exit_code == 2
+
+
+def test_error_of_a_command_is_a_sentence_with_its_hint_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TideError(HeadwaterError):
+        exit_code = 7
+
+    @click.command()
+    def ebb() -> None:
+        raise TideError("the tide is out", "wait six hours")
+
+    monkeypatch.setattr("headwater.cli.ls.command", ebb)
+    result = CliRunner().invoke(main, ["ls"])
+
+    assert result.exit_code == 7
+    assert result.stderr == "error: the tide is out\n  hint: wait six hours\n"
+
+
+def test_bug_in_a_command_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def broken() -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("headwater.cli.ls.command", broken)
+
+    assert isinstance(CliRunner().invoke(main, ["ls"]).exception, KeyError)

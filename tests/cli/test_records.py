@@ -1,0 +1,117 @@
+"""seed, seed --append, read: records in and out, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+Headwater = Callable[..., Result]
+
+
+def records(result: Result) -> list[dict[str, object]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_seed_fills_the_topic_once(headwater: Headwater) -> None:
+    assert headwater("seed").stdout.splitlines()[1].split() == ["orders", "10", "seeded"]
+    assert headwater("seed").stdout.splitlines()[1].split() == ["orders", "0", "unchanged"]
+
+
+def test_changed_seed_is_an_error_that_names_full_refresh(headwater: Headwater, shop: Path) -> None:
+    headwater("seed")
+    with (shop / "seeds" / "orders.csv").open("a") as file:
+        file.write("11,tea,1,4.5,2024-05-04T08:00:00Z\n")
+
+    refused = headwater("seed")
+    assert refused.exit_code == 1
+    assert "--full-refresh" in refused.stderr
+    assert headwater("seed", "--full-refresh").stdout.splitlines()[1].split() == ["orders", "11", "replaced"]
+    assert len(records(headwater("read", "orders", "--format", "json"))) == 11
+
+
+def test_topic_without_a_seed_is_wrong_use(headwater: Headwater) -> None:
+    assert headwater("seed", "daily_sales").exit_code == 2
+
+
+def test_read_as_json_gives_the_record_form(headwater: Headwater) -> None:
+    headwater("seed")
+
+    first = records(headwater("read", "orders", "--format", "json", "--limit", "1"))[0]
+
+    assert first == {
+        "partition": first["partition"],
+        "offset": 0,
+        "timestamp": 1714550531000,
+        "key": {"order_id": 1},
+        "value": {"product": "tea", "quantity": 2, "price": 4.5, "ordered_at": "2024-05-01T08:02:11Z"},
+        "headers": {},
+    }
+
+
+def test_what_read_prints_can_be_appended(headwater: Headwater) -> None:
+    headwater("seed")
+    printed = headwater("read", "orders", "--format", "json").stdout
+
+    appended = headwater("seed", "orders", "--append", stdin=printed)
+
+    assert appended.stdout == "appended 10 records to orders\n"
+    found = records(headwater("read", "orders", "--format", "json"))
+    assert sorted(str(each["key"]) for each in found[:]) == sorted([str({"order_id": n}) for n in range(1, 11)] * 2)
+
+
+def test_append_of_what_is_no_record_names_the_line(headwater: Headwater) -> None:
+    result = headwater("seed", "orders", "--append", stdin='{"value": null}\n{"value"\n')
+
+    assert result.exit_code == 1
+    assert ":2: this is not JSON" in result.stderr
+
+
+def test_append_to_a_topic_that_a_topology_writes_is_refused(headwater: Headwater) -> None:
+    result = headwater("seed", "daily_sales", "--append", stdin='{"value": null}\n')
+
+    assert result.exit_code == 1
+    assert "is written by shop-sales" in result.stderr
+
+
+def test_read_as_a_table_shows_keys_and_values(headwater: Headwater) -> None:
+    headwater("seed")
+
+    header, first, *_ = headwater("read", "orders").stdout.splitlines()
+
+    assert header.split() == ["partition", "offset", "timestamp", "key", "value"]
+    assert first.split()[2:6] == ["2024-05-01T08:02:11Z", "order_id=1", "product=tea", "quantity=2"]
+
+
+def test_read_from_an_offset_leaves_out_what_is_before(headwater: Headwater) -> None:
+    headwater("seed")
+
+    found = records(headwater("read", "orders", "--from", "3", "--format", "json"))
+
+    assert found
+    assert all(int(str(each["offset"])) >= 3 for each in found)
+
+
+def test_read_of_an_empty_topic_says_so(headwater: Headwater) -> None:
+    assert headwater("read", "daily_sales").stdout == "no records\n"
+
+
+def test_read_of_an_unknown_topic_is_wrong_use(headwater: Headwater) -> None:
+    result = headwater("read", "oders")
+
+    assert result.exit_code == 2
+    assert "Did you mean 'orders'?" in result.stderr
+
+
+def test_query_before_any_run_has_no_rows(headwater: Headwater) -> None:
+    assert headwater("query", "sales_by_day").stdout == "no rows\n"
+
+
+def test_query_of_an_unknown_store_or_key_column_is_wrong_use(headwater: Headwater) -> None:
+    assert headwater("query", "sales_by_dya").exit_code == 2
+    assert headwater("query", "sales_by_day", "-k", "item=tea").exit_code == 2
+    assert headwater("query", "sales_by_day", "-k", "tea").exit_code == 2
+    assert headwater("query", "sales_by_day", "--from", "noon").exit_code == 2
