@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,31 +11,28 @@ import pyarrow as pa
 
 from ..log.keys import encode_keys
 from ..state.codec import RowCodec
-from ..topology import Agg, Store
-from .aggregates import aggregate, own_state, results, state_columns
+from ..topology import Store
+from .aggregate_counts import stored_counts
+from .aggregates import aggregate, kept_aggregates, own_state, results, row_count, state_columns
 from .changes import Versions, changes
 from .groups import LOWEST, Groups, by_key, group_by
 from .node import Edges, step_name
-from .rows import Bools, Int64s, Kind, Rows, is_old, null_keys, to_numpy
+from .rows import Bools, Int64s, Kind, Rows, is_old, null_keys
 from .stored_rows import RowStore, StoredRows, stored_columns, window_keys
 from .table import Emit
 from .task_epoch import TaskEpoch
 from .windows import assign, window_column
 
-ROWS = Agg("_rows", "count")
-"""What a store that aggregates a table counts besides: rows of the group, which is deleted when it has none left."""
-
-STATE = "_state"
-"""The column in which encoded hidden state travels to `Materialize`, on the last change of each key."""
+_STATE = "_state"
+"""Encoded hidden state on its way to `Rows.state`."""
 
 
 @dataclass(frozen=True)
 class Aggregate:
     """Aggregates by key, and by window if `store.window` is set; what is aggregated is in `store.aggregates`.
 
-    `of`: a stream, or a table that was re-grouped: then OLD rows are subtracted, all aggregates must be able to do so,
-    and the store has the aggregate `ROWS`. `emit`: every update, or one change for each key and epoch. `old`: with the
-    replaced rows.
+    `of`: a stream, or a table that was re-grouped: then OLD rows are subtracted, and all aggregates must be able to do
+    so. `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows.
 
     | | null key | null value | late |
     |---|---|---|---|
@@ -43,8 +40,8 @@ class Aggregate:
     | stream, windows | dropped, counted | aggregated | counted for each closed window |
 
     A row's timestamp is the greatest of its records'. Where the store has value columns that are none of the
-    aggregates, expressions over aggregates follow: then state goes on in the column `_state`, and `Materialize` stores
-    both.
+    aggregates, expressions over aggregates follow: then the state of each key goes on with its last change
+    (`Rows.state`), and `Materialize` stores both.
     """
 
     flow: str
@@ -56,8 +53,8 @@ class Aggregate:
     at: str = ""
 
     def __post_init__(self) -> None:
-        if self.of == "table" and ROWS not in self.store.aggregates:
-            raise ValueError(f"store {self.store.name} aggregates a table and must count its rows")
+        if self.of == "table" and row_count(self.store.aggregates) is None:
+            raise ValueError(f"store {self.store.name} has an aggregate that cannot take back rows of a table")
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises SumOverflowError."""
@@ -84,7 +81,7 @@ class Aggregate:
             store.put(keys, ends, times, exists, stored.exists)
         before = Versions(self._before(stored) if self.old else {}, stored.timestamp, stored.exists)
         groups, rows, key, at_points = _without_halves(groups, rows, key, at_points)
-        edges[self.flow] = changes(groups, rows, key, before, at_points, self.old)
+        edges[self.flow] = _hide_state(changes(groups, rows, key, before, at_points, self.old))
 
     @property
     def _types(self) -> dict[str, pa.DataType]:
@@ -94,10 +91,6 @@ class Aggregate:
     def _size(self) -> int:
         assert self.store.window is not None
         return self.store.window.size_ms
-
-    @property
-    def _results(self) -> list[str]:
-        return [agg.name for agg in self.store.aggregates if agg != ROWS]
 
     @property
     def _carries(self) -> bool:
@@ -129,12 +122,12 @@ class Aggregate:
         """The groups' rows at the points, and their hidden state at the end."""
         values: dict[str, pa.Array] = {}
         ends: dict[str, pa.Array] = {}
-        for agg in self.store.aggregates:
+        for agg in kept_aggregates(self.store.aggregates):
             argument = None if agg.column is None else rows.columns[agg.column]
             values[agg.name], state = aggregate(agg).fold(groups, own_state(agg, stored.columns), argument)
             ends |= {f"{agg.name}.{suffix}": column for suffix, column in state.items()}
-        times, exists = _times(groups, rows, stored)
-        versions = Versions({name: values[name] for name in self._results}, times, exists)
+        times, exists = self._times(groups, rows, stored)
+        versions = Versions({agg.name: values[agg.name] for agg in self.store.aggregates}, times, exists)
         if self._carries:
             return self._with_state(groups, versions, ends), ends
         return versions, ends
@@ -149,33 +142,36 @@ class Aggregate:
             absent = np.ones(groups.points, np.bool_)
             absent[groups.last] = False
             state = state.take(pa.array(index, mask=absent))
-        return Versions({**versions.values, STATE: state}, versions.timestamp, versions.exists)
+        return Versions({**versions.values, _STATE: state}, versions.timestamp, versions.exists)
+
+    def _times(self, groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Int64s, Bools]:
+        """Timestamp and existence of the groups' rows at the points."""
+        start = np.where(stored.exists, stored.timestamp, LOWEST)
+        counter = row_count(self.store.aggregates)
+        if groups.sign is None or counter is None:
+            return groups.maxima(start, rows.timestamp), np.ones(groups.points, np.bool_)
+        by_row = Groups(groups.code, groups.count, True, groups.exists, groups.sign)
+        before = stored_counts(own_state(counter, stored.columns))
+        counts = by_row.counts(before, np.ones(len(rows), np.bool_))
+        gone = (counts == 0) & (rows.kind != Kind.OLD_SAME_GROUP)
+        # A group that was deleted begins anew: its next row knows nothing of the times before.
+        life, lives = by_row.split_after(gone)
+        starts = np.concatenate([start, np.full(lives - groups.count, LOWEST)])
+        times = Groups(life, lives, True, groups.exists).maxima(starts, rows.timestamp)
+        return (times, ~gone) if groups.each else (times[groups.last], ~gone[groups.last])
 
     def _before(self, stored: StoredRows) -> dict[str, pa.Array]:
-        before = results(self.store.aggregates, stored.columns)
-        carried = {STATE: pa.nulls(len(stored.exists), pa.binary())} if self._carries else {}
-        return {name: before[name] for name in self._results} | carried
+        carried = {_STATE: pa.nulls(len(stored.exists), pa.binary())} if self._carries else {}
+        return results(self.store.aggregates, stored.columns) | carried
 
 
-def _times(groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Int64s, Bools]:
-    """Timestamp and existence of the groups' rows at the points."""
-    start = np.where(stored.exists, stored.timestamp, LOWEST)
-    if groups.sign is None:
-        return groups.maxima(start, rows.timestamp), np.ones(groups.points, np.bool_)
-    by_row = Groups(groups.code, groups.count, True, groups.exists, groups.sign)
-    everywhere = np.ones(len(rows), np.bool_)
-    counts = by_row.counts(_stored_rows(stored), everywhere)
-    gone = (counts == 0) & (rows.kind != Kind.OLD_SAME_GROUP)
-    # A group that was deleted begins anew: its next row knows nothing of the times before.
-    life, lives = by_row.split_after(gone)
-    starts = np.concatenate([start, np.full(lives - groups.count, LOWEST)])
-    times = Groups(life, lives, True, groups.exists).maxima(starts, rows.timestamp)
-    return (times, ~gone) if groups.each else (times[groups.last], ~gone[groups.last])
-
-
-def _stored_rows(stored: StoredRows) -> Int64s:
-    """Rows of each group when the epoch began."""
-    return to_numpy(stored.columns[f"{ROWS.name}.count"].fill_null(0))
+def _hide_state(rows: Rows) -> Rows:
+    """Encoded state leaves the columns: SQL need not know of it."""
+    values = rows.values
+    if _STATE not in values:
+        return rows
+    state = values.pop(_STATE)
+    return replace(rows.with_columns(None, values), state=state)
 
 
 def _without_halves(

@@ -82,9 +82,28 @@ def aggregate(agg: Agg) -> Aggregate:
     return AGGREGATES[agg.function](agg)
 
 
+ROWS = Agg("_rows", "count")
+
+
+def row_count(aggs: Sequence[Agg]) -> Agg | None:
+    """What counts a group's rows, so that one that has none left can be deleted; None where rows cannot be taken back.
+
+    That is a `count(*)` among them or else ROWS, which a store keeps besides.
+    """
+    if not aggs or not all(aggregate(agg).subtracts for agg in aggs):
+        return None
+    return next((agg for agg in aggs if agg.function == "count" and agg.column is None), ROWS)
+
+
+def kept_aggregates(aggs: Sequence[Agg]) -> tuple[Agg, ...]:
+    """All aggregates that a store keeps which is declared to hold these."""
+    return (*aggs, ROWS) if row_count(aggs) is ROWS else tuple(aggs)
+
+
 def state_columns(aggs: Sequence[Agg]) -> dict[str, pa.DataType]:
-    """The hidden columns of a store that holds these aggregates."""
-    return {f"{agg.name}.{suffix}": kind for agg in aggs for suffix, kind in aggregate(agg).state.items()}
+    """The hidden columns of a store that is declared to hold these aggregates."""
+    kept = kept_aggregates(aggs)
+    return {f"{agg.name}.{suffix}": kind for agg in kept for suffix, kind in aggregate(agg).state.items()}
 
 
 def results(aggs: Sequence[Agg], state: Columns) -> dict[str, pa.Array]:

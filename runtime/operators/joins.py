@@ -17,7 +17,7 @@ from .groups import group_codes
 from .node import Edges, step_name
 from .pipe import typed
 from .rows import Bools, Int64s, Kind, Rows, null_keys, path_order
-from .stored_rows import RowStore, store_keys, stored_columns
+from .stored_rows import RowStore, store_keys, stored_columns, visible_columns
 from .task_epoch import TaskEpoch
 
 How = Literal["inner", "left"]
@@ -57,8 +57,9 @@ class StreamTableJoin:
         index = np.where(change >= 0, change + len(first), code[len(changed) :])
         found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null
         columns = changed.values
+        before = visible_columns(self.store, stored)
         values = {
-            new: pa.concat_arrays([stored.columns[name], typed(columns[name], stored.columns[name].type)])
+            new: pa.concat_arrays([before[name], typed(columns[name], before[name].type)])
             for new, name in self.values.items()
         }
         edges[self.flow] = _joined(rows, values, index, found, null, self, epoch)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from ..state.codec import RowCodec
 from ..topology import Store
-from .aggregate import STATE
 from .aggregates import state_columns
 from .groups import group_codes, last_rows
 from .node import Edges
@@ -22,7 +21,7 @@ from .task_epoch import TaskEpoch
 class Materialize:
     """Keeps the last row of each key of a table's changes, which go on unchanged.
 
-    In a store of aggregates the row also has their hidden state, which comes in the column `_state` and ends here.
+    In a store of aggregates the row also has their hidden state, which came along (`Rows.state`) and ends here.
     """
 
     flow: str
@@ -32,20 +31,16 @@ class Materialize:
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
         everything = edges[self.flow]
-        values = everything.values
-        states = values.pop(STATE, None)
-        edges[self.flow] = everything.with_columns(None, values)
+        edges[self.flow] = replace(everything, state=None)
         rows = everything.filter(everything.kind <= Kind.VALUE)
         keys = store_keys(self.store, rows.keys)
         code, first = group_codes(keys)
         last = last_rows(code, len(first))
         rows, keys = rows.take(last), keys.take(pa.array(last))
         exists = rows.kind == Kind.VALUE
-        columns = {}
-        if states is not None:
-            state = RowCodec(state_columns(self.store.aggregates))
-            decoded, _ = state.decode(rows.columns[STATE].to_pylist())
-            columns = dict(zip(state.types, decoded, strict=True))
+        hidden = RowCodec(state_columns(self.store.aggregates))
+        states = [None] * len(rows) if rows.state is None else rows.state.to_pylist()
+        columns = dict(zip(hidden.types, hidden.decode(states)[0], strict=True))
         types = stored_columns(self.store)
         have = rows.values
         columns |= {name: typed(have[name], kind) for name, kind in types.items() if name not in columns}

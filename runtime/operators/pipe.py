@@ -7,17 +7,19 @@ of them non-null in a data row, none in a control row.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..types import parse_columns, physical_columns
 from .rows import Flow, Int64s, Kind, Rows, after_old, path_order, to_numpy
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
-"""The first columns of every batch. `_meta`: payload of a control row, else headers."""
+"""The first columns of every batch. `_meta`: payload of a control row, else headers and state, see `_pack`."""
 
 BATCH_ROWS = 32_768
 """Most rows of a batch on their way to Spark SQL."""
@@ -68,8 +70,36 @@ def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _meta(rows: Rows) -> list[pa.Array]:
-    headers = pa.nulls(len(rows), pa.string()) if rows.headers is None else rows.headers
-    return [pa.array(rows.kind), pa.array(rows.timestamp), pa.array(rows.order), headers]
+    return [
+        pa.array(rows.kind),
+        pa.array(rows.timestamp),
+        pa.array(rows.order),
+        _pack(rows.headers, rows.state, len(rows)),
+    ]
+
+
+def _pack(headers: pa.Array | None, state: pa.Array | None, rows: int) -> pa.Array:
+    """Headers (JSON on one line); where there is state a newline and its base64. So it crosses SQL unseen."""
+    if headers is None:
+        headers = pa.nulls(rows, pa.string())
+    if state is None:
+        return headers
+    packed = [
+        text if hidden is None else f"{text or ''}\n{b64encode(hidden).decode()}"
+        for text, hidden in zip(headers.to_pylist(), state.to_pylist(), strict=True)
+    ]
+    return pa.array(packed, pa.string())
+
+
+def _unpack(meta: pa.Array) -> tuple[pa.Array | None, pa.Array | None]:
+    if meta.null_count == len(meta):
+        return None, None
+    if not pc.any(pc.match_substring(meta, "\n")).as_py():
+        return meta, None
+    parts = [("", None, None) if text is None else text.partition("\n") for text in meta.to_pylist()]
+    headers = pa.array([text or None for text, _, _ in parts], pa.string())
+    state = pa.array([b64decode(hidden) if hidden else None for _, _, hidden in parts], pa.binary())
+    return None if headers.null_count == len(headers) else headers, state
 
 
 def _concat_meta(parts: Sequence[Rows]) -> list[pa.Array]:
@@ -116,8 +146,8 @@ def _edges(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: pa.
     ]
     kind = to_numpy(columns[0]).astype(np.int8, copy=False)
     path: Int64s = np.cumsum(~after_old(kind)) - 1
-    headers = None if columns[3].null_count == len(columns[3]) else columns[3]
-    whole = Rows((path,), kind, to_numpy(columns[1]), to_numpy(columns[2]), headers, {}, (), ())
+    headers, state = _unpack(columns[3])
+    whole = Rows((path,), kind, to_numpy(columns[1]), to_numpy(columns[2]), headers, {}, (), (), state)
     data = columns[len(META) :]
     if len(flows) == 1:
         ((name, flow),) = flows.items()

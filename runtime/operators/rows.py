@@ -56,6 +56,7 @@ class Rows:
     all edges of the task (a fork or a step that emits several rows appends a level). Rows of one change share a path.
     `timestamp`: ms. `order`: the task's stream time when the source record was taken, ms, never falling along the
     path. `headers`: JSON strings or nulls; None when no row has any. `key`, `value`: names of the columns, by role.
+    `state`: bytes that travel with the rows from one operator to another (`Materialize`), or None.
     """
 
     path: tuple[Int64s, ...]
@@ -66,6 +67,7 @@ class Rows:
     columns: dict[str, pa.Array]
     key: tuple[str, ...]
     value: tuple[str, ...]
+    state: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -91,6 +93,7 @@ class Rows:
             order=self.order[index],
             headers=None if self.headers is None else self.headers.take(positions),
             columns={name: column.take(positions) for name, column in self.columns.items()},
+            state=None if self.state is None else self.state.take(positions),
         )
 
     def filter(self, mask: Bools) -> Rows:
@@ -175,18 +178,19 @@ def concat(parts: Sequence[Rows]) -> Rows:
         np.concatenate([part.kind for part in parts]),
         np.concatenate([part.timestamp for part in parts]),
         np.concatenate([part.order for part in parts]),
-        concat_headers([(part.headers, len(part)) for part in parts]),
+        concat_some([(part.headers, len(part)) for part in parts], pa.string()),
         {name: pa.concat_arrays([part.columns[name] for part in parts]) for name in first.columns},
         first.key,
         first.value,
+        concat_some([(part.state, len(part)) for part in parts], pa.binary()),
     )
 
 
-def concat_headers(parts: Sequence[tuple[pa.Array | None, int]]) -> pa.Array | None:
-    """Headers of several runs of rows, each with its number of rows; None when no row has any."""
-    if all(headers is None for headers, _ in parts):
+def concat_some(parts: Sequence[tuple[pa.Array | None, int]], data_type: pa.DataType) -> pa.Array | None:
+    """Headers or state of several runs of rows, each with its number of rows; None when no run has any."""
+    if all(column is None for column, _ in parts):
         return None
-    return pa.concat_arrays([pa.nulls(rows, pa.string()) if headers is None else headers for headers, rows in parts])
+    return pa.concat_arrays([pa.nulls(rows, data_type) if column is None else column for column, rows in parts])
 
 
 def interleave(parts: Sequence[Rows]) -> Rows:

@@ -13,7 +13,7 @@ from ..log.schema import WINDOW_COLUMNS
 from ..state.codec import RowCodec
 from ..topology import Store
 from ..types import parse_columns
-from .aggregates import state_columns
+from .aggregates import results, state_columns
 from .rows import Bools, Int64s, to_numpy
 from .task_epoch import EpochStore
 
@@ -49,6 +49,12 @@ class StoredRows:
     exists: Bools
     columns: dict[str, pa.Array]
     timestamp: Int64s
+
+
+def visible_columns(store: Store, rows: StoredRows) -> dict[str, pa.Array]:
+    """The value columns of a store's rows, as users see them."""
+    have = {**rows.columns, **results(store.aggregates, rows.columns)}
+    return {name: have[name] for name in parse_columns(store.value)}
 
 
 class RowStore:

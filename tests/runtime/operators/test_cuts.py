@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from headwater.runtime.operators.aggregate import ROWS, Aggregate
+from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.edges import Fork, Merge, Settle, ToStream
 from headwater.runtime.operators.joins import StreamTableJoin
 from headwater.runtime.operators.project import Project
@@ -57,7 +57,6 @@ GROUPS = Store(
         Agg("n", "count"),
         Agg("s", "sum", "x", "double", "double"),
         Agg("m", "avg", "i", "bigint", "double"),
-        ROWS,
     ),
 )
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from conformance.notation import by_topic, parse_input, parse_output, token_of
 
-from headwater.runtime.operators.aggregate import ROWS, Aggregate
+from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.edges import Merge, Settle, ToStream
 from headwater.runtime.operators.joins import GlobalJoin, StreamTableJoin
 from headwater.runtime.operators.pipe import pipe_schema
@@ -125,7 +125,7 @@ def filter_part(part):
 def regroup_parts(part):
     """A table by the first letter of its value, the rest summed up."""
     between = Topic("between", 1, "g string", "v bigint", writer="test-app")
-    sums = Store("sums", 1, "g string", "v bigint", aggregates=(Agg("v", "sum", "v", "bigint"), ROWS))
+    sums = Store("sums", 1, "g string", "v bigint", aggregates=(Agg("v", "sum", "v", "bigint"),))
     flow, regrouped = Flow("k string", "v string"), Flow("g string", "v bigint")
 
     def letter(row):

@@ -102,7 +102,7 @@ MEAN = Store(
 
 def divided(batches):
     """What SQL does for `mean: sum(delay) / count(*)`."""
-    schema = pipe_schema({"f": Flow("carrier string", "mean double, flights bigint, _state binary")})
+    schema = pipe_schema({"f": Flow("carrier string", "mean double, flights bigint")})
     for batch in batches:
         rows = batch.to_pylist()
         for row in rows:
@@ -112,8 +112,8 @@ def divided(batches):
 
 def mean_part(part, emit):
     """An aggregate, an expression over it, and both in one store."""
-    before = Flow("carrier string", "flights bigint, delay double, _state binary")
-    after = Flow("carrier string", "mean double, flights bigint, _state binary")
+    before = Flow("carrier string", "flights bigint, delay double")
+    after = Flow("carrier string", "mean double, flights bigint")
     return part(
         "mean",
         1,
