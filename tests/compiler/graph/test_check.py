@@ -1,4 +1,4 @@
-"""What the findings' own projects in tests/diagnostics do not show: places in Jinja and blocks, silence after errors."""
+"""What the projects in tests/diagnostics do not show: places in Jinja and blocks, silence after errors."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -281,7 +282,8 @@ def test_current_timestamp_is_a_column_that_the_stage_before_adds(compiled: Comp
 def test_expressions_over_aggregates_are_projected_and_kept(compiled: Compile) -> None:
     found = topology(
         compiled,
-        "flows:\n  a: {from: clicks, steps: [{aggregate: {values: {n: count(*), m: sum(seconds) / count(*)}}}], to: o}\n",
+        "flows:\n  a: {from: clicks, steps: [{aggregate: {values: {n: count(*), m: sum(seconds) / count(*)}}}],"
+        " to: o}\n",
     )
     assert [shape(part) for part in found.subtopologies] == [
         [["Source", "Aggregate"], "select", ["Materialize", "Sink"]]
@@ -421,5 +423,5 @@ def test_every_stage_reads_what_the_stage_before_yields(compiled: Compile) -> No
         assert isinstance(part.stages[-1], graph.PythonStage)
         assert not python[0].reads
         assert not python[-1].yields
-        for before, after in zip(python, python[1:], strict=False):
+        for before, after in itertools.pairwise(python):
             assert before.yields.keys() == after.reads.keys()
