@@ -14,7 +14,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_GROUPS = {
+GROUPS = {
     "arrays": """
         array array_append array_compact array_contains array_distinct array_except array_insert
         array_intersect array_join array_max array_min array_position array_prepend array_remove array_repeat
@@ -106,7 +106,9 @@ _GROUPS = {
     """,
 }
 
-SCALAR_FUNCTIONS: frozenset[str] = frozenset(name for names in _GROUPS.values() for name in names.split())
+"""Functions by what they are about, as the documentation lists them."""
+
+SCALAR_FUNCTIONS: frozenset[str] = frozenset(name for names in GROUPS.values() for name in names.split())
 """Deterministic functions of one row."""
 
 GENERATORS: frozenset[str] = _words(
