@@ -136,22 +136,19 @@ class Project:
     def seed(self, topics: Sequence[str] = (), *, full_refresh: bool = False) -> tuple[SeedResult, ...]:
         """Fill topics from their seeds: those named, or the selected and what selected topologies read.
 
-        Raises UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (unless `full_refresh`).
+        With `full_refresh` a topic whose seed has changed is emptied first, and what has read it starts anew. Raises
+        UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not with `full_refresh`), LockError.
         """
-        from .runtime.log.seeds import SeedSpec, seed
+        from .runtime.anew import held, readers, start_anew
 
         settings = self.settings()
-        log = self._log(settings)
-        seeded = []
-        for name in topics or self._seeds():
-            model = self._parsed.model.topics.get(name)
-            if model is None or model.seed is None:
-                raise UnknownNameError("seed for the topic", name, f"seeds: {', '.join(self._seeds()) or 'none'}")
-            said = model.seed.to_python()
-            spec = SeedSpec(**{key: said[key] for key in ("path", "function", "format", "order") if key in said})
-            topic = self._parsed.topics[name]
-            seeded.append(seed(log, self._seed_application, topic, spec, self.root, full_refresh))
-        return tuple(seeded)
+        log, state_dir = self._log(settings), Path(settings.state_dir)
+        names = topics or self._seeds()
+        with held(state_dir, readers(log, names) if full_refresh else ()):
+            seeded = tuple(self._seed(log, name, full_refresh) for name in names)
+        replaced = [each.topic for each in seeded if each.outcome == "replaced"]
+        start_anew(log, state_dir, readers(log, replaced))
+        return seeded
 
     def append(self, topic: str, records: Any) -> AppendResult:
         """Append records to a topic that no topology writes: a table, or an iterable of rows or of records.
@@ -174,14 +171,13 @@ class Project:
         self,
         *,
         until_caught_up: bool = False,
-        full_refresh: bool = False,
         observer: Observer | None = None,
         stop: threading.Event | None = None,
     ) -> RunResults:
         """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
 
-        On the main thread and without `stop`, Ctrl-C and SIGTERM finish the epoch and commit it. `full_refresh`
-        forgets what these topologies have committed, first. What was done is also in `target/run_results.json`.
+        On the main thread and without `stop`, Ctrl-C and SIGTERM finish the epoch and commit it. What was done is
+        also in `target/run_results.json`. Raises InvalidProjectError, JavaError.
         """
         from .runtime.engine.application import run_topologies
         from .runtime.loading import load_runner
@@ -189,8 +185,6 @@ class Project:
         runners = [load_runner(emitted.runner) for emitted in self.compile().emitted]
         topologies = [runner.topology for runner in runners]
         settings = self.settings()
-        if full_refresh:
-            self._start_anew(settings)
         session = self._spark.session()
         with _stopping(stop) as event:
             results = run_topologies(
@@ -202,8 +196,21 @@ class Project:
     def build(self, *, full_refresh: bool = False, observer: Observer | None = None) -> RunResults:
         """Compile, seed, and run until all input is consumed."""
         self.compile()
+        if full_refresh:
+            self.start_anew()
         self.seed(full_refresh=full_refresh)
-        return self.run(until_caught_up=True, full_refresh=full_refresh, observer=observer)
+        return self.run(until_caught_up=True, observer=observer)
+
+    def start_anew(self) -> None:
+        """Forget what the selected topologies have committed, their output and their state.
+
+        Raises LockError while one of them is running, ReaderError when one that is not selected has read their output.
+        """
+        from .runtime.anew import start_anew
+
+        settings = self.settings()
+        applications = [graph.application for graph in self._selected_graphs()]
+        start_anew(self._log(settings), Path(settings.state_dir), applications)
 
     def read(
         self, topic: str, *, start: int | None = None, limit: int | None = None, follow: bool = False
@@ -343,11 +350,15 @@ class Project:
             raise UnknownNameError("topic", name, did_you_mean(name, self._parsed.topics))
         return found
 
-    def _start_anew(self, settings: Settings) -> None:
-        from .runtime.anew import start_anew
+    def _seed(self, log: Log, name: str, full_refresh: bool) -> SeedResult:
+        from .runtime.log.seeds import SeedSpec, seed
 
-        applications = [graph.application for graph in self._selected_graphs()]
-        start_anew(self._log(settings), Path(settings.state_dir), applications)
+        model = self._parsed.model.topics.get(name)
+        if model is None or model.seed is None:
+            raise UnknownNameError("seed for the topic", name, f"seeds: {', '.join(self._seeds()) or 'none'}")
+        said = model.seed.to_python()
+        spec = SeedSpec(**{key: said[key] for key in ("path", "function", "format", "order") if key in said})
+        return seed(log, self._seed_application, self._parsed.topics[name], spec, self.root, full_refresh)
 
     def _write_results(self, results: RunResults) -> None:
         path = self.root / TARGET / RUN_RESULTS

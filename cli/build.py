@@ -18,13 +18,15 @@ def command(options: ProjectOptions, full_refresh: bool) -> None:
 
     What CI does with a project: it ends when all committed input is consumed.
     """
-    project = options.project()
-    compiled = project.compile(check=False)
-    show(compiled.diagnostics, compiled.sources, compiled.root, "text")
-    if not compiled.ok:
-        raise SystemExit(1)
-    show_seeds(project.seed(full_refresh=full_refresh))
-    with shown() as observer:
-        results = project.run(until_caught_up=True, full_refresh=full_refresh, observer=observer)
-    show_run(results)
-    raise SystemExit(1 if results.failed else 0)
+    with options.project() as project:
+        compiled = project.compile(check=False)
+        show(compiled.diagnostics, compiled.sources, compiled.root, "text")
+        if not compiled.ok:
+            raise SystemExit(1)
+        if full_refresh:
+            project.start_anew()
+        show_seeds(project.seed(full_refresh=full_refresh))
+        with shown() as observer:
+            results = project.run(until_caught_up=True, observer=observer)
+        show_run(results)
+        raise SystemExit(1 if results.failed else 0)

@@ -18,7 +18,8 @@ def command(options: ProjectOptions, style: str) -> None:
 
     Spark is started only for expressions that it has not judged before.
     """
-    compiled = options.project().compile(check=False)
+    with options.project() as project:
+        compiled = project.compile(check=False)
     show(compiled.diagnostics, compiled.sources, compiled.root, style)
     if style == "text" and compiled.ok:
         for emitted in compiled.emitted:

@@ -19,12 +19,14 @@ def command(options: ProjectOptions, until_caught_up: bool, full_refresh: bool) 
 
     Ctrl-C and SIGTERM finish the epoch and commit it; a second one does not wait for that.
     """
-    project = options.project()
-    compiled = project.compile(check=False)
-    show(compiled.diagnostics, compiled.sources, compiled.root, "text")
-    if not compiled.ok:
-        raise SystemExit(1)
-    with shown() as observer:
-        results = project.run(until_caught_up=until_caught_up, full_refresh=full_refresh, observer=observer)
-    show_run(results)
-    raise SystemExit(1 if results.failed else 0)
+    with options.project() as project:
+        compiled = project.compile(check=False)
+        show(compiled.diagnostics, compiled.sources, compiled.root, "text")
+        if not compiled.ok:
+            raise SystemExit(1)
+        if full_refresh:
+            project.start_anew()
+        with shown() as observer:
+            results = project.run(until_caught_up=until_caught_up, observer=observer)
+        show_run(results)
+        raise SystemExit(1 if results.failed else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ..errors import HeadwaterError
@@ -32,36 +32,57 @@ def start_anew(log: Log, state_dir: Path, applications: Collection[str]) -> None
     Raises LockError if one of them is running, ReaderError if another application has read from them; then nothing
     has happened.
     """
-    for reader in log.applications():
-        if reader not in applications:
-            _check_reader(log, reader, applications)
-    with ExitStack() as stack:
-        for application in applications:
-            for directory in _directories(state_dir, application):
-                stack.enter_context(directory.locked())
+    for application in log.applications():
+        for topic, writer in _reads(log, application).items():
+            if writer is not None and writer in applications and application not in applications:
+                raise ReaderError(application, topic, writer)
+    with held(state_dir, applications) as directories:
         for application in applications:
             log.drop(application)
-            for directory in _directories(state_dir, application):
-                shutil.rmtree(directory.path)
+        _remove(directories)
 
 
 def forget_state(state_dir: Path, applications: Collection[str]) -> None:
     """Remove the stores of these applications; runs restore them. Raises LockError while one of them is running."""
+    with held(state_dir, applications) as directories:
+        _remove(directories)
+
+
+def readers(log: Log, topics: Collection[str]) -> list[str]:
+    """The applications that have read any of these topics, or what such applications write, by name."""
+    reads = {application: _reads(log, application) for application in log.applications()}
+    found: set[str] = set()
+    while True:
+        more = {
+            application
+            for application, read in reads.items()
+            if any(topic in topics or writer in found for topic, writer in read.items())
+        }
+        if more == found:
+            return sorted(found)
+        found = more
+
+
+@contextmanager
+def held(state_dir: Path, applications: Collection[str]) -> Iterator[list[StateDirectory]]:
+    """Keep these applications from running; their state directories. Raises LockError while one of them is running."""
+    directories = [
+        StateDirectory(state_dir, path.parent.name, application)
+        for application in applications
+        for path in sorted(state_dir.glob(f"*/{application}"))
+    ]
     with ExitStack() as stack:
-        doomed = [directory for application in applications for directory in _directories(state_dir, application)]
-        for directory in doomed:
+        for directory in directories:
             stack.enter_context(directory.locked())
-        for directory in doomed:
-            shutil.rmtree(directory.path)
+        yield directories
 
 
-def _check_reader(log: Log, reader: str, applications: Collection[str]) -> None:
-    for name, topic in LogState.load(log.commits(reader)).topology.get("topics", {}).items():
-        if topic["writer"] in applications:
-            raise ReaderError(reader, name, topic["writer"])
+def _remove(directories: Collection[StateDirectory]) -> None:
+    for directory in directories:
+        shutil.rmtree(directory.path)
 
 
-def _directories(state_dir: Path, application: str) -> Iterator[StateDirectory]:
-    """The application's directories of all clients that have one."""
-    for path in sorted(state_dir.glob(f"*/{application}")):
-        yield StateDirectory(state_dir, path.parent.name, application)
+def _reads(log: Log, application: str) -> dict[str, str | None]:
+    """Topics that an application reads, each with its writer; not those that it writes itself."""
+    topics = LogState.load(log.commits(application)).topology.get("topics", {})
+    return {name: topic["writer"] for name, topic in topics.items() if topic["writer"] != application}

@@ -1,0 +1,303 @@
+"""The Python API: what commands do, returned."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from headwater import Project
+from headwater.cli.init import command as init
+from headwater.compiler.outcomes import InvalidProjectError, UnknownNameError
+from headwater.errors import HeadwaterError
+from headwater.runtime.anew import ReaderError, readers
+from headwater.runtime.engine.events import ApplicationStopped, EpochCommitted, Event
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.tasks.errors import LockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent
+
+DAILY = {
+    ("coffee", "2024-05-01"): (1, 7.0),
+    ("coffee", "2024-05-02"): (1, 14.0),
+    ("coffee", "2024-05-03"): (1, 32.5),
+    ("mug", "2024-05-01"): (1, 39.6),
+    ("mug", "2024-05-02"): (1, 9.9),
+    ("tea", "2024-05-01"): (2, 13.5),
+    ("tea", "2024-05-02"): (2, 17.75),
+}
+"""What the seed of the scaffold comes to: orders and revenue by product and day."""
+
+BEST_DAYS = """
+topology: best_days
+flows:
+  best:
+    from: daily_sales
+    steps:
+      - filter: revenue > 15
+    to: best_days
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    project = tmp_path / "shop"
+    init.main(["shop", "--project-dir", str(project)], standalone_mode=False)
+    return project
+
+
+def day(milliseconds: int) -> str:
+    return f"2024-05-{(milliseconds - 1714521600000) // 86_400_000 + 1:02d}"
+
+
+def last_values(records: Iterator[Any]) -> dict[tuple[str, str], tuple[int, float]]:
+    return {
+        (record.key["product"], day(record.key["window_start"])): (record.value["orders"], record.value["revenue"])
+        for record in records
+    }
+
+
+def test_parse_of_a_project_with_errors_gives_them(shop: Path) -> None:
+    (shop / "topics" / "orders.yml").write_text("topics: [")
+
+    parsed = Project.load(shop).parse()
+
+    assert not parsed.ok
+    assert parsed.diagnostics[0].position.file == "topics/orders.yml"
+
+
+def test_what_needs_a_valid_project_raises_the_first_error(shop: Path) -> None:
+    (shop / "topologies" / "sales.yml").write_text("topology: sales\nflows:\n  a: {from: oders}\n")
+
+    with pytest.raises(InvalidProjectError) as raised:
+        Project(shop).seed()
+
+    assert raised.value.message.startswith("topologies/sales.yml:3:13: There is no topic")
+    assert "HW302" in {found.code for found in raised.value.diagnostics}
+
+
+def test_folder_without_a_project_names_init(tmp_path: Path) -> None:
+    with pytest.raises(InvalidProjectError) as raised:
+        Project(tmp_path).settings()
+
+    assert "headwater init" in str(raised.value.hint)
+
+
+def test_settings_have_absolute_paths(shop: Path) -> None:
+    settings = Project(shop).settings()
+
+    assert settings.log.options["path"] == str(shop / ".headwater" / "log")
+    assert settings.state_dir == str(shop / ".headwater" / "state")
+    assert (settings.clients, settings.epoch_interval_ms, settings.max_records) == (1, 500, 200_000)
+
+
+def test_appended_rows_are_read_back(shop: Path) -> None:
+    project = Project(shop)
+    order = {"order_id": 1, "product": "tea", "quantity": 1, "price": 2.5, "ordered_at": "2024-05-09T10:00:00Z"}
+
+    assert project.append("orders", [order]).records == 1
+
+    (record,) = project.read("orders")
+    assert (record.key, record.value["price"], record.timestamp) == ({"order_id": 1}, 2.5, 1715248800000)
+
+
+def test_append_of_rows_that_do_not_fit_changes_nothing(shop: Path) -> None:
+    project = Project(shop)
+
+    with pytest.raises(HeadwaterError):
+        project.append("orders", [{"order_id": "one"}])
+
+    assert list(project.read("orders")) == []
+
+
+def test_read_that_follows_gets_what_is_appended_meanwhile(shop: Path) -> None:
+    project = Project(shop)
+    project.seed()
+    records = project.read("orders", follow=True, limit=11)
+
+    seen = [next(records) for _ in range(10)]
+    project.append("orders", [{**seen[0].value, "order_id": 99}])
+
+    assert next(records).key == {"order_id": 99}
+    assert next(records, None) is None
+
+
+def test_selection_of_a_topology_seeds_what_it_reads(shop: Path) -> None:
+    assert [seeded.topic for seeded in Project(shop, select=["sales"]).seed()] == ["orders"]
+    assert Project(shop, select=["daily_sales"]).seed() == ()
+
+
+def test_unknown_topic_raises(shop: Path) -> None:
+    with pytest.raises(UnknownNameError):
+        Project(shop).read("nothing")
+
+
+def test_lazy_export_knows_only_the_project() -> None:
+    import headwater
+
+    with pytest.raises(AttributeError):
+        _ = headwater.Projekt
+
+
+# From here on with Spark.
+
+
+@pytest.fixture
+def built(shop: Path, spark_session: SparkSession) -> Project:
+    project = Project(shop, session=spark_session)
+    project.build()
+    return project
+
+
+@pytest.mark.spark
+def test_built_scaffold_has_the_results(built: Project) -> None:
+    assert last_values(built.read("daily_sales")) == DAILY
+    assert last_values(built.query("sales_by_day")) == DAILY
+
+
+@pytest.mark.spark
+def test_query_of_a_built_store_selects_by_key_and_time(built: Project) -> None:
+    second_of_may = 1714608000000
+
+    found = last_values(built.query("sales.sales_by_day", key={"product": "coffee"}, start=second_of_may))
+
+    assert found == {
+        key: value for key, value in DAILY.items() if key > ("coffee", "2024-05-01") and key[0] == "coffee"
+    }
+
+
+@pytest.mark.spark
+def test_second_build_finds_nothing_to_do(built: Project) -> None:
+    results = built.build()
+
+    assert (results.failed, results.records) == (False, 0)
+    assert results.applications[0].status == "caught_up"
+
+
+@pytest.mark.spark
+def test_run_results_have_the_form_of_their_schema(built: Project) -> None:
+    written = json.loads((built.root / "target" / "run_results.json").read_text())
+    schema = json.loads((ROOT / "schemas" / "run_results.json").read_text())
+
+    assert [error.message for error in Draft7Validator(schema).iter_errors(written)] == []
+    assert written["applications"][0]["records"] == 19
+
+
+@pytest.mark.spark
+def test_records_appended_after_a_build_are_taken_up_by_the_next(built: Project) -> None:
+    order = {"order_id": 11, "product": "tea", "quantity": 2, "price": 1.5, "ordered_at": "2024-05-03T12:00:00Z"}
+    built.append("orders", [order])
+
+    assert built.run(until_caught_up=True).records == 2
+    assert last_values(built.query("sales_by_day")) == {**DAILY, ("tea", "2024-05-03"): (1, 3.0)}
+
+
+@pytest.mark.spark
+def test_state_that_was_removed_is_restored(built: Project) -> None:
+    built.clean(state=True)
+    assert last_values(built.query("sales_by_day")) == DAILY
+
+    built.run(until_caught_up=True)
+
+    assert last_values(built.query("sales_by_day")) == DAILY
+
+
+@pytest.mark.spark
+def test_start_anew_computes_everything_again(built: Project) -> None:
+    results = built.build(full_refresh=True)
+
+    assert results.records == 19
+    assert sum(1 for _ in built.read("daily_sales")) == len(DAILY)
+
+
+@pytest.mark.spark
+def test_changed_seed_with_full_refresh_restarts_what_has_read_it(built: Project, spark_session: SparkSession) -> None:
+    with (built.root / "seeds" / "orders.csv").open("a") as file:
+        file.write("11,tea,2,1.5,2024-05-03T12:00:00Z\n")
+    project = Project(built.root, session=spark_session)
+
+    (seeded,) = project.seed(full_refresh=True)
+
+    assert (seeded.outcome, seeded.records) == ("replaced", 11)
+    assert list(project.read("daily_sales")) == []
+    project.run(until_caught_up=True)
+    assert last_values(project.read("daily_sales")) == {**DAILY, ("tea", "2024-05-03"): (1, 3.0)}
+
+
+@pytest.mark.spark
+def test_topology_whose_output_was_read_is_not_started_anew_alone(built: Project, spark_session: SparkSession) -> None:
+    (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
+    project = Project(built.root, session=spark_session)
+    project.build()
+    assert sum(1 for _ in project.read("best_days")) == 3
+
+    with pytest.raises(ReaderError) as raised:
+        Project(built.root, session=spark_session, select=["sales"]).start_anew()
+    assert "sales+" in str(raised.value.hint)
+
+    Project(built.root, session=spark_session, select=["sales+"]).start_anew()
+    assert readers(EmbeddedLog(built.root / ".headwater" / "log"), ["orders"]) == []
+
+
+@pytest.mark.spark
+def test_application_that_runs_elsewhere_is_not_started_anew(built: Project) -> None:
+    client = next((built.root / ".headwater" / "state").iterdir()).name
+    with StateDirectory(built.root / ".headwater" / "state", client, "shop-sales").locked(), pytest.raises(LockError):
+        built.start_anew()
+
+    assert last_values(built.read("daily_sales")) == DAILY
+
+
+class StopAtTheFirstCommit:
+    """An observer that stops the run, as Ctrl-C would."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.events: list[Event] = []
+
+    def on(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, EpochCommitted):
+            self.stop.set()
+
+
+@pytest.mark.spark
+def test_stopped_run_has_committed_what_it_did_and_the_next_goes_on(shop: Path, spark_session: SparkSession) -> None:
+    project = Project(shop, session=spark_session)
+    project.seed()
+    observer = StopAtTheFirstCommit()
+
+    results = project.run(observer=observer, stop=observer.stop)
+
+    assert results.applications[0].status == "interrupted"
+    assert isinstance(observer.events[-1], ApplicationStopped)
+    project.run(until_caught_up=True)
+    assert last_values(project.read("daily_sales")) == DAILY
+
+
+def run_program(path: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command: Sequence[str] = [sys.executable, str(path), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.mark.spark
+def test_runner_is_a_program_of_its_own(shop: Path, spark_session: SparkSession, tmp_path: Path) -> None:
+    project = Project(shop, session=spark_session)
+    project.compile()
+    project.seed()
+
+    done = run_program(shop / "target" / "sales" / "runner.py", "--until-caught-up", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert last_values(project.read("daily_sales")) == DAILY
