@@ -53,7 +53,8 @@ def _changed(
         yield from (f"{what} {name} is gone" for name in sorted(old.keys() - new.keys()))
     if added:
         yield from (
-            f"{what} {name} is new, and would miss the records consumed before" for name in sorted(new.keys() - old.keys())
+            f"{what} {name} is new, and would miss the records consumed before"
+            for name in sorted(new.keys() - old.keys())
         )
 
 

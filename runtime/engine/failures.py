@@ -19,8 +19,8 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
 from .errors import JobError, RecordError
 from .job import EpochJob
-from .plugged import open_log
 from .last_record import last_record
+from .plugged import open_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,13 +47,13 @@ def isolate(
     if isinstance(error, HeadwaterError):
         raise error
     commits: list[TaskCommit] = []
-    failures: list[Failure] = []
+    failed: list[tuple[EpochPlan, Exception]] = []
     for alone in _alone(plan):
         try:
             commits.extend(job.run(alone))
         except Exception as again:
-            failures.append(_blame(job, part, alone, again))
-    return tuple(commits), tuple(failures)
+            failed.append((alone, again))
+    return tuple(commits), tuple(_blame(job, part, alone, again) for alone, again in failed[:1])
 
 
 def _alone(plan: EpochPlan) -> list[EpochPlan]:
@@ -80,14 +80,15 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
             return failed
         return None
 
-    good, bad = 0, task.max_records
+    good, bad, middle = 0, task.max_records, 1
     while bad - good > 1:
-        middle = (good + bad) // 2
         failed = error_of(middle)
         if failed is None:
             good = middle
         else:
             bad, error = middle, failed
+        # Short prefixes first: a run costs what its records cost.
+        middle = min(2 * good, (good + bad) // 2) if good else 1
     record = last_record(part, _task(_limited(plan, bad, next(attempts))), open_log(PluginRef(*plan.log)))
     if record is None or record.number != bad:
         raise JobError(plan.application, part.name, _cause(error)) from error

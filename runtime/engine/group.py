@@ -99,7 +99,12 @@ class Group:
         )
         job = EpochJob(self._session, part, client, self._topology.application)
         tasks = self._managers[client.name].tasks
-        applied = {task.partition: dict(tasks[task].positions) for thread in threads for task in thread if task.subtopology == part.number}
+        applied = {
+            task.partition: dict(tasks[task].positions)
+            for thread in threads
+            for task in thread
+            if task.subtopology == part.number
+        }
         return Unit(part, client, partitions, job, applied)
 
     def _assign(self) -> Mapping[str, tuple[tuple[TaskId, ...], ...]]:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-
-
 class EpochJob:
     """Runs the tasks of one subtopology on one client. Safe to run from one thread at a time."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from ..log.embedded import EmbeddedLog
 from ..log.log import Log
 from ..state.lmdb import LmdbBackend

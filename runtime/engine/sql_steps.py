@@ -137,6 +137,14 @@ def merge(
     return _named(_flattened(rows.select(*META, *_others(rows, flows), merged)), at)
 
 
+def ordered(rows: DataFrame, flows: Mapping[str, Sequence[str]]) -> DataFrame:
+    """The rows with exactly these flows and these columns of each, in this order: what the next stage expects."""
+    if len(flows) == 1:
+        (columns,) = flows.values()
+        return rows.select(*META, *(_column(name) for name in columns))
+    return rows.select(*META, *(_expr(_trimmed(flow, columns)).alias(f"@{flow}") for flow, columns in flows.items()))
+
+
 def _project(
     rows: DataFrame,
     columns: Mapping[str, str],

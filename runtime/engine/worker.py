@@ -16,7 +16,9 @@ from ..state.task_stores import TaskStores
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json
 from ..topology import GlobalTable, PluginRef, Store
+from ..types import physical_columns
 from .plugged import open_backend, open_log
+from .sql_steps import ordered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,4 +75,6 @@ def process(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     stage = Stage(nodes, spark_worker, reads or {}, yields or {})
+    if reads:
+        rows = ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
     return rows.mapInArrow(lambda batches: stage(batches), from_arrow_schema(stage.schema))

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-
 from ..log.keys import encode_keys
 from ..log.log import Log
 from ..log.records import Segment
@@ -120,5 +119,3 @@ def _changes(table: GlobalTable, segment: Segment, skip: int, log: Log) -> Itera
             if key is not None
         ]
         yield [key for key, _ in upserts], [value for _, value in upserts]
-
-

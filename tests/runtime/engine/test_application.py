@@ -40,9 +40,7 @@ class Place:
 
     def run(self, **options: Any) -> ApplicationResult:
         named = {name: options.pop(name) for name in ("max_records", "clients") if name in options}
-        settings = Settings(
-            PluginRef("embedded", {"path": str(self.root / "log")}), str(self.root / "state"), **named
-        )
+        settings = Settings(PluginRef("embedded", {"path": str(self.root / "log")}), str(self.root / "state"), **named)
         options = {"until_caught_up": True, "session": self.session, **options}
         (result,) = run_topologies([delays.TOPOLOGY], settings, **options).applications
         return result
@@ -188,5 +186,3 @@ def test_changed_aggregate_is_refused_and_named(place: Place, monkeypatch: pytes
     result = place.run()
     assert result.status == "failed"
     assert "store totals: aggregates was" in (result.error or "")
-
-

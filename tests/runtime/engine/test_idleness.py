@@ -20,7 +20,12 @@ def test_chain_whose_source_is_consumed_is_idle() -> None:
 
 def test_task_behind_makes_all_downstream_wait_but_not_its_sibling() -> None:
     idle = idle_tasks(CHAIN, ALL, lambda task: task != ("a", "first", 1))
-    assert idle == {("a", "first", 0): True, ("a", "first", 1): False, ("a", "second", 0): False, ("b", "third", 0): False}
+    assert idle == {
+        ("a", "first", 0): True,
+        ("a", "first", 1): False,
+        ("a", "second", 0): False,
+        ("b", "third", 0): False,
+    }
 
 
 def test_failed_task_behind_counts_as_idle() -> None:

@@ -103,3 +103,11 @@ def test_branch_with_one_reader_leaves_a_flat_pipe(rows: DataFrame) -> None:
 def test_every_step_is_named_by_its_position(rows: DataFrame) -> None:
     plan = sql_steps.where(rows, "v > 0", at="topologies/x.yml:22")._jdf.queryExecution().analyzed()
     assert plan.identifier().name() == "topologies/x.yml:22"
+
+
+def test_columns_reach_the_next_stage_in_the_order_it_expects(rows: DataFrame) -> None:
+    selected = sql_steps.select(rows, {"a": "v + 1"}, keep=["k", "v"])
+    assert sql_steps.ordered(selected, {"f": ["a", "k"]}).columns == [*sql_steps.META, "a", "k"]
+    forked = sql_steps.ordered(sql_steps.fork(rows, ["x", "y"]), {"y": ["v", "k"], "x": ["k"]})
+    assert forked.columns == [*sql_steps.META, "@y", "@x"]
+    assert forked.schema["@y"].dataType.names == ["v", "k"]
