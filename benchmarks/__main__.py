@@ -1,0 +1,6 @@
+"""All measurements: `python -m benchmarks`."""
+
+from . import keyed_count_sum, memory
+
+keyed_count_sum.main([])
+memory.main([])

@@ -1,0 +1,85 @@
+"""Our side: the same count and sum as a project, on the embedded log. Prints the seconds of each epoch as JSON.
+
+Records are appended before; the run takes a quarter of a million from each of the four partitions an epoch. An epoch
+that could not take all of that (the last ones: partitions differ a little) is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from headwater.project import Project
+from headwater.runtime.engine.events import EpochCommitted, Event
+
+from .records import PARTITIONS, PER_EPOCH, epoch
+
+STEPS: dict[str, list[dict[str, Any]]] = {
+    "plain": [],
+    "sql": [{"filter": "v >= 10"}, {"with_columns": {"v": "v * 2 + 1"}}],
+}
+AGGREGATE = {"aggregate": {"values": {"n": "count(*)", "total": "sum(v)"}}}
+
+
+@dataclass
+class FullEpochs:
+    """Notes how long each epoch of PER_EPOCH records took, planning and commit included."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, EpochCommitted) and event.records == PER_EPOCH:
+            self.seconds.append(event.seconds)
+
+
+def write_project(root: Path, variant: str) -> None:
+    """The project's files."""
+    local = {
+        "spark": {"master": "local[2]", "driver.memory": "4g"},
+        "log": {"type": "embedded", "path": "log"},
+        "state_dir": "state",
+        "epoch": {"interval": "1ms", "max_records": PER_EPOCH // PARTITIONS},
+    }
+    records = {
+        "partitions": PARTITIONS,
+        "key": {"k": "string"},
+        "value": {"v": "bigint", "ts": "timestamp"},
+        "timestamp": "ts",
+    }
+    totals = {"from": "records", "steps": [*STEPS[variant], AGGREGATE], "to": "totals_by_key"}
+    files = {
+        "headwater.yml": {"name": "benchmark", "version": "1", "profile": "benchmark"},
+        "profiles.yml": {"benchmark": {"target": "local", "targets": {"local": local}}},
+        "topics/records.yml": {"topics": {"records": records}},
+        "topologies/totals.yml": {"topology": "totals", "flows": {"totals": totals}},
+    }
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def append_epochs(root: Path, epochs: int) -> None:
+    """Append the records of so many epochs."""
+    with Project.load(root) as project:
+        for number in range(epochs):
+            project.append("records", pa.concat_tables([epoch(number, each) for each in range(PARTITIONS)]))
+
+
+def seconds_of_epochs(root: Path) -> list[float]:
+    """Run until caught up; seconds of each full epoch."""
+    full = FullEpochs()
+    with Project.load(root) as project:
+        results = project.run(until_caught_up=True, observer=full)
+    if results.failed:
+        raise SystemExit(str(results))
+    return full.seconds
+
+
+if __name__ == "__main__":
+    print(json.dumps(seconds_of_epochs(Path(sys.argv[1]))))
