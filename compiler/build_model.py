@@ -7,10 +7,9 @@ words reserved for later, and names that cannot be told apart, are reported.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar, cast
+from typing import cast
 
 from .diagnostics import Diagnostics, Position
-from .durations import parse_duration
 from .load import LoadedProject, TopicDefinition, TopologyDocument
 from .model import (
     Action,
@@ -38,10 +37,9 @@ from .model import (
     ToTableStep,
     WindowStep,
 )
+from .node_values import entries, flag, integer, mapping, milliseconds, named, pairs, scalar, scalars, text
 from .nodes import Mapping, Node, Scalar, Sequence
 from .types import canonical
-
-_Default = TypeVar("_Default")
 
 _STEP_WORDS = frozenset(
     {
@@ -91,33 +89,33 @@ class _Builder:
         node = definition.node
         return TopicModel(
             name=definition.name,
-            partitions=_integer(node, "partitions", 1),
+            partitions=integer(node, "partitions", 1),
             key=self._declared(node, "key"),
             value=self._declared(node, "value"),
-            windowed=_flag(node, "windowed", False),
-            timestamp=_scalar(node, "timestamp"),
-            cleanup=_text(node, "cleanup", "delete"),
-            retention_ms=_milliseconds(_scalar(node, "retention")),
-            seed=_mapping(node, "seed"),
-            on_error=_text(node, "on_error", "fail"),
+            windowed=flag(node, "windowed", False),
+            timestamp=scalar(node, "timestamp"),
+            cleanup=text(node, "cleanup", "delete"),
+            retention_ms=milliseconds(scalar(node, "retention")),
+            seed=mapping(node, "seed"),
+            on_error=text(node, "on_error", "fail"),
         )
 
     def topology(self, document: TopologyDocument) -> TopologyModel:
         node = document.node
         return TopologyModel(
             name=document.name,
-            description=_text(node, "description", ""),
-            tables={name.text: self._table(name, body) for name, body in _named(node, "tables")},
-            stores={name.text: self._store(name, body) for name, body in _named(node, "stores")},
-            flows={name.text: self._flow(name, body) for name, body in _named(node, "flows")},
-            assignment=_assignment(_mapping(node, "assignment")),
-            restore=_plugin(_mapping(node, "restore"), "strategy"),
+            description=text(node, "description", ""),
+            tables={name.text: self._table(name, body) for name, body in named(node, "tables")},
+            stores={name.text: self._store(name, body) for name, body in named(node, "stores")},
+            flows={name.text: self._flow(name, body) for name, body in named(node, "flows")},
+            assignment=_assignment(mapping(node, "assignment")),
+            restore=_plugin(mapping(node, "restore"), "strategy"),
         )
 
     def _declared(self, node: Mapping, side: str) -> dict[str, Column]:
         columns: dict[str, Column] = {}
         known: dict[str, str] = {}
-        for name, type_ in _pairs(node, side):
+        for name, type_ in pairs(node, side):
             check_column_name(name, self._diagnostics)
             twin = known.setdefault(name.text.casefold(), name.text)
             if twin != name.text:
@@ -130,13 +128,13 @@ class _Builder:
         return columns
 
     def _table(self, name: Scalar, node: Mapping) -> TableModel:
-        topic = _scalar(node, "topic") or name
-        return TableModel(name, topic, _scalar(node, "store"), _flag(node, "global", False), self._emit(node))
+        topic = scalar(node, "topic") or name
+        return TableModel(name, topic, scalar(node, "store"), flag(node, "global", False), self._emit(node))
 
     def _store(self, name: Scalar, node: Mapping) -> StoreModel:
-        changelog = _mapping(node, "changelog")
-        retention = _scalar(node, "retention")
-        type_ = _text(node, "type", None)
+        changelog = mapping(node, "changelog")
+        retention = scalar(node, "retention")
+        type_ = text(node, "type", None)
         if type_ == "session":
             position = cast(Scalar, node["type"]).position
             self._later(position, "Session stores are")
@@ -144,25 +142,25 @@ class _Builder:
             name=name,
             type=type_,
             backend=_plugin(node, "backend"),
-            retention_ms=_milliseconds(retention),
+            retention_ms=milliseconds(retention),
             retention=retention,
-            changelog=_flag(changelog, "enabled", True) if changelog else True,
-            cleanup=_text(changelog, "cleanup", None) if changelog else None,
+            changelog=flag(changelog, "enabled", True) if changelog else True,
+            cleanup=text(changelog, "cleanup", None) if changelog else None,
         )
 
     def _flow(self, name: Scalar, node: Mapping) -> FlowModel:
         source = node.get("from")
-        sources = tuple(_scalars(source))
+        sources = tuple(scalars(source))
         steps = node.get("steps")
         items = [item for item in steps if isinstance(item, Mapping)] if isinstance(steps, Sequence) else []
-        return FlowModel(name, sources, tuple(self._steps(items)), _scalar(node, "to"))
+        return FlowModel(name, sources, tuple(self._steps(items)), scalar(node, "to"))
 
     def _steps(self, items: list[Mapping]) -> Iterator[Step]:
         for item in items:
             words = [entry for entry in item.entries if entry.name in _STEP_WORDS]
             if len(words) == 1:
                 entry = words[0]
-                yield Step(entry.key, _scalar(item, "name"), self._action(entry.key, entry.node))
+                yield Step(entry.key, scalar(item, "name"), self._action(entry.key, entry.node))
 
     def _action(self, word: Scalar, node: Node) -> Action | None:
         match word.text, node:
@@ -170,18 +168,18 @@ class _Builder:
                 return FilterStep(node)
             case "select" | "with_columns" | "key_by", Mapping():
                 kind = word.text
-                pairs = tuple(_entries(node))
-                for name, _ in pairs:
+                columns = tuple(entries(node))
+                for name, _ in columns:
                     check_column_name(name, self._diagnostics)
-                return ColumnsStep(kind, pairs) if pairs else None
+                return ColumnsStep(kind, columns) if columns else None
             case "drop", _:
-                return DropStep(tuple(_scalars(node)))
+                return DropStep(tuple(scalars(node)))
             case "explode", Mapping():
-                for name, array in _entries(node):
+                for name, array in entries(node):
                     check_column_name(name, self._diagnostics)
                     return ExplodeStep(name, array)
             case "repartition", Mapping():
-                return RepartitionStep(_integer(node, "partitions", None))
+                return RepartitionStep(integer(node, "partitions", None))
             case "repartition", Scalar(value=None, broken=False):
                 return RepartitionStep(None)
             case "join", Mapping():
@@ -189,13 +187,13 @@ class _Builder:
             case "window", Mapping():
                 return self._window(node)
             case "aggregate", Mapping():
-                pairs = tuple(_pairs(node, "values"))
-                for name, _ in pairs:
+                columns = tuple(pairs(node, "values"))
+                for name, _ in columns:
                     check_column_name(name, self._diagnostics)
-                return AggregateStep(_scalar(node, "store"), self._emit(node), pairs) if pairs else None
+                return AggregateStep(scalar(node, "store"), self._emit(node), columns) if columns else None
             case "to_table", _:
                 options = node if isinstance(node, Mapping) else None
-                return ToTableStep(_scalar(options, "store"), self._emit(options))
+                return ToTableStep(scalar(options, "store"), self._emit(options))
             case "to_stream", _:
                 return ToStreamStep()
             case "branch", Sequence():
@@ -209,18 +207,18 @@ class _Builder:
         if "stream" in node:
             self._later(node.key_position("stream"), "The join of two streams is")
             return LaterStep()
-        table = _scalar(node, "table")
+        table = scalar(node, "table")
         if table is None:
             return None
-        how = _text(node, "type", "inner")
-        by = _mapping(node, "by")
-        values = tuple(_pairs(node, "values")) if "values" in node else None
+        how = text(node, "type", "inner")
+        by = mapping(node, "by")
+        values = tuple(pairs(node, "values")) if "values" in node else None
         for name, _ in values or ():
             check_column_name(name, self._diagnostics)
         return JoinStep(
             table,
             "left" if how == "left" else "inner",
-            None if by is None else tuple(_entries(by)),
+            None if by is None else tuple(entries(by)),
             node.key_position("by") if by is not None else None,
             values,
         )
@@ -230,13 +228,13 @@ class _Builder:
             if kind in node:
                 self._later(node.key_position(kind), f"The {kind} window is")
                 return LaterStep()
-        grace = _milliseconds(_scalar(node, "grace")) or 0
-        size_node = _scalar(node, "tumbling") or _scalar(node, "hopping")
-        size = _milliseconds(size_node)
+        grace = milliseconds(scalar(node, "grace")) or 0
+        size_node = scalar(node, "tumbling") or scalar(node, "hopping")
+        size = milliseconds(size_node)
         if size is None or size_node is None:
             return None
-        advance_node = _scalar(node, "advance")
-        advance = _milliseconds(advance_node) if advance_node is not None else size
+        advance_node = scalar(node, "advance")
+        advance = milliseconds(advance_node) if advance_node is not None else size
         if advance is None:
             return None
         if size == 0:
@@ -249,7 +247,7 @@ class _Builder:
         return WindowStep(size, advance, grace)
 
     def _emit(self, node: Mapping | None) -> str:
-        emit = _scalar(node, "emit")
+        emit = scalar(node, "emit")
         if emit is None:
             return "per_epoch"
         if emit.text == "on_close":
@@ -265,9 +263,9 @@ def _branch(node: Sequence) -> BranchStep | None:
     cases = []
     for item in node:
         if isinstance(item, Mapping):
-            flow = _scalar(item, "flow")
+            flow = scalar(item, "flow")
             if flow is not None:
-                cases.append(BranchCase(flow, _scalar(item, "when")))
+                cases.append(BranchCase(flow, scalar(item, "when")))
     return BranchStep(tuple(cases)) if cases else None
 
 
@@ -275,17 +273,17 @@ def _assignment(node: Mapping | None) -> AssignmentModel:
     if node is None:
         return AssignmentModel()
     plain = AssignmentModel()
-    rack = _mapping(node, "rack_aware")
+    rack = mapping(node, "rack_aware")
     tags = rack.get("tags") if rack else None
-    probing = _milliseconds(_scalar(node, "probing_rebalance_interval"))
+    probing = milliseconds(scalar(node, "probing_rebalance_interval"))
     return AssignmentModel(
         assignor=_plugin(node, "assignor"),
-        standby_replicas=_integer(node, "standby_replicas", plain.standby_replicas),
-        max_warmup_replicas=_integer(node, "max_warmup_replicas", plain.max_warmup_replicas),
-        acceptable_recovery_lag=_integer(node, "acceptable_recovery_lag", plain.acceptable_recovery_lag),
+        standby_replicas=integer(node, "standby_replicas", plain.standby_replicas),
+        max_warmup_replicas=integer(node, "max_warmup_replicas", plain.max_warmup_replicas),
+        acceptable_recovery_lag=integer(node, "acceptable_recovery_lag", plain.acceptable_recovery_lag),
         probing_rebalance_interval_ms=plain.probing_rebalance_interval_ms if probing is None else probing,
-        rack_aware_strategy=_text(rack, "strategy", "none") if rack else "none",
-        rack_aware_tags=tuple(tag.text for tag in _scalars(tags)),
+        rack_aware_strategy=text(rack, "strategy", "none") if rack else "none",
+        rack_aware_tags=tuple(tag.text for tag in scalars(tags)),
     )
 
 
@@ -295,65 +293,6 @@ def _plugin(node: Mapping | None, key: str) -> PluginUse | None:
     if isinstance(found, Scalar) and isinstance(found.value, str):
         return PluginUse(found)
     if isinstance(found, Mapping):
-        name = _scalar(found, "name") or _scalar(found, "type")
-        return PluginUse(name, _mapping(found, "options")) if name else None
+        name = scalar(found, "name") or scalar(found, "type")
+        return PluginUse(name, mapping(found, "options")) if name else None
     return None
-
-
-def _named(node: Mapping, key: str) -> Iterator[tuple[Scalar, Mapping]]:
-    section = _mapping(node, key)
-    for entry in section.entries if section else ():
-        yield entry.key, entry.node if isinstance(entry.node, Mapping) else Mapping((), entry.key.position)
-
-
-def _pairs(node: Mapping, key: str) -> Iterator[tuple[Scalar, Scalar]]:
-    section = _mapping(node, key)
-    if section is not None:
-        yield from _entries(section)
-
-
-def _entries(node: Mapping) -> Iterator[tuple[Scalar, Scalar]]:
-    for entry in node.entries:
-        if isinstance(entry.node, Scalar):
-            yield entry.key, entry.node
-
-
-def _scalars(node: Node | None) -> Iterator[Scalar]:
-    if isinstance(node, Scalar) and node.value is not None:
-        yield node
-    elif isinstance(node, Sequence):
-        yield from (item for item in node if isinstance(item, Scalar) and item.value is not None)
-
-
-def _mapping(node: Mapping | None, key: str) -> Mapping | None:
-    found = node.get(key) if node else None
-    return found if isinstance(found, Mapping) else None
-
-
-def _scalar(node: Mapping | None, key: str) -> Scalar | None:
-    found = node.get(key) if node else None
-    return found if isinstance(found, Scalar) and found.value is not None else None
-
-
-def _text(node: Mapping | None, key: str, default: _Default) -> str | _Default:
-    found = _scalar(node, key)
-    return default if found is None else found.text
-
-
-def _integer(node: Mapping | None, key: str, default: _Default) -> int | _Default:
-    found = _scalar(node, key)
-    return found.value if found is not None and type(found.value) is int else default
-
-
-def _flag(node: Mapping | None, key: str, default: bool) -> bool:
-    found = _scalar(node, key)
-    return found.value if found is not None and isinstance(found.value, bool) else default
-
-
-def _milliseconds(duration: Scalar | None) -> int | None:
-    if duration is None:
-        return None
-    try:
-        return parse_duration(duration.text)
-    except ValueError:
-        return None

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from ..runtime.topology import Store
 from .diagnostics import Diagnostics, Position
-from .expressions import Expression, Scope, read
+from .expressions import Expression, Scope, column, read
 from .judge import Judge
 from .model import FlowModel, Step, StoreModel, TopologyModel
 from .nodes import Scalar
-from .operations import Action, CheckedFlow, CheckedTable, Operation, Rekey, Repartition, Settling, Shape
+from .operations import Action, CheckedFlow, CheckedTable, Operation, Projection, Rekey, Repartition, Settling, Shape
 from .stores import declared_store
 
 Columns = Sequence[tuple[Scalar, Scalar]]
@@ -83,6 +83,24 @@ class FlowContext:
         if not shape.unsettled:
             return shape
         return self.add(Settling(), shape, replace(shape, unsettled=False), step, at)
+
+    def has_key(self, step: Step, shape: Shape) -> bool:
+        """Whether there is a key for a step that works by it; else reports it."""
+        if shape.key:
+            return True
+        message = f"'{step.word.text}' works by the key, and '{self.flow.name.text}' has none here."
+        self.report("HW504", step.word.position, message, "Put a `key_by` step before it.")
+        return False
+
+    def with_arguments(self, step: Step, shape: Shape, expressions: Sequence[Expression]) -> Shape:
+        """The flow with each expression that is not a column already as one named by its SQL."""
+        computed = {e.sql.text: e for e in expressions if e.as_column != e.plain}
+        if not computed:
+            return shape
+        kept = {name: column(step.word, "value", name, type_) for name, type_ in shape.value.items()}
+        added = {name: expression.type for name, expression in computed.items()}
+        after = shape.with_value({**shape.value, **added})
+        return self.add(Projection({**kept, **computed}), shape, after, step)
 
     def store(
         self,

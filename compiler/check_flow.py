@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..runtime.topology import Topic
+from .check_aggregate import check_aggregate
 from .check_columns import check_branch, check_drop, check_explode, check_filter, check_key_by, check_projection
 from .check_context import FlowContext
-from .check_stateful import check_aggregate, check_join, check_repartition, check_to_stream, check_to_table
+from .check_joins import check_join
+from .check_state import check_repartition, check_to_stream, check_to_table
 from .model import (
     Action,
     AggregateStep,

@@ -37,10 +37,11 @@ GROUPS = {
         make_timestamp_ltz make_timestamp_ntz make_ym_interval minute month monthname months_between next_day
         quarter second time_bucket time_diff time_from_micros time_from_millis time_from_seconds
         time_to_micros time_to_millis time_to_seconds time_trunc timestamp_micros timestamp_millis
-        timestamp_nanos timestamp_seconds to_date to_time to_timestamp to_timestamp_ltz to_timestamp_ntz
-        to_unix_timestamp to_utc_timestamp trunc try_make_interval try_make_timestamp try_make_timestamp_ltz
-        try_make_timestamp_ntz try_to_date try_to_time try_to_timestamp unix_date unix_micros unix_millis
-        unix_nanos unix_seconds unix_timestamp weekday weekofyear year
+        timestampadd timestampdiff timestamp_nanos timestamp_seconds to_date to_time to_timestamp
+        to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp trunc try_make_interval
+        try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_to_date try_to_time
+        try_to_timestamp unix_date unix_micros unix_millis unix_nanos unix_seconds unix_timestamp weekday
+        weekofyear year
     """,
     "hashes": """
         crc32 hash md5 sha sha1 sha2 xxhash64

@@ -121,7 +121,7 @@ class Judge:
             return None if verdict is None else canonical(verdict)
         except ValueError:
             position = expression.sql.position(0, len(expression.sql.text))
-            message = f"The expression gives a {verdict}, which no column can hold."
+            message = f"The expression is of type {verdict}, which no column can hold."
             self._diagnostics.add("HW411", position, message, "Cast it, to a string for example.")
             return None
 
