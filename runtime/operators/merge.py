@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from ...errors import HeadwaterError
 from ..log.log import Log
 from ..tasks.plan import LaneInput, TaskPlan, TopicInput
 from ..topology import Topic
@@ -68,6 +69,15 @@ class TakenRecords:
         raise IndexError(number)
 
 
+class NegativeTimestampError(HeadwaterError):
+    """A record from before 1970: no window holds it, so its task stops, as in Kafka Streams."""
+
+    def __init__(self, record: RecordId, timestamp: int) -> None:
+        super().__init__(f"record {record.offset} of {record.topic}-{record.partition} has the timestamp {timestamp}")
+        self.record = record
+        self.timestamp = timestamp
+
+
 class LaneFeed:
     """One lane of a partition, read batch by batch, keyed by `_order`."""
 
@@ -117,7 +127,10 @@ class LaneFeed:
 
 
 def read_task(plan: TaskPlan, readings: Sequence[Reading], log: Log) -> TakenRecords:
-    """Take at most `plan.max_records` records (one more where that would part a change of a regrouped table)."""
+    """Take at most `plan.max_records` records (one more where that would part a change of a regrouped table).
+
+    Raises NegativeTimestampError and errors of the log.
+    """
     inputs = {topic.topic: topic for topic in plan.inputs}
     feeds = [_partition(log, inputs[reading.topic.name], reading) for reading in readings]
     runs, counts = _pull(PrefixMerge(feeds), len(feeds), plan.max_records)
@@ -127,7 +140,7 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: Log) -> TakenRec
         if chunk is not None:
             timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
     order = np.maximum(np.maximum.accumulate(timestamps), plan.stream_time)
-    return TakenRecords(
+    taken = TakenRecords(
         tuple(_rows(reading, chunk, places, order) for reading, (chunk, places) in zip(readings, chunks, strict=True)),
         {
             reading.topic.name: _consumed(inputs[reading.topic.name], chunk)
@@ -138,6 +151,10 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: Log) -> TakenRec
         tuple(reading.topic.name for reading in readings),
         tuple(np.zeros(0, np.int64) if chunk is None else chunk.offset for chunk, _ in chunks),
     )
+    negative = np.flatnonzero(timestamps < 0)
+    if len(negative):
+        raise NegativeTimestampError(taken.record(int(negative[0])), int(timestamps[negative[0]]))
+    return taken
 
 
 def _partition(log: Log, topic: TopicInput, reading: Reading) -> RunningMaximum:

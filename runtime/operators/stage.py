@@ -25,6 +25,7 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json, to_json
 from ..topology import GlobalTable, Store, Topic
 from .aggregate_sums import SumOverflowError
+from .merge import NegativeTimestampError
 from .node import Edges, Node
 from .pipe import pipe_schema, receive, send
 from .rows import Flow, Int64s, Rows, concat, path_order
@@ -97,13 +98,18 @@ class Stage:
         for batch in batches:
             for thread in batch.column(batch.schema.get_field_index("thread")).to_pylist():
                 for task in worker.plan.threads[thread]:
-                    taken, edges = take(task, sources, worker.log)
+                    try:
+                        taken, edges = take(task, sources, worker.log)
+                    except NegativeTimestampError as error:
+                        at = next((node.at for node in sources if node.topic.name == error.record.topic), "")
+                        raise StepError("Source", at, _name(task), error) from error
                     commit = TaskCommit(
                         task.subtopology,
                         task.partition,
                         taken.positions,
                         taken.stream_time,
                         clocks=task.clocks,
+                        globals_=_pinned(worker.plan),
                         records=len(taken),
                     )
                     yield task, commit, edges
@@ -127,8 +133,7 @@ class Stage:
             try:
                 node.run(edges, epoch)
             except (SumOverflowError, pa.ArrowInvalid) as error:
-                name = f"{task.subtopology}_{task.partition}"
-                raise StepError(type(node).__name__, node.at, name, error) from error
+                raise StepError(type(node).__name__, node.at, _name(task), error) from error
         return replace(
             commit,
             clocks=epoch.clocks,
@@ -136,6 +141,24 @@ class Stage:
             dropped=dict(epoch.dropped + Counter(commit.dropped)),
             applied={**commit.applied, **{name: store.position for name, store in epoch.stores.items()}},
         )
+
+
+def _name(task: TaskPlan) -> str:
+    return f"{task.subtopology}_{task.partition}"
+
+
+def _pinned(plan: EpochPlan) -> dict[str, dict[int, int]]:
+    """The position of each global table that the epoch sees: table -> partition -> records."""
+    return {
+        table: {
+            partition: sum(
+                lane.segments[-1].base_position + lane.segments[-1].rows if lane.segments else lane.position
+                for lane in topic.lanes
+            )
+            for partition, topic in enumerate(topics)
+        }
+        for table, topics in plan.globals_.items()
+    }
 
 
 def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Segment]:

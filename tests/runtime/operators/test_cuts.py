@@ -298,3 +298,82 @@ def test_random_cuts_stalls_and_failures_give_the_same_records(application, part
         cut.run_randomly(schedule)
         assert by_writer(cut, topics) == expected
         assert cut.dropped == whole.dropped
+
+
+TOTALS = Topic("totals", 2, "g string", "n bigint, s double, m double", writer=APP)
+WINDOW_TOTALS = Topic("window_totals", 2, "g string", "n bigint, s double", windowed=True, writer=APP)
+STREAMED = Store("streamed", 2, "g string", "n bigint, s double, m double", aggregates=GROUPS.aggregates)
+
+
+def collapsed(part, emit, mode):
+    """Totals of a stream, plain and by window, and those of a regrouped table."""
+    table, groups = regrouped(part)
+    groups = part(
+        "second",
+        2,
+        (
+            (
+                (
+                    Source(GROUPED, ("t",)),
+                    Aggregate("t", GROUPS, emit, old=True, of="table"),
+                    Sink("t", GROUP_OUT, mode),
+                ),
+                {},
+                {},
+            ),
+        ),
+        (GROUPS,),
+    )
+    rekey = part(
+        "facts", 3, (((Source(FACTS, ("f",)), Project("f", key={"g": "g"}), Sink("f", BY_G, "repartition")), {}, {}),)
+    )
+    totals = part(
+        "totals",
+        2,
+        (
+            (
+                (
+                    Source(BY_G, ("f", "w")),
+                    Aggregate("f", STREAMED, emit, old=True),
+                    Aggregate("w", WINDOWS, emit, old=True),
+                    Sink("f", TOTALS, mode),
+                    Sink("w", WINDOW_TOTALS, mode),
+                ),
+                {},
+                {},
+            ),
+        ),
+        (STREAMED, WINDOWS),
+    )
+    return table, groups, rekey, totals
+
+
+def last_values(app, topics):
+    """The last record of each key; a deletion leaves nothing."""
+    found = {}
+    for topic in topics:
+        for row in app.read(topic):
+            key = (topic.name, *(str(value) for name, value in row.items() if name.startswith("key.")))
+            values = {name: repr(value) for name, value in row.items() if name.startswith("value.")}
+            found[key] = (values, row["_timestamp"]) if row["_kind"] else None
+    return {key: row for key, row in found.items() if row is not None}
+
+
+def test_collapsed_changes_end_with_the_same_rows_in_every_cut(application, part):
+    topics = (GROUP_OUT, TOTALS, WINDOW_TOTALS)
+    whole = fed(application(*collapsed(part, "each", "each")), 2)
+    whole.run()
+    expected = last_values(whole, topics)
+    assert len(expected) > 20
+    for schedule, (emit, mode) in enumerate([("collapsed", "each"), ("each", "per_epoch"), ("collapsed", "per_epoch")]):
+        cut = fed(application(*collapsed(part, emit, mode)), 2)
+        cut.run_randomly(schedule)
+        assert last_values(cut, topics) == expected
+        assert cut.dropped == whole.dropped
+
+
+def test_one_epoch_writes_each_key_once(application, part):
+    app = fed(application(*collapsed(part, "collapsed", "each")), 2)
+    app.run()
+    records = app.read(TOTALS)
+    assert len({row["key.g"] for row in records}) == len(records)

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.schema import topic_schema
-from headwater.runtime.operators.merge import Reading, RecordId, read_task
+from headwater.runtime.operators.merge import NegativeTimestampError, Reading, RecordId, read_task
 from headwater.runtime.operators.rows import Flow, Kind
 from headwater.runtime.tasks.plan import LaneInput, TaskPlan, TopicInput
 from headwater.runtime.topology import Topic
@@ -200,3 +200,11 @@ def test_task_without_records_takes_none(topics):
     taken = topics.take("a", stream_time=77)
     assert (len(taken), taken.stream_time, taken.positions) == (0, 77, {"a": {0: 0}})
     assert taken.rows[0].columns["v"].type == pa.int64()
+
+
+def test_record_from_before_1970_stops_the_task_and_is_named(topics):
+    topics.write("a", [5, 7, -3])
+    assert len(topics.take("a", most=2)) == 2
+    with pytest.raises(NegativeTimestampError) as caught:
+        topics.take("a")
+    assert (caught.value.record, caught.value.timestamp) == (RecordId("a", 0, 2), -3)
