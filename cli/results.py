@@ -47,5 +47,5 @@ def show_run(results: RunResults) -> None:
         if each.error:
             click.secho("error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(f"{each.application}: {each.error}", err=True)
-    if not results.failed and not results.records and not any(each.waiting for each in results.applications):
+    if not results.records and all(each.status == "caught_up" and not each.waiting for each in results.applications):
         click.echo("nothing to do: every application had consumed all its input")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HeadwaterError
-from ..runtime.topology import Store
+from ..runtime.topology import GlobalTable, Store
 from .diagnostics import Diagnostic, Severity, did_you_mean
 from .resources import Resource
 
@@ -67,11 +67,12 @@ class Compiled(Parsed):
 
 @dataclass(frozen=True)
 class OwnedStore:
-    """A store with the application and the subtopology that it belongs to."""
+    """A store with the application and the subtopology that it belongs to; that of a global table has the table."""
 
     application: str
     subtopology: str
     store: Store
+    table: GlobalTable | None = None
 
 
 def find_store(graphs: Sequence[TopologyGraph], name: str) -> OwnedStore:
@@ -82,6 +83,11 @@ def find_store(graphs: Sequence[TopologyGraph], name: str) -> OwnedStore:
         for graph in graphs
         for part in graph.subtopologies
         for store in part.stores
+    ]
+    every += [
+        (graph, OwnedStore(graph.application, "", table.store, table))
+        for graph in graphs
+        for table in graph.global_tables
     ]
     found = [owned for graph, owned in every if owned.store.name == bare and topology in ("", graph.name)]
     if not found:

@@ -7,6 +7,7 @@ there is none, the changelog alone has everything.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,7 @@ import pyarrow as pa
 from ..errors import HeadwaterError
 from .log.keys import decode_keys
 from .log.log import Log
+from .log.reader import TopicReader
 from .log.records import Segment
 from .log.schema import WINDOW_COLUMNS
 from .log.state import LogState
@@ -29,7 +31,7 @@ from .state.changelog import Slice, slices
 from .state.codec import RowCodec
 from .state.directory import StateDirectory, StoreId
 from .state.store import StateStore
-from .topology import Store
+from .topology import GlobalTable, Store
 from .types import parse_columns
 
 _ROWS_AT_ONCE = 4096
@@ -77,30 +79,12 @@ class StoreQuery:
         `start`, `end`: bounds of window starts, ms, the second one excluded. Raises StoreKeyError for a key that the
         store cannot have.
         """
-        wanted = self._wanted(key or {})
+        wanted = _wanted(self.store, key or {})
         state = LogState.load(self.log.commits(self.application))
         for partition in range(self.store.partitions):
             encoded = self._partition(state, partition, start, end)
             while batch := list(islice(encoded, _ROWS_AT_ONCE)):
                 yield from self._decoded(batch, wanted)
-
-    def _wanted(self, key: Mapping[str, Any]) -> dict[str, Any]:
-        types = self._key_types
-        wanted = {}
-        for column, value in key.items():
-            if column not in types:
-                raise StoreKeyError(self.store.name, column, f"there is none; the key has {', '.join(types)}")
-            try:
-                text = isinstance(value, str) and not pa.types.is_string(types[column])
-                array = parse_text(pa.array([value]), types[column]) if text else from_json([value], types[column])
-            except BadValueError as error:
-                raise StoreKeyError(self.store.name, column, error.cause) from error
-            (wanted[column],) = to_json(array)
-        return wanted
-
-    @property
-    def _key_types(self) -> dict[str, pa.DataType]:
-        return {name: kind for name, kind in parse_columns(self.store.key).items() if name not in WINDOW_COLUMNS}
 
     def _partition(self, state: LogState, partition: int, start: int | None, end: int | None) -> Iterator[Encoded]:
         """The committed rows of one partition within bounds, by encoded key."""
@@ -144,7 +128,7 @@ class StoreQuery:
         if self.store.type == "window":
             starts = [_window_start(key) for key in keys]
             keys = [key[WINDOW_BYTES:] for key in keys]
-        types = self._key_types
+        types = _key_types(self.store)
         key = dict(
             zip(types, map(to_json, decode_keys(pa.array(keys, pa.binary()), list(types.values()))), strict=True)
         )
@@ -164,6 +148,48 @@ class StoreQuery:
         columns = dict(zip(codec.types, decoded, strict=True))
         columns |= results(self.store.aggregates, columns)
         return {name: to_json(columns[name]) for name in parse_columns(self.store.value)}, timestamps.tolist()
+
+
+@dataclass(frozen=True)
+class GlobalQuery:
+    """Reads a global table from its topic: the last value of each key. `writer`: the application that feeds it."""
+
+    table: GlobalTable
+    writer: str
+    log: Log
+
+    def rows(self, key: Mapping[str, Any] | None = None) -> Iterator[Row]:
+        """Rows in the order in which their keys came first. Raises StoreKeyError."""
+        wanted = _wanted(self.table.store, key or {})
+        rows: dict[str, Row] = {}
+        for record in TopicReader(self.log, self.writer, self.table.topic).read():
+            if record.key is None:
+                continue
+            name = json.dumps(record.key)
+            rows.pop(name, None)
+            if record.value is not None and all(record.key[column] == asked for column, asked in wanted.items()):
+                rows[name] = Row(record.key, record.value, record.timestamp)
+        yield from rows.values()
+
+
+def _key_types(store: Store) -> dict[str, pa.DataType]:
+    return {name: kind for name, kind in parse_columns(store.key).items() if name not in WINDOW_COLUMNS}
+
+
+def _wanted(store: Store, key: Mapping[str, Any]) -> dict[str, Any]:
+    """The key columns asked for, in their JSON forms."""
+    types = _key_types(store)
+    wanted = {}
+    for column, value in key.items():
+        if column not in types:
+            raise StoreKeyError(store.name, column, f"there is none; the key has {', '.join(types)}")
+        try:
+            text = isinstance(value, str) and not pa.types.is_string(types[column])
+            array = parse_text(pa.array([value]), types[column]) if text else from_json([value], types[column])
+        except BadValueError as error:
+            raise StoreKeyError(store.name, column, error.cause) from error
+        (wanted[column],) = to_json(array)
+    return wanted
 
 
 def _lay_over(changed: dict[bytes, bytes | None], step: Slice, log: Log) -> None:

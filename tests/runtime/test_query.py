@@ -10,19 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater.runtime.log.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.keys import encode_keys
 from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.schema import CHANGELOG
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.stored_rows import stored_columns, window_keys
-from headwater.runtime.query import StoreKeyError, StoreQuery
+from headwater.runtime.query import GlobalQuery, StoreKeyError, StoreQuery
 from headwater.runtime.state.changelog import catch_up
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory, StoreId
 from headwater.runtime.state.lmdb import LmdbBackend
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.topology import Agg, Store, Window
+from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
 APPLICATION = "shop-sales"
 NAMES = Store("names", 1, "code string", "name string, size int")
@@ -166,3 +167,37 @@ def test_windows_that_expired_by_the_committed_clock_are_not_seen(totals: Shop) 
     totals.commit(total(300, "tea", 1), clock=200)
 
     assert windows(totals.query()) == [200, 300]
+
+
+AIRPORTS = GlobalTable(
+    "airports",
+    Topic("airports_raw", 2, "faa string", "name string"),
+    Store("airports", 2, "faa string", "name string"),
+)
+
+
+def airport(faa: str | None, name: str | None) -> dict[str, Any]:
+    return {"key": faa and {"faa": faa}, "value": name and {"name": name}, "timestamp": 5}
+
+
+@pytest.fixture
+def airports(tmp_path: Path) -> GlobalQuery:
+    log = EmbeddedLog(tmp_path / "log")
+    for faa, name in [
+        ("JFK", "Idlewild"),
+        ("EWR", "Newark"),
+        (None, "Nowhere"),
+        ("JFK", "Kennedy"),
+        ("LGA", "Guardia"),
+    ]:
+        append(log, "shop-seed", AIRPORTS.topic, [airport(faa, name)])
+    append(log, "shop-seed", AIRPORTS.topic, [airport("LGA", None)])
+    return GlobalQuery(AIRPORTS, "shop-seed", log)
+
+
+def test_global_table_has_the_last_value_of_each_key(airports: GlobalQuery) -> None:
+    assert {row.key["faa"]: row.value["name"] for row in airports.rows()} == {"JFK": "Kennedy", "EWR": "Newark"}
+
+
+def test_key_selects_a_row_of_a_global_table(airports: GlobalQuery) -> None:
+    assert [row.value for row in airports.rows({"faa": "EWR"})] == [{"name": "Newark"}]
