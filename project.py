@@ -234,20 +234,23 @@ class Project:
         `key`: some or all key columns. `start`, `end`: of a window store, bounds of window starts in ms, the second
         excluded. Raises UnknownNameError, StoreKeyError, InvalidProjectError.
         """
-        from .runtime.engine.plugged import open_backend
-        from .runtime.query import StoreQuery
+        from .runtime.engine.plugged import Plugged, origin_of
+        from .runtime.query import GlobalQuery, StoreQuery
 
         owned = find_store(self.compile().graphs, store)
         if owned.store.type != "window" and (start is not None or end is not None):
             raise UnknownNameError("window store", store, "only windows have bounds of time")
         settings = self.settings()
+        if owned.table is not None:
+            writer = owned.table.topic.writer or self._seed_application
+            return GlobalQuery(owned.table, writer, self._log(settings)).rows(key)
         query = StoreQuery(
             owned.application,
             owned.subtopology,
             owned.store,
             self._log(settings),
             Path(settings.state_dir),
-            open_backend(owned.store).open,
+            Plugged(origin_of(settings)).backend(owned.store).open,
         )
         return query.rows(key, start, end)
 
@@ -335,9 +338,9 @@ class Project:
         return [each.name for each in self._resources.of("topic") if each.seeded and each.id in wanted]
 
     def _log(self, settings: Settings) -> Log:
-        from .runtime.engine.plugged import open_log
+        from .runtime.engine.plugged import Plugged, origin_of
 
-        log = open_log(settings.log)
+        log = Plugged(origin_of(settings)).log(settings.log)
         log.check()
         return log
 

@@ -57,10 +57,10 @@ def _profile(project: Project) -> str:
 
 
 def _log(project: Project) -> str:
-    from ..runtime.engine.plugged import open_log
+    from ..runtime.engine.plugged import Plugged, origin_of
 
     settings = project.settings()
-    log = open_log(settings.log)
+    log = Plugged(origin_of(settings)).log(settings.log)
     log.check()
     return f"{settings.log.name} at {settings.log.options.get('path', '-')}, {len(log.applications())} applications"
 

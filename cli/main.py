@@ -8,8 +8,8 @@ from typing import IO, Any
 
 import click
 
-from .. import __version__
 from ..errors import HeadwaterError
+from ..version import __version__
 from .options import PluginSwitch
 
 COMMANDS = (

@@ -54,7 +54,8 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
 
 def _settings(settings: Settings, writer: Declarations) -> Expression:
     log = _plugin(settings.log, writer)
-    return writer.call(settings, log=log, state_dir=_path(settings.state_dir))
+    project: dict[str, Expression] = {"project_dir": Code("str(PROJECT)")} if settings.plugins else {}
+    return writer.call(settings, log=log, state_dir=_path(settings.state_dir), **project)
 
 
 def _plugin(plugin: PluginRef, writer: Declarations) -> Expression:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from .. import __version__
 from ..runtime.topology import Store, Topic
 from ..runtime.types import split_columns
+from ..version import __version__
 from .emit_template import content_hash
 from .graph import ProcessorNode, SubtopologyGraph, TopologyGraph
 from .load import LoadedProject

@@ -42,7 +42,9 @@ def absolute(settings: Settings, root: Path) -> Settings:
     if isinstance(path, str) and "://" not in path:
         options["path"] = str(root / path)
     log = PluginRef(settings.log.name, options)
-    return Settings(**{**vars(settings), "log": log, "state_dir": str(root / settings.state_dir)})
+    return Settings(
+        **{**vars(settings), "log": log, "state_dir": str(root / settings.state_dir), "project_dir": str(root)}
+    )
 
 
 def _log(written: Any) -> PluginRef:

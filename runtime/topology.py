@@ -21,7 +21,8 @@ class Topic:
     `writer` is the application that writes it (`<project>-<topology>`), or None for a topic that is fed from outside:
     by `headwater seed`, `--append` or a Python call. `windowed` keys also hold `window_start` and `window_end`
     (timestamps). `partitions` is fixed for the life of the topic. `cleanup`: `delete`, `compact` or `compact,delete`;
-    `retention_ms`: None for ever. `on_error`: what a reader does with a record that fails: `fail`, `skip`, `dead_letter`.
+    `retention_ms`: None for ever. `on_error`: what a reader does with a record that fails: `fail`, `skip` or
+    `dead_letter`.
     `timestamp`: the value's column (a timestamp, a date or a bigint of ms) that gives records from outside their time.
     """
 
@@ -154,7 +155,10 @@ class Topology:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where and how an application runs: the resolved target of `profiles.yml`. Paths are absolute when it starts."""
+    """Where and how an application runs: the resolved target of `profiles.yml`. Paths are absolute when it starts.
+
+    `plugins`: modules below `project_dir` that have the project's own plugins; `without_plugins`: names left out.
+    """
 
     log: PluginRef
     state_dir: str
@@ -163,3 +167,5 @@ class Settings:
     max_records: int = 200_000
     spark: Mapping[str, Any] = field(default_factory=lambda: {"master": "local[2]"})
     plugins: tuple[str, ...] = ()
+    project_dir: str = ""
+    without_plugins: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from .events import ApplicationStarted, ApplicationStopped, Observer, Silent
 from .group import Group
 from .idleness import TaskKey
 from .loop import EpochLoop, Tally
-from .plugged import open_log
+from .plugged import Plugged, origin_of
 from .results import ApplicationResult, RunResults, Status
 from .session import start_session
 
@@ -39,7 +39,7 @@ def run_topologies(
     observer: Observer | None = None,
     stop: threading.Event | None = None,
     session: SparkSession | None = None,
-    held: Callable[[TaskKey], bool] = lambda task: False,
+    held: Callable[[TaskKey], bool] = lambda _: False,
 ) -> RunResults:
     """Run applications until they are caught up, or until `stop` is set.
 
@@ -90,10 +90,11 @@ class ApplicationRun:
         assignment: Mapping[str, tuple[str, ...]] = {}
         loop: EpochLoop | None = None
         try:
-            log = open_log(self._settings.log)
+            plugged = Plugged(origin_of(self._settings))
+            log = plugged.log(self._settings.log)
             log.check()
             committed = Committed(log, self._topology)
-            with Group(self._session, self._topology, self._settings, log, committed) as group:
+            with Group(self._session, self._topology, self._settings, log, committed, plugged) as group:
                 self._check(committed)
                 committer = Committer(committed.own)
                 generation = committer.claim(describe(self._topology))

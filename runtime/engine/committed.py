@@ -8,7 +8,7 @@ from typing import Any
 from ..log.log import Log
 from ..log.state import LogState
 from ..topology import Topic, Topology
-from .idleness import Network, Node, TaskKey, Wiring, idle_tasks
+from .idleness import Network, TaskKey, Wiring, idle_tasks
 
 
 def describe(topology: Topology) -> dict[str, Any]:
@@ -64,7 +64,6 @@ class Committed:
         self.application = topology.application
         self.seeds = f"{topology.project}-seed"
         self.states: dict[str, LogState] = {}
-        self._project = topology.project
         self._state(self.application)
         self._state(self.seeds)
         for part in topology.subtopologies:
@@ -119,6 +118,19 @@ class Committed:
             behind += sum(end - consumed.get(lane, 0) for lane, end in writer.lane_ends(topic, partition).items())
         return behind
 
+    def behind(self) -> tuple[str, ...]:
+        """The other applications that have not consumed all of their committed input, by name."""
+        return tuple(
+            application
+            for application, state in sorted(self.states.items())
+            if application != self.application
+            and any(
+                self.unread((application, name, partition))
+                for name, part in _parts(state).items()
+                for partition in range(part["partitions"])
+            )
+        )
+
     def idle(self, tasks: Collection[TaskKey], network: Network, failed: Collection[TaskKey]) -> Mapping[TaskKey, bool]:
         """Which of `tasks` are idle."""
         return idle_tasks(network, tasks, lambda task: self.unread(task) == 0, failed)
@@ -145,6 +157,3 @@ class Committed:
 def _parts(state: LogState) -> Mapping[str, Any]:
     parts: Mapping[str, Any] = state.topology.get("subtopologies", {})
     return parts
-
-
-__all__ = ["Committed", "Node", "describe"]

@@ -20,13 +20,16 @@ from ..topology import PluginRef, Subtopology
 from .errors import JobError, RecordError
 from .job import EpochJob
 from .last_record import last_record
-from .plugged import open_log
+from .plugged import Plugged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STEP = re.compile(r"headwater-step\[(?P<at>[^\]]*)\]: (?P<cause>[^\n]*)")
-"""How an error of a Python step travels through Spark's error text."""
+STEP = re.compile(r"\bStepError: (?P<at>[^\s:]+:\d+): (?P<cause>[^\n]*)")
+"""How an error of a Python step (`operators.stage.StepError`) stands in Spark's error text."""
+
+RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
+"""The last line of a Python traceback."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,9 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
             bad, error = middle, failed
         # Short prefixes first: a run costs what its records cost.
         middle = min(2 * good, (good + bad) // 2) if good else 1
-    record = last_record(part, _task(_limited(plan, bad, next(attempts))), open_log(PluginRef(*plan.log)))
+    record = last_record(
+        part, _task(_limited(plan, bad, next(attempts))), Plugged(plan.plugins).log(PluginRef(*plan.log))
+    )
     if record is None or record.number != bad:
         raise JobError(plan.application, part.name, _cause(error)) from error
     step, cause = _step(error)
@@ -119,7 +124,7 @@ def steps(rows: DataFrame) -> list[tuple[str, DataFrame]]:
     from pyspark.sql import DataFrame as Frame
 
     session = rows.sparkSession
-    dataset: Any = session.sparkContext._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
+    dataset: Any = session.sparkContext._jvm.org.apache.spark.sql.classic.Dataset
     found: list[tuple[str, DataFrame]] = []
 
     def visit(plan: Any) -> None:
@@ -151,5 +156,7 @@ def _step(error: Exception) -> tuple[str, str]:
 def _cause(error: Exception) -> str:
     """The first line of the error that means something to a user."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in lines if re.match(r"^[\w.]*(Error|Exception): ", line)]
-    return raised[-1] if raised else (lines[0] if lines else type(error).__name__)
+    if any(line.startswith("Traceback ") for line in lines):
+        raised = [line for line in lines if RAISED.match(line)]
+        return raised[-1] if raised else lines[0]
+    return lines[0] if lines else type(error).__name__

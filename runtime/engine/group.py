@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from ..assignment.threads import deal_to_threads
 from ..log.log import Log
 from ..state.directory import StateDirectory
+from ..tasks.errors import TaskCorruptedError
 from ..tasks.task_id import TaskId
 from ..tasks.task_manager import TaskManager
 from ..topology import Settings, Subtopology, Topology
 from .clients import Client, clients_of
 from .committed import Committed
 from .job import EpochJob
+from .placing import place
+from .planner import Planner
+from .plugged import Plugged
 from .restorer import LocalRestorer
 from .units import Unit
 
@@ -27,22 +32,31 @@ class Group:
     """Holds the clients' state directories from start to close: one process at a time works on an application."""
 
     def __init__(
-        self, session: SparkSession, topology: Topology, settings: Settings, log: Log, committed: Committed
+        self,
+        session: SparkSession,
+        topology: Topology,
+        settings: Settings,
+        log: Log,
+        committed: Committed,
+        plugged: Plugged,
     ) -> None:
         self._session = session
         self._topology = topology
-        self._settings = settings
         self._log = log
-        self._committed = committed
+        self._plugged = plugged
+        self._planner = Planner(committed, settings.max_records)
         self._stack = ExitStack()
         self._managers: dict[str, TaskManager] = {}
         self.clients = clients_of(session, settings.clients)
+        self._directories = {
+            client.name: StateDirectory(Path(settings.state_dir), client.name, topology.application)
+            for client in self.clients
+        }
 
     def __enter__(self) -> Self:
         """Lock the state directories. Raises LockError when another process has one."""
         with ExitStack() as stack:
-            for client in self.clients:
-                directory = StateDirectory(Path(self._settings.state_dir), client.name, self._topology.application)
+            for directory in self._directories.values():
                 stack.enter_context(directory.locked())
             self._stack = stack.pop_all()
         return self
@@ -57,26 +71,13 @@ class Group:
             self._managers = {}
 
     def start(self) -> tuple[list[Unit], int]:
-        """Place the tasks and restore their stores; the units that run them, and how many tasks were restored."""
-        assigned = self._assign()
-        restored = 0
-        parts = {part.number: part for part in self._topology.subtopologies}
+        """Place the tasks and restore their stores; the units that run them, and how many tasks have state."""
+        assigned = place(self._topology, self.clients, self._directories, self._planner, self._plugged)
         for client in self.clients:
-            restorer = LocalRestorer(
-                client.name, self._settings, self._log, self._committed, self._topology.subtopologies
-            )
-            manager = TaskManager(
-                client.name,
-                restorer,
-                lambda task: tuple(store.name for store in parts[task.subtopology].stores),
-            )
-            manager.handle_assignment([task for thread in assigned[client.name] for task in thread])
-            while not manager.try_to_complete_restoration():
-                pass
-            self._managers[client.name] = manager
-            restored += sum(bool(task.stores) for task in manager.tasks.values())
+            self._managers[client.name] = self._manager(client, assigned[client.name])
+        restored = sum(bool(task.stores) for manager in self._managers.values() for task in manager.tasks.values())
         units = [
-            self._unit(part, client, assigned[client.name])
+            self._unit(part, client, deal_to_threads(assigned[client.name], client.threads))
             for part in self._topology.subtopologies
             for client in self.clients
         ]
@@ -93,32 +94,36 @@ class Group:
         """Client -> ids of its tasks."""
         return {name: tuple(map(str, manager.tasks)) for name, manager in self._managers.items()}
 
-    def _unit(self, part: Subtopology, client: Client, threads: Sequence[Sequence[TaskId]]) -> Unit:
-        partitions = tuple(
-            tuple(task.partition for task in thread if task.subtopology == part.number) for thread in threads
+    def _manager(self, client: Client, tasks: Sequence[TaskId]) -> TaskManager:
+        """A client's tasks, restored. A store that cannot be brought forward is begun anew."""
+        parts = {part.number: part for part in self._topology.subtopologies}
+        restorer = LocalRestorer(
+            self._directories[client.name],
+            self._planner,
+            self._log,
+            self._plugged,
+            self._plugged.restore_strategy(self._topology.restore),
+            self._topology.subtopologies,
         )
-        job = EpochJob(self._session, part, client, self._topology.application)
-        tasks = self._managers[client.name].tasks
-        applied = {
-            task.partition: dict(tasks[task].positions)
-            for thread in threads
-            for task in thread
-            if task.subtopology == part.number
-        }
-        return Unit(part, client, partitions, job, applied)
+        manager = TaskManager(
+            client.name, restorer, lambda task: tuple(store.name for store in parts[task.subtopology].stores)
+        )
+        manager.handle_assignment(tasks)
+        restored = False
+        while not restored:
+            try:
+                restored = manager.try_to_complete_restoration()
+            except TaskCorruptedError as error:
+                manager.handle_corruption(error.tasks)
+        return manager
 
-    def _assign(self) -> Mapping[str, tuple[tuple[TaskId, ...], ...]]:
-        """Client -> the tasks of each of its threads."""
-        tasks = [
-            TaskId(part.number, partition, part.name)
-            for part in self._topology.subtopologies
-            for partition in range(part.partitions)
-        ]
-        slots = [(client.name, thread) for client in self.clients for thread in range(client.threads)]
-        by_slot: dict[tuple[str, int], list[TaskId]] = {slot: [] for slot in slots}
-        for number, task in enumerate(tasks):
-            by_slot[slots[number % len(slots)]].append(task)
-        return {
-            client.name: tuple(tuple(by_slot[client.name, thread]) for thread in range(client.threads))
-            for client in self.clients
-        }
+    def _unit(self, part: Subtopology, client: Client, threads: Sequence[Sequence[TaskId]]) -> Unit:
+        mine = [[task for task in thread if task.subtopology == part.number] for thread in threads]
+        tasks = self._managers[client.name].tasks
+        return Unit(
+            part,
+            client,
+            tuple(tuple(task.partition for task in thread) for thread in mine),
+            EpochJob(self._session, part, client, self._topology.application),
+            {task.partition: dict(tasks[task].positions) for thread in mine for task in thread},
+        )

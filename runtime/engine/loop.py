@@ -23,6 +23,7 @@ from .events import EpochCommitted, Observer, RecordFailed, Waiting
 from .failures import Failure, isolate
 from .idleness import TaskKey
 from .planner import Planner
+from .plugged import origin_of
 from .units import Unit
 
 POLL_SECONDS = 0.02
@@ -56,7 +57,7 @@ class EpochLoop:
         committer: Committer,
         units: list[Unit],
         observer: Observer,
-        held: Callable[[TaskKey], bool] = lambda task: False,
+        held: Callable[[TaskKey], bool] = lambda _: False,
     ) -> None:
         self._application = topology.application
         self._settings = settings
@@ -132,6 +133,7 @@ class EpochLoop:
                 for thread in unit.threads
             ),
             globals_=self._planner.globals(unit.part.global_tables, unit.held_globals),
+            plugins=origin_of(self._settings),
         )
 
     def _job(self, unit: Unit, plan: EpochPlan) -> Outcome:

@@ -88,6 +88,8 @@ class Planner:
         failed: Collection[TaskKey],
         network: Network,
     ) -> TopicInput:
+        if partition >= topic.partitions:  # a subtopology has as many tasks as its widest topic has partitions
+            return TopicInput(topic.name, (LaneInput(SOURCE_LANE, 0, ()),))
         state = self._committed.of(topic)
         lanes = state.lanes(topic.name, partition)
         if topic.writer is None:

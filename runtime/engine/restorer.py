@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
 from ..log.log import Log
-from ..state.changelog import apply_slice, slices
+from ..restore.strategy import RestoreRequest, RestoreStrategy
+from ..state.changelog import apply_slice
 from ..state.directory import StateDirectory, StoreId
 from ..state.store import StateStore
+from ..tasks.errors import TaskCorruptedError
 from ..tasks.task_id import TaskId
 from ..tasks.task_manager import Progress
-from ..topology import Settings, Subtopology
-from .committed import Committed
+from ..topology import Subtopology
 from .planner import Planner
-from .plugged import open_backend
+from .plugged import Plugged
 
 
 class LocalRestorer:
     """See `TaskRestorer`."""
 
     def __init__(
-        self, client: str, settings: Settings, log: Log, committed: Committed, parts: Sequence[Subtopology]
+        self,
+        directory: StateDirectory,
+        planner: Planner,
+        log: Log,
+        plugged: Plugged,
+        strategy: RestoreStrategy,
+        parts: Sequence[Subtopology],
     ) -> None:
-        self._directory = StateDirectory(Path(settings.state_dir), client, committed.application)
+        self._directory = directory
+        self._planner = planner
         self._log = log
-        self._committed = committed
-        self._planner = Planner(committed, settings.max_records)
+        self._plugged = plugged
+        self._strategy = strategy
         self._stores = {store.name: store for part in parts for store in part.stores}
         self._names = {part.number: tuple(store.name for store in part.stores) for part in parts}
 
@@ -41,7 +47,11 @@ class LocalRestorer:
         for name in stores:
             store = self._open(task, name)
             planned = self._planner.store(self._stores[name], task.partition, store.position, {})
-            step = next(slices(name, planned.segments, store.position, planned.position), None)
+            if store.position > planned.position:
+                reason = f"store {name} of task {task} is ahead of its changelog: {store.position} > {planned.position}"
+                raise TaskCorruptedError(reason, [task], name)
+            request = RestoreRequest(name, task.partition, store.position, planned.position, planned.segments)
+            step = next(self._strategy.slices(request), None)
             if step is not None:
                 apply_slice(store, step, self._log)
             positions[name] = store.position
@@ -59,8 +69,8 @@ class LocalRestorer:
     def wipe(self, task: TaskId, stores: tuple[str, ...]) -> None:
         """Remove the stores."""
         for name in stores:
-            shutil.rmtree(self._directory.store_path(StoreId(name, task.partition)), ignore_errors=True)
+            self._directory.remove(StoreId(name, task.partition))
 
     def _open(self, task: TaskId, name: str) -> StateStore:
         path = self._directory.store_path(StoreId(name, task.partition))
-        return open_backend(self._stores[name]).open(path)
+        return self._plugged.backend(self._stores[name]).open(path)

@@ -30,7 +30,7 @@ def stopping() -> Iterator[threading.Event]:
     stop = threading.Event()
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, _: FrameType | None) -> None:
         stop.set()
         signal.signal(number, signal.SIG_DFL)
 

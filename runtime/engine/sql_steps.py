@@ -194,8 +194,8 @@ def _close(rows: DataFrame, flow: str | None, columns: Sequence[str], tags: Sequ
     """The columns of `flow` put back into its struct."""
     if flow is None:
         return rows
-    fields = ", ".join(f"'{name}', {_tick(name)}" for name in columns)
-    struct = _expr(f"IF({_tag(flow)} IS NULL, NULL, named_struct({fields}))").alias(f"@{flow}")
+    fields = ", ".join(_tick(name) for name in columns)
+    struct = _expr(f"IF({_tag(flow)} IS NULL, NULL, struct({fields}))").alias(f"@{flow}")
     return rows.select(*META, *(struct if name == f"@{flow}" else _column(name) for name in tags))
 
 
@@ -203,8 +203,8 @@ def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
     """A pipe whose flow is a struct column, and the flow's name."""
     if flow is not None:
         return rows, flow
-    fields = ", ".join(f"'{name}', {_tick(name)}" for name in _data(rows, None))
-    struct = _expr(f"IF(_kind < 0, NULL, named_struct({fields}))").alias(f"@{_ONLY}")
+    fields = ", ".join(_tick(name) for name in _data(rows, None))
+    struct = _expr(f"IF(_kind < 0, NULL, struct({fields}))").alias(f"@{_ONLY}")
     return rows.select(*META, struct), _ONLY
 
 
@@ -217,8 +217,8 @@ def _flattened(rows: DataFrame) -> DataFrame:
 def _trimmed(flow: str, keep: Sequence[str] | None) -> str:
     if keep is None:
         return _tag(flow)
-    fields = ", ".join(f"'{name}', {_tag(flow)}.{_tick(name)}" for name in keep)
-    return f"IF({_tag(flow)} IS NULL, NULL, named_struct({fields}))"
+    fields = ", ".join(f"{_tag(flow)}.{_tick(name)} AS {_tick(name)}" for name in keep)
+    return f"IF({_tag(flow)} IS NULL, NULL, struct({fields}))"
 
 
 def _data(rows: DataFrame, flow: str | None) -> list[str]:

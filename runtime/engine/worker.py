@@ -17,7 +17,7 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json
 from ..topology import GlobalTable, PluginRef, Store
 from ..types import physical_columns
-from .plugged import open_backend, open_log
+from .plugged import Plugged
 from .sql_steps import ordered
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ class SparkWorker:
 
     def __init__(self, plan: EpochPlan) -> None:
         self.plan = plan
-        self.log: Log = open_log(PluginRef(*plan.log))
-        self._stores = TaskStores(plan, self.log, open_backend)
+        plugged = Plugged(plan.plugins)
+        self.log: Log = plugged.log(PluginRef(*plan.log))
+        self._stores = TaskStores(plan, self.log, plugged.backend)
 
     def store(self, task: TaskPlan, store: Store) -> StateStore:
         """The task's partition of a store, caught up to its planned position."""

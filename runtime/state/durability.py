@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..log.commits import sync_directory
+from ..log.durable_files import sync_directory
 from .machine import boot_id
 
 _MARKER = "unsynced"

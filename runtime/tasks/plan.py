@@ -73,7 +73,8 @@ class EpochPlan:
     `threads`: for each thread of the client the tasks it runs, in order; row i of the placed DataFrame is thread i.
     `now`: planned time of the epoch, what `current_timestamp()` means. `log`: plugin name and options, `state_dir`:
     the client's own directory. `globals_`: global table -> pinned position per partition with the segments to get
-    there. `attempt` tells apart files of tries of the same epoch.
+    there. `attempt` tells apart files of tries of the same epoch. `plugins`: where plugins are found, as the arguments
+    of PluginManager: directory, modules, names left out.
     """
 
     application: str
@@ -86,3 +87,4 @@ class EpochPlan:
     state_dir: str
     threads: tuple[tuple[TaskPlan, ...], ...]
     globals_: Mapping[str, tuple[TopicInput, ...]] = field(default_factory=dict)
+    plugins: tuple[str, tuple[str, ...], tuple[str, ...]] = ("", (), ())

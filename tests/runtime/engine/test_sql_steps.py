@@ -111,3 +111,11 @@ def test_columns_reach_the_next_stage_in_the_order_it_expects(rows: DataFrame) -
     forked = sql_steps.ordered(sql_steps.fork(rows, ["x", "y"]), {"y": ["v", "k"], "x": ["k"]})
     assert forked.columns == [*sql_steps.META, "@y", "@x"]
     assert forked.schema["@y"].dataType.names == ["v", "k"]
+
+
+def test_columns_named_by_sql_with_quotes_pass_through_structs(rows: DataFrame) -> None:
+    named = sql_steps.with_columns(
+        sql_steps.fork(rows, ["x", "y"]), {"if(k = 'a', 1, 0)": "if(k = 'a', 1, 0)"}, flow="x"
+    )
+    trimmed = sql_steps.merge(named, ["x"], "z", keep=["if(k = 'a', 1, 0)"])
+    assert trimmed.schema["@z"].dataType.names == ["if(k = 'a', 1, 0)"]
