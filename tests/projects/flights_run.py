@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headwater.runtime.engine.results import RunResults
 
 FLIGHTS = Path(__file__).parents[2] / "projects" / "flights"
-EVERYTHING = 10**9
+EVERYTHING = 10**8
 
 
 def copy_of_flights(root: Path, max_records: int, clients: int = 1) -> Path:
