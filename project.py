@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,8 @@ class Project:
         checked = self._parsed
         if checked.diagnostics.has_errors:
             raise InvalidProjectError(list(checked.diagnostics))
-        return absolute(settings_of(checked.loaded), self.root)
+        settings = absolute(settings_of(checked.loaded), self.root)
+        return replace(settings, without_plugins=self._without_plugins)
 
     def seed(self, topics: Sequence[str] = (), *, full_refresh: bool = False) -> tuple[SeedResult, ...]:
         """Fill topics from their seeds: those named, or the selected and what selected topologies read.

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class SparkOnDemand:
-    """The compiler's analyzer, and the session of a run. `given`: a session of the caller's, which stays open."""
+    """The compiler's analyzer, and the session of a run. `given`: a session of the caller's.
+
+    That one stays open, and so does one that this process already has.
+    """
 
     def __init__(self, settings: Callable[[], Mapping[str, Any]], given: SparkSession | None = None) -> None:
         self._settings = settings
@@ -27,9 +30,15 @@ class SparkOnDemand:
         if self._given is not None:
             return self._given
         if self._started is None:
+            from pyspark import SparkContext
+
             from .runtime.engine.session import start_session
 
-            self._started = start_session(self._settings())
+            shared = SparkContext._active_spark_context is not None
+            session = start_session(self._settings())
+            if shared:
+                self._given = session
+            self._started = session
         return self._started
 
     def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
@@ -44,6 +53,6 @@ class SparkOnDemand:
 
     def close(self) -> None:
         """Stop the session that was started, if any."""
-        if self._started is not None:
+        if self._started is not None and self._given is None:
             self._started.stop()
         self._started = self._analyzer = None

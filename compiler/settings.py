@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,11 @@ def absolute(settings: Settings, root: Path) -> Settings:
     path = options.get("path")
     if isinstance(path, str) and "://" not in path:
         options["path"] = str(root / path)
-    log = PluginRef(settings.log.name, options)
-    return Settings(
-        **{**vars(settings), "log": log, "state_dir": str(root / settings.state_dir), "project_dir": str(root)}
+    return replace(
+        settings,
+        log=PluginRef(settings.log.name, options),
+        state_dir=str(root / settings.state_dir),
+        project_dir=str(root),
     )
 
 

@@ -79,6 +79,8 @@ def test_compile_after_a_topology_is_gone_removes_its_code(headwater: Headwater,
     assert not (shop / "target" / "sales" / "job.py").exists()
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_session")
 def test_vars_reach_the_generated_code(headwater: Headwater, shop: Path) -> None:
     headwater("compile", "--vars", "{smallest_order: 3}")
 
