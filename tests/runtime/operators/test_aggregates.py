@@ -206,35 +206,6 @@ def test_sum_may_reach_the_ends_of_bigint():
     assert folding.fold([0, 0, 1, 1], [2**62, 2**62 - 1, -(2**62), -(2**62)], False) == [(0, 2**63 - 1), (1, -(2**63))]
 
 
-def test_estimate_is_near_and_independent_of_order_cuts_and_points():
-    agg = Agg("r", "approx_count_distinct", "x", "string")
-    values = [f"value {number % 5000}" for number in range(12_000)]
-    whole = Folding(agg).fold([0] * len(values), values, False)[0][1]
-    assert abs(whole - 5000) < 5000 * 0.15
-    rng = random.Random(1)
-    rng.shuffle(values)
-    folding, done = Folding(agg), 0
-    while done < len(values):
-        piece = values[done : done + 1000]
-        done += len(piece)
-        found = folding.fold([0] * len(piece), piece, each=done % 2000 == 0)
-    assert found[-1][1] == whole
-
-
-@pytest.mark.parametrize("distinct", [0, 1, 10, 100])
-def test_estimate_of_few_values_is_close(distinct):
-    folding = Folding(Agg("r", "approx_count_distinct", "x", "bigint"))
-    values = [None, *range(distinct), *range(distinct)]
-    estimates = [result for _, result in folding.fold([0] * len(values), values, True)]
-    assert estimates == sorted(estimates)
-    assert abs(estimates[-1] - distinct) <= distinct * 0.1
-
-
-def test_nan_and_zeros_are_one_value_each():
-    folding = Folding(Agg("r", "approx_count_distinct", "x", "double"))
-    assert folding.fold([0] * 4, [0.0, -0.0, math.nan, -math.nan], False) == [(0, 2)]
-
-
 def test_unknown_function_is_named():
     with pytest.raises(UnknownAggregateError, match="there is no aggregate 'median'"):
         aggregate(Agg("r", "median", "x", "double"))
