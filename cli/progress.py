@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ..runtime.engine.events import Event, Observer
 
 
+_STARTING = "starting Spark"
+
+
 @dataclass
 class Line:
     """What is known of one application. `lags` and `seconds` are of the last epoch of each subtopology and client."""
@@ -122,13 +125,16 @@ class _Live:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Table | str:
         from rich.table import Table
 
+        lines = self._progress.lines()
+        if not lines:
+            return _STARTING
         table = Table(box=None, pad_edge=False)
         for title in ("application", "records", "records/s", "lag", "commits", ""):
             table.add_column(title, justify="left" if title in ("application", "") else "right", no_wrap=True)
-        for line in self._progress.lines():
+        for line in lines:
             numbers = (f"{line.records:,}", f"{line.rate:,.0f}", f"{line.lag:,}", f"{line.commits:,}")
             table.add_row(line.application, *numbers, line.note)
         return table
@@ -138,6 +144,7 @@ class _Live:
 def shown() -> Iterator[Observer]:
     """An observer that shows a run until the block ends: live where stderr is a terminal."""
     if not sys.stderr.isatty():
+        click.echo(_STARTING, err=True)
         yield Lines()
         return
     from rich.console import Console
