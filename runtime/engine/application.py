@@ -43,8 +43,8 @@ def run_topologies(
 ) -> RunResults:
     """Run applications until they are caught up, or until `stop` is set.
 
-    `session`: a Spark session that stays open; without one, one is started and stopped. An error of one application
-    ends that application and is in its result; the others go on.
+    `session`: a Spark session that stays open; without one, one is started and stopped. An error of one application is
+    in its result. It ends a lasting run, by setting `stop`; a run until caught up goes on with the others.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     stop = stop or threading.Event()
@@ -56,11 +56,18 @@ def run_topologies(
             results = [run.run(stop, True) for run in runs]
         else:
             with ThreadPoolExecutor(max(1, len(runs))) as pool:
-                results = list(pool.map(lambda run: run.run(stop, False), runs))
+                results = list(pool.map(lambda run: _lasting(run, stop), runs))
     finally:
         if session is None:
             spark.stop()
     return RunResults(started, time.monotonic() - begun, tuple(results))
+
+
+def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
+    """Run an application among others, which end when it fails."""
+    result = run.run(stop, False)
+    stop.set()
+    return result
 
 
 class ApplicationRun:

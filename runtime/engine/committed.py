@@ -115,7 +115,9 @@ class Committed:
             if writer is None:
                 continue
             consumed = positions.get(topic, {})
-            behind += sum(end - consumed.get(lane, 0) for lane, end in writer.lane_ends(topic, partition).items())
+            # A reader's state may be newer than its writer's here: what it has consumed of that is no negative lag.
+            ends = writer.lane_ends(topic, partition)
+            behind += sum(max(0, end - consumed.get(lane, 0)) for lane, end in ends.items())
         return behind
 
     def behind(self) -> tuple[str, ...]:

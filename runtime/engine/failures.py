@@ -83,6 +83,8 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
             return failed
         return None
 
+    if (other := error_of(0)) is not None:  # no record is to blame: a store, a file, the machine
+        raise JobError(plan.application, part.name, _cause(other)) from other
     good, bad, middle = 0, task.max_records, 1
     while bad - good > 1:
         failed = error_of(middle)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -21,6 +21,7 @@ from .committer import Committer
 from .errors import RecordError
 from .events import EpochCommitted, Observer, RecordFailed, Waiting
 from .failures import Failure, isolate
+from .global_task import GlobalTask
 from .idleness import TaskKey
 from .planner import Planner
 from .plugged import origin_of
@@ -64,6 +65,7 @@ class EpochLoop:
         self._committed = committed
         self._committer = committer
         self._planner = Planner(committed, settings.max_records)
+        self._global_task = GlobalTask(topology, committed)
         self._units = units
         self._observer = observer
         self._held = held
@@ -81,8 +83,11 @@ class EpochLoop:
                 ending = stop.is_set() or self.tally.failure is not None
                 if not ending:
                     self._committed.refresh()
+                    self._global_task.advance()
                     self._start_due(pool, until_caught_up)
                 if not self._running:
+                    if self._global_task.dropped:
+                        self._commit(self._epoch, self._global_task.take())
                     if ending:
                         break
                     if until_caught_up and self._nothing_left():
@@ -154,14 +159,7 @@ class EpochLoop:
         worth = [commit for commit in commits if commit.records]
         if not worth:
             return
-        number = self._committer.commit(plan.epoch, worth)
-        dropped: Counter[str] = Counter()
-        for commit in worth:
-            dropped.update(commit.dropped)
-        records = sum(commit.records for commit in worth)
-        self.tally.commits += 1
-        self.tally.records += records
-        self.tally.dropped.update(dropped)
+        number, records, dropped = self._commit(plan.epoch, (*worth, *self._global_task.take()))
         self._observer.on(
             EpochCommitted(
                 application=self._application,
@@ -171,9 +169,19 @@ class EpochLoop:
                 records=records,
                 lag=self._planner.unread(unit.part, unit.partitions),
                 seconds=time.monotonic() - started,
-                dropped=dict(dropped),
+                dropped=dropped,
             )
         )
+
+    def _commit(self, epoch: int, tasks: Sequence[TaskCommit]) -> tuple[int, int, dict[str, int]]:
+        """Commit and tally: the commit's number, the records that its tasks consumed, and those they dropped."""
+        number = self._committer.commit(epoch, tasks)
+        records = sum(task.records for task in tasks)
+        dropped = sum((Counter(task.dropped) for task in tasks), Counter[str]())
+        self.tally.commits += 1
+        self.tally.records += records
+        self.tally.dropped.update(dropped)
+        return number, records, dict(dropped)
 
     def _nothing_left(self) -> bool:
         """Whether no unit can take a record as things stand; notes what has to wait, and for whom."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -118,6 +119,8 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     for key, value in settings.items():
         builder = builder.config(key, value)
     level = os.environ.get(LOG_LEVEL, "OFF").upper()
+    # Spark logs every failed query as a page of JSON; what failed is said once, by whoever ran it.
+    logging.getLogger("SQLQueryContextLogger").disabled = level == "OFF"
     if not submitted:
         directory = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
         builder = builder.config("spark.scheduler.allocation.file", _pools(directory))

@@ -186,3 +186,16 @@ def test_changed_aggregate_is_refused_and_named(place: Place, monkeypatch: pytes
     result = place.run()
     assert result.status == "failed"
     assert "store totals: aggregates was" in (result.error or "")
+
+
+def test_failure_that_no_record_causes_blames_none(place: Place) -> None:
+    place.feed(100)
+    state = LogState.load(place.log.commits("p-seed"))
+    path = place.root / "log" / state.segments("flights", 0)[0].path
+    damaged = bytearray(path.read_bytes())
+    damaged[-200:] = bytes(200)
+    path.write_bytes(bytes(damaged))
+    result = place.run()
+    assert result.status == "failed"
+    assert "cannot be processed" not in (result.error or "")
+    assert "CorruptSegmentError" in (result.error or "")
