@@ -73,7 +73,11 @@ def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:
     """Commands that installed plugins register; not those of a project, which is not known here."""
     from ..plugins.manager import PluginManager
 
-    return PluginManager(block=ctx.params.get("without_plugins") or ()).commands
+    try:
+        return PluginManager(block=ctx.params.get("without_plugins") or ()).commands
+    except HeadwaterError as error:
+        # Help is printed while arguments are read, before `invoke`.
+        raise Failure(error) from error
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
