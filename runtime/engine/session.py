@@ -49,6 +49,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.artifact.isolation.enabled": "false",
+    "spark.python.daemon.module": "headwater.runtime.engine.worker_daemon",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
