@@ -16,10 +16,10 @@ from headwater.errors import HeadwaterError
 def imported_by(*arguments: str) -> set[str]:
     """Modules that `headwater ARGUMENTS` imports, in a process of its own."""
     code = (
-        "import sys\n"
+        "import atexit, sys\n"
         "from headwater.cli.main import main\n"
-        f"main({list(arguments)!r}, standalone_mode=False)\n"
-        "print('\\n'.join(sys.modules), file=sys.stderr)"
+        "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"
+        f"main({list(arguments)!r})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stderr.split())
@@ -31,6 +31,13 @@ def test_help_imports_neither_spark_nor_the_compiler(arguments: tuple[str, ...])
 
     assert "headwater.cli.main" in modules
     assert not {name for name in modules if name.startswith(("pyspark", "headwater.compiler", "pyarrow", "pandas"))}
+
+
+def test_parse_imports_no_spark(shop: Path) -> None:
+    modules = imported_by("parse", "--project-dir", str(shop))
+
+    assert "headwater.compiler.pipeline" in modules
+    assert not {name for name in modules if name.startswith(("pyspark", "headwater.runtime.engine"))}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
