@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..state.process_file import Owner
 from .placement import Executor, executors
 
 if TYPE_CHECKING:
@@ -30,3 +31,9 @@ def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
         return tuple(Client(f"executor-{each.id}", each.cores, each) for _, each in sorted(found.items()))
     cores = session.sparkContext.defaultParallelism
     return tuple(Client(f"client-{number}", max(1, cores // count)) for number in range(1, count + 1))
+
+
+def driver_jvm(session: SparkSession) -> Owner | None:
+    """The process that has the workers of virtual clients; None where this machine cannot see it."""
+    jvm: Any = session.sparkContext._jvm
+    return Owner.of(jvm.java.lang.ProcessHandle.current().pid())

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Self
 from ..assignment.threads import deal_to_threads
 from ..log.log import Log
 from ..state.directory import StateDirectory
+from ..state.process_file import ProcessFile
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.task_id import TaskId
 from ..tasks.task_manager import TaskManager
 from ..topology import Settings, Subtopology, Topology
-from .clients import Client, clients_of
+from .clients import Client, clients_of, driver_jvm
 from .committed import Committed
 from .job import EpochJob
 from .placing import place
@@ -54,10 +55,17 @@ class Group:
         }
 
     def __enter__(self) -> Self:
-        """Lock the state directories. Raises LockError when another process has one."""
+        """Lock the state directories, and wait until nobody works on them who was started by a driver that is gone.
+
+        Raises LockError when another process has one.
+        """
+        owner = driver_jvm(self._session)
         with ExitStack() as stack:
-            for directory in self._directories.values():
+            for client in self.clients:
+                directory = self._directories[client.name]
                 stack.enter_context(directory.locked())
+                if client.executor is None and owner is not None:
+                    ProcessFile.take_over(directory.path, owner)
             self._stack = stack.pop_all()
         return self
 

@@ -1,7 +1,7 @@
 """Where stores lie on a client: `<state_dir>/<client>/<application>/<store>/<partition>/`.
 
 Names, not numbers, so that a store is found again when a version of the topology numbers its subtopologies anew.
-Beside the stores lie the client's process file (who owns it) and one lock file for each application.
+Beside an application's stores lie its lock file and its process file (see `process_file`).
 """
 
 from __future__ import annotations

@@ -37,9 +37,13 @@ def boot_id() -> str:
 
 
 def started_at(pid: int) -> float | None:
-    """When the process started, in seconds since 1970; None when it is gone. With the pid, it names a process."""
+    """When the process started, in seconds since 1970; None when it is gone. With the pid, it names a process.
+
+    One that has ended is gone, even if its parent never asks how (as may be in a container).
+    """
     try:
-        return float(psutil.Process(pid).create_time())
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
     except psutil.NoSuchProcess:
         return None
 

@@ -1,22 +1,28 @@
-"""The process file of a client's state directory: whose stores these are, and a process id that outlives restarts.
+"""The process file beside an application's stores on a client: whose they are, and an id that outlives restarts.
 
-The owner is a process of the operating system (with Spark: the executor's JVM), named by boot, pid and start time, as
-pids are used again. Its ownership ends when it is gone. The process id is what assignors know the client by: it stays
-with the directory, so that tasks come back to where their state is.
+The owner is a process of the operating system (with Spark: the JVM that has the workers), named by boot, pid and start
+time, as pids are used again. Its ownership ends when it is gone, which may be some time after the driver that holds the
+lock of the directory was killed. The process id stays with the directory, so that a client is known again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+from ..tasks.errors import LockError
 from .machine import boot_id, started_at
 
+PATIENCE_S = 60.0
+"""How long to wait for the JVM of a killed driver: it notices at once, and then shuts down."""
+
 _NAME = ".process.json"
+_POLL_S = 0.05
 _CLOCK_TOLERANCE_S = 2.0
 """A start time is derived from the boot time, which moves when the clock is set."""
 
@@ -49,13 +55,13 @@ class ProcessFile:
     owner: Owner
 
     @classmethod
-    def read(cls, client_path: Path) -> Self | None:
-        """The file of a client's directory; None when there is none or it cannot be understood.
+    def read(cls, directory: Path) -> Self | None:
+        """The file of a directory; None when there is none or it cannot be understood.
 
         Fields of later versions are passed over.
         """
         try:
-            content = json.loads((client_path / _NAME).read_text())
+            content = json.loads((directory / _NAME).read_text())
             owner = content["owner"]
             return cls(
                 str(uuid.UUID(content["process_id"])),
@@ -65,15 +71,29 @@ class ProcessFile:
             return None
 
     @classmethod
-    def take(cls, client_path: Path, owner: Owner) -> Self:
-        """Make `owner` the owner of a client's directory, under the process id that it has, or a new one.
+    def take(cls, directory: Path, owner: Owner) -> Self:
+        """Make `owner` the owner of a directory, under the process id that it has, or a new one.
 
         Whoever owned it must be gone: see `Owner.is_alive`.
         """
-        found = cls.read(client_path)
+        found = cls.read(directory)
         taken = cls(str(uuid.uuid4()) if found is None else found.process_id, owner)
-        client_path.mkdir(parents=True, exist_ok=True)
-        temporary = client_path / f"{_NAME}.{os.getpid()}"
+        directory.mkdir(parents=True, exist_ok=True)
+        temporary = directory / f"{_NAME}.{os.getpid()}"
         temporary.write_text(json.dumps(asdict(taken)))
-        temporary.replace(client_path / _NAME)
+        temporary.replace(directory / _NAME)
         return taken
+
+    @classmethod
+    def take_over(cls, directory: Path, owner: Owner, patience_s: float = PATIENCE_S) -> Self:
+        """As `take`, once the process that owned the directory so far has ended.
+
+        Raises LockError, which names that process, if it still runs after `patience_s` seconds.
+        """
+        found = cls.read(directory)
+        deadline = time.monotonic() + patience_s
+        while found is not None and found.owner.pid != owner.pid and found.owner.is_alive():
+            if time.monotonic() >= deadline:
+                raise LockError(str(directory), found.owner.pid)
+            time.sleep(_POLL_S)
+        return cls.take(directory, owner)

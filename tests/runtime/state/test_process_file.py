@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.tasks.errors import LockError
 
 
 @pytest.fixture
@@ -57,16 +62,62 @@ def test_process_of_another_boot_or_another_start_with_the_same_pid_is_gone(me: 
     assert not replace(me, started=me.started - 60).is_alive()
 
 
-def test_ended_process_is_gone() -> None:
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        os.read(read, 1)
-        os._exit(0)
-    owner = Owner.of(child)
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs until its stdin is closed."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        yield child
+        child.kill()
+
+
+def owner_of(process: subprocess.Popen[bytes]) -> Owner:
+    owner = Owner.of(process.pid)
     assert owner is not None
     assert owner.is_alive()
-    os.write(write, b"!")
-    os.waitpid(child, 0)
+    return owner
+
+
+def test_ended_process_is_gone(child: subprocess.Popen[bytes]) -> None:
+    owner = owner_of(child)
+    child.kill()
+    child.wait()
 
     assert not owner.is_alive()
-    assert Owner.of(child) is None
+    assert Owner.of(child.pid) is None
+
+
+def test_ended_process_that_nobody_has_waited_for_is_gone(child: subprocess.Popen[bytes]) -> None:
+    owner = owner_of(child)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    assert not owner.is_alive()
+
+
+def test_directory_is_taken_over_once_its_owner_has_ended(
+    tmp_path: Path, me: Owner, child: subprocess.Popen[bytes]
+) -> None:
+    before = ProcessFile.take(tmp_path, owner_of(child))
+    threading.Timer(0.1, child.kill).start()
+
+    taken = ProcessFile.take_over(tmp_path, me)
+
+    assert not before.owner.is_alive()
+    assert taken == ProcessFile.read(tmp_path) == ProcessFile(before.process_id, me)
+
+
+def test_directory_of_a_process_that_goes_on_is_not_taken_over(
+    tmp_path: Path, me: Owner, child: subprocess.Popen[bytes]
+) -> None:
+    before = ProcessFile.take(tmp_path, owner_of(child))
+
+    with pytest.raises(LockError, match=f"in use by process {child.pid}"):
+        ProcessFile.take_over(tmp_path, me, patience_s=0.1)
+
+    assert ProcessFile.read(tmp_path) == before
+
+
+def test_owner_takes_its_own_directory_again_at_once(tmp_path: Path, me: Owner) -> None:
+    ProcessFile.take(tmp_path, me)
+
+    assert ProcessFile.take_over(tmp_path, me, patience_s=0).owner == me
