@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .compiler.catalog import InstalledPlugins
+from .compiler.checks.catalog import InstalledPlugins
 from .compiler.diagnostics import did_you_mean
 from .compiler.outcomes import Compiled, InvalidProjectError, Parsed, UnknownNameError, find_store
 from .compiler.pipeline import CheckedProject, compile_project
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from .compiler.graph import TopologyGraph
+    from .compiler.topology.graph import TopologyGraph
     from .runtime.engine.events import Observer
     from .runtime.engine.results import RunResults
     from .runtime.log.append import AppendResult
@@ -104,8 +104,8 @@ class Project:
             if check:
                 raise InvalidProjectError(list(checked.diagnostics))
             return Compiled(**found)
-        from .compiler.emit import emit
-        from .compiler.manifest import manifest
+        from .compiler.emit.manifest import manifest
+        from .compiler.emit.target import emit
 
         content = manifest(checked.loaded, self._resources, checked.topologies)
         emitted = emit(self.root / TARGET, self._selected_graphs(), settings_of(checked.loaded), content)
@@ -122,7 +122,7 @@ class Project:
 
     def describe(self, style: str = "text") -> str:
         """The selected topologies as `text` (as Kafka Streams does) or `mermaid`. Raises InvalidProjectError."""
-        from .compiler.describe import describe, mermaid
+        from .compiler.topology.describe import describe, mermaid
 
         show = mermaid if style == "mermaid" else describe
         return "\n".join(show(graph) for graph in self._selected_graphs())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .compiler.judge import Refusal, Request, Verdict
+from .compiler.language.judge import Refusal, Request, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from .diagnostics import Diagnostic, Severity, did_you_mean
 from .resources import Resource
 
 if TYPE_CHECKING:
-    from .emit import Emitted
-    from .graph import TopologyGraph
+    from .emit.target import Emitted
+    from .topology.graph import TopologyGraph
 
 
 class InvalidProjectError(HeadwaterError):

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.topology import Topic
-from .build_model import build_model
-from .check import Checked, check_project
-from .check_plugins import PluginCatalog, check_functions, check_plugins
+from .checks.plugins import PluginCatalog, check_functions, check_plugins
+from .checks.project import Checked, check_project
 from .diagnostics import Diagnostics
-from .graph import TopologyGraph
-from .judge import Analyzer, Judge, VerdictCache
-from .load import LoadedProject, load_project
-from .model import ProjectModel
-from .operations import CheckedTopology
-from .resolve import resolve
-from .subtopologies import build_graph
+from .language.build_model import build_model
+from .language.judge import Analyzer, Judge, VerdictCache
+from .language.model import ProjectModel
+from .language.operations import CheckedTopology
+from .language.resolve import resolve
+from .reading.load import LoadedProject, load_project
+from .topology.graph import TopologyGraph
+from .topology.subtopologies import build_graph
 
 CACHE = Path("target", ".cache", "expressions.json")
 """Where the analyzer's verdicts are kept, in the project's folder."""

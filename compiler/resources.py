@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .load import LoadedProject, TopologyDocument
-from .nodes import Mapping as MappingNode
-from .nodes import Node, Scalar, Sequence
+from .reading.load import LoadedProject, TopologyDocument
+from .reading.nodes import Mapping as MappingNode
+from .reading.nodes import Node, Scalar, Sequence
 
 Kind = Literal["topic", "topology", "table", "store", "flow"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.topology import PluginRef, Settings
-from .durations import parse_duration
-from .load import LoadedProject
+from .reading.durations import parse_duration
+from .reading.load import LoadedProject
 
 DEFAULT_LOG = ".headwater/log"
 DEFAULT_STATE = ".headwater/state"

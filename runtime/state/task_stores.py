@@ -18,7 +18,7 @@ from .directory import StateDirectory, StoreId
 from .store import Changes, StateStore, StoreBackend
 
 POSITIONS = b"\xff positions"
-"""The key of what a global table's store keeps, as JSON: how far it is in each lane. No encoded key begins with 0xff."""
+"""The key of what a global table's store keeps, as JSON: its place in each lane. No encoded key begins with 0xff."""
 
 GLOBAL = "global"
 """Folder of the global tables' stores in an application's state directory."""

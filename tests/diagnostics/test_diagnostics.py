@@ -20,7 +20,7 @@ import pytest
 
 from headwater.compiler.codes import CODES
 from headwater.compiler.diagnostics import Diagnostics
-from headwater.compiler.judge import Refusal, Request, Verdict
+from headwater.compiler.language.judge import Refusal, Request, Verdict
 from headwater.compiler.pipeline import compile_project
 from headwater.compiler.printing import as_text
 

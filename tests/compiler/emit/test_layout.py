@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.compiler.emit_layout import (
+from headwater.compiler.emit.python import (
     Code,
     call,
     dict_of,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from headwater.compiler.emit_names import Constants, function_names
-from headwater.compiler.graph import TopologyGraph
+from headwater.compiler.emit.names import Constants, function_names
+from headwater.compiler.topology.graph import TopologyGraph
 from headwater.runtime.topology import Assignment, PluginRef, Store, Topic
 
 

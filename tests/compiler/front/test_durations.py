@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.compiler.durations import parse_duration
+from headwater.compiler.reading.durations import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.load import load_project
-from headwater.compiler.nodes import Mapping, Scalar, Sequence
+from headwater.compiler.reading.load import load_project
+from headwater.compiler.reading.nodes import Mapping, Scalar, Sequence
 
 TOPIC = "topics:\n  {name}:\n    partitions: 1\n    value: {{a: int}}\n"
 TOPOLOGY = "topology: {name}\nflows:\n  f:\n    from: t\n"

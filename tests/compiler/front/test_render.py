@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.nodes import Mapping, Sequence
-from headwater.compiler.render import render
-from headwater.compiler.source import SourceFile
-from headwater.compiler.yaml_loader import read_yaml
+from headwater.compiler.reading.nodes import Mapping, Sequence
+from headwater.compiler.reading.render import render
+from headwater.compiler.reading.source import SourceFile
+from headwater.compiler.reading.yaml_loader import read_yaml
 
 VARIABLES = {
     "late": 15,

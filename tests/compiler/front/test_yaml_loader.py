@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.nodes import Mapping, Scalar, Sequence
-from headwater.compiler.source import SourceFile
-from headwater.compiler.yaml_loader import Limits, read_yaml
+from headwater.compiler.reading.nodes import Mapping, Scalar, Sequence
+from headwater.compiler.reading.source import SourceFile
+from headwater.compiler.reading.yaml_loader import Limits, read_yaml
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify_columns import qualify_columns
 from sqlglot.schema import MappingSchema
 
-from headwater.compiler.judge import Refusal, Request, Verdict
+from headwater.compiler.language.judge import Refusal, Request, Verdict
 from headwater.compiler.pipeline import CheckedProject, compile_project
 
 PROJECT = "name: shop\nversion: '1.0'\nprofile: shop\n"

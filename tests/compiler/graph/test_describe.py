@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.compiler.describe import describe, mermaid
 from headwater.compiler.pipeline import CheckedProject
+from headwater.compiler.topology.describe import describe, mermaid
 
 TOPICS = """
 clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int}}

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.compiler.aggregates import AggregateValue, read_aggregate
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.expressions import Expression, Scope, read
-from headwater.compiler.nodes import Scalar
+from headwater.compiler.language.aggregates import AggregateValue, read_aggregate
+from headwater.compiler.language.expressions import Expression, Scope, read
+from headwater.compiler.reading.nodes import Scalar
 
 SCOPE = Scope(
     key={"user": "string", "both": "int"},

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.compiler import graph
+from headwater.compiler.topology import graph
 from headwater.compiler.pipeline import CheckedProject
 
 Compile = Callable[..., CheckedProject]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.compiler.functions import AGGREGATES, GROUPS
+from headwater.compiler.language.functions import AGGREGATES, GROUPS
 from headwater.compiler.pipeline import CheckedProject
 
 PAGE = (Path(__file__).parents[3] / "docs" / "language.md").read_text("utf-8")

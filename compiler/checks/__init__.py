@@ -1,0 +1,1 @@
+"""Is it right? Every rule of the language that a schema cannot hold, step by step."""

@@ -1,0 +1,145 @@
+"""Checks of the `aggregate` step, and its operations: arguments, aggregates, expressions over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...runtime.topology import Agg, Store, Window
+from ..language.aggregates import AggregateCall, AggregateValue, read_aggregate
+from ..language.expressions import Expression, Scope
+from ..language.model import AggregateStep, Step
+from ..language.operations import (
+    WINDOW_COLUMNS,
+    AggregateArgument,
+    Aggregation,
+    Materialization,
+    Projection,
+    Shape,
+)
+from .context import FlowContext, scope_of
+
+
+def check_aggregate(context: FlowContext, step: Step, action: AggregateStep, shape: Shape) -> Shape:
+    """`aggregate` by key, and by window if a `window` step stands before."""
+    scope = scope_of(shape)
+    context.distinct([name for name, _ in action.values])
+    values = [read_aggregate(name, scalar, scope, context.diagnostics) for name, scalar in action.values]
+    found = [value for value in values if value is not None]
+    if shape.is_table:
+        for call in (call for value in found for call in value.calls if not call.function.subtracts):
+            message = f"'{call.function.name}' cannot take back the old row when a row of a table changes."
+            hint = "Of a table there are count, sum and avg; or put `to_stream` before."
+            context.report("HW511", call.whole.sql.position(0, len(call.name)), message, hint)
+    has_key = shape.open or context.has_key(step, shape)
+    calls, types = _judged(context, found, scope)
+    result_scope = Scope(shape.key, {}, aggregates=types, open=shape.open)
+    results = context.judge.types([(value.result, result_scope) for value in found])
+    value_types: dict[str, str | None] = {name.text: None for name, _ in action.values}
+    value_types |= {value.name.text: type_ for value, type_ in zip(found, results, strict=True)}
+    key = {**shape.plain_key, **WINDOW_COLUMNS} if shape.window else dict(shape.key)
+    after = replace(
+        shape,
+        kind="table",
+        key=key,
+        value=value_types,
+        windowed=shape.windowed or shape.window is not None,
+        rekey=None,
+        regrouped=False,
+        window=None,
+        emit=action.emit,
+    )
+    if len(found) < len(values) or not has_key or shape.open:
+        return after
+    shape = context.rekeyed(shape, step)
+    store = _aggregate_store(context, action, shape, value_types)
+    return _aggregated(context, step, shape, replace(after, partitions=shape.partitions), store, found, calls, types)
+
+
+def _judged(
+    context: FlowContext, values: Sequence[AggregateValue], scope: Scope
+) -> tuple[dict[str, AggregateCall], dict[str, str | None]]:
+    """The aggregates of a step by their SQL, arguments typed, and the types of their results."""
+    calls = {call.name: call for value in values for call in value.calls}
+    whole = dict(zip(calls, context.judge.types([(call.whole, scope) for call in calls.values()]), strict=True))
+    asked = {name: call.argument for name, call in calls.items() if call.argument and whole[name] is not None}
+    types = dict(zip(asked, context.judge.types([(argument, scope) for argument in asked.values()]), strict=True))
+    for name, argument in asked.items():
+        calls[name] = replace(calls[name], argument=argument.typed(types[name]))
+    return calls, whole
+
+
+def _aggregate_store(
+    context: FlowContext, action: AggregateStep, shape: Shape, value: Mapping[str, str | None]
+) -> Store:
+    type_ = "window" if shape.window else "key_value"
+    key = shape.plain_key if shape.window else shape.key
+    store, model = context.store(action.store, type_, key, value, shape)
+    if shape.window is None:
+        return store
+    window = shape.window
+    needed = window.size_ms + window.grace_ms
+    retention = model.retention_ms if model and model.retention_ms is not None else needed
+    if retention < needed and model is not None and model.retention is not None:
+        message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than window and grace."
+        hint = f"Set it to {_duration(needed)} at least, or leave it out."
+        context.report("HW507", model.retention.position, message, hint)
+    return replace(store, window=Window(window.size_ms, window.advance_ms, window.grace_ms), retention_ms=retention)
+
+
+def _duration(milliseconds: int) -> str:
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
+
+
+def _aggregated(
+    context: FlowContext,
+    step: Step,
+    shape: Shape,
+    after: Shape,
+    store: Store,
+    values: Sequence[AggregateValue],
+    calls: Mapping[str, AggregateCall],
+    types: Mapping[str, str | None],
+) -> Shape:
+    """The operations of an aggregate: its arguments, the aggregation, expressions over its results."""
+    ready = context.with_arguments(step, shape, [call.argument for call in calls.values() if call.argument])
+    names = {name: name for name in calls}
+    for value in values:
+        plain = value.result.plain
+        if plain is not None and plain.role == "aggregate" and names[plain.name] == plain.name:
+            names[plain.name] = value.name.text
+    arguments = tuple(
+        AggregateArgument(
+            Agg(
+                names[name],
+                call.function.name,
+                of=call.argument.type if call.argument else None,
+                type=types[name] or "string",
+                options=call.options,
+            ),
+            call.argument,
+        )
+        for name, call in calls.items()
+    )
+    clock = step.name.text if step.name else store.name
+    operation = Aggregation(store, arguments, "table" if shape.is_table else "stream", clock)
+    aggregated = replace(after, value={names[name]: types[name] for name in calls}, store=store)
+    done = list(aggregated.value) == list(after.value) or (
+        aggregated.value.keys() == after.value.keys() and all(v.result.plain for v in values)
+    )
+    if done:
+        return context.add(operation, ready, replace(after, store=store), step)
+    context.add(operation, ready, aggregated, step)
+    results = {value.name.text: _over_results(value.result, names) for value in values}
+    projected = context.add(Projection(results), aggregated, replace(after, store=None), step)
+    return context.add(Materialization(store), projected, replace(after, store=store), step)
+
+
+def _over_results(result: Expression, names: Mapping[str, str]) -> Expression:
+    refs = tuple(
+        replace(ref, role="value", name=names[ref.name]) if ref.role == "aggregate" else ref for ref in result.refs
+    )
+    return replace(result, refs=refs)

@@ -1,0 +1,38 @@
+"""The plugins that a project may name, for checking names and options before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import Any
+
+from ...plugins.manager import PluginManager
+from ...plugins.registry import Registry
+
+
+class InstalledPlugins:
+    """Implements `check_plugins.PluginCatalog`. Plugins are imported at the first question."""
+
+    def __init__(self, manager: Callable[[], PluginManager]) -> None:
+        self._find = manager
+
+    def names(self, kind: str) -> Collection[str]:
+        """The names of the plugins of a kind."""
+        return list(self._registry(kind))
+
+    def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
+        """The JSON Schema of a plugin's options. Those of the embedded log have been checked with the profile."""
+        return {} if (kind, name) == ("log", "embedded") else self._registry(kind)[name].options_schema
+
+    @cached_property
+    def _registries(self) -> Mapping[str, Registry]:
+        manager = self._find()
+        return {
+            "assignor": manager.assignors,
+            "restore_strategy": manager.restore_strategies,
+            "store_backend": manager.store_backends,
+            "log": manager.logs,
+        }
+
+    def _registry(self, kind: str) -> Registry:
+        return self._registries[kind]

@@ -1,0 +1,169 @@
+"""What the checks of a flow's steps share: names, findings, and the operations so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...runtime.topology import Store
+from ..diagnostics import Diagnostics, Position
+from ..language.expressions import Expression, Scope, column, read
+from ..language.judge import Judge
+from ..language.model import FlowModel, Step, StoreModel, TopologyModel
+from ..language.operations import (
+    Action,
+    CheckedFlow,
+    CheckedTable,
+    Operation,
+    Projection,
+    Rekey,
+    Repartition,
+    Settling,
+    Shape,
+)
+from ..language.stores import declared_store
+from ..reading.nodes import Scalar
+
+Columns = Sequence[tuple[Scalar, Scalar]]
+
+
+@dataclass
+class TopologyContext:
+    """One topology while it is checked. `shapes`: of tables and flows that have been.
+
+    `repartitions`: repartition topics by name, with their partitions and the flow whose readers share them.
+    `default_stores`: stores that are not declared, by name.
+    """
+
+    application: str
+    model: TopologyModel
+    tables: dict[str, CheckedTable] = field(default_factory=dict)
+    flows: dict[str, CheckedFlow] = field(default_factory=dict)
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    repartitions: dict[str, tuple[int, str | None]] = field(default_factory=dict)
+    default_stores: set[str] = field(default_factory=set)
+
+
+@dataclass
+class FlowContext:
+    """One flow while it is checked."""
+
+    topology: TopologyContext
+    flow: FlowModel
+    diagnostics: Diagnostics
+    judge: Judge
+    operations: list[Operation] = field(default_factory=list)
+    source: str | None = None
+
+    def add(self, action: Action, before: Shape, after: Shape, step: Step | None = None, at: str = "") -> Shape:
+        """Append an operation; gives the shape after it."""
+        name = step.name.text if step and step.name else ""
+        self.operations.append(Operation(action, before, after, step.at if step else at, name))
+        return after
+
+    def report(self, code: str, position: Position, message: str, hint: str | None = None) -> None:
+        """Append a finding."""
+        self.diagnostics.add(code, position, message, hint)
+
+    def expressions(self, scalars: Sequence[Scalar], scope: Scope) -> list[Expression | None]:
+        """Expressions of one row with their types; None for each that was reported."""
+        found = [read(scalar, scope, self.diagnostics) for scalar in scalars]
+        types = iter(self.judge.types([(expression, scope) for expression in found if expression is not None]))
+        return [None if expression is None else expression.typed(next(types)) for expression in found]
+
+    def columns(self, columns: Columns, scope: Scope) -> dict[str, Expression | None]:
+        """Named expressions of one row. Names that Spark SQL cannot tell apart are reported."""
+        names = [name for name, _ in columns]
+        self.distinct(names)
+        return dict(
+            zip((name.text for name in names), self.expressions([sql for _, sql in columns], scope), strict=True)
+        )
+
+    def distinct(self, names: Sequence[Scalar], present: Mapping[str, object] | None = None) -> None:
+        """Report names that differ from others only in case."""
+        seen = {name.casefold(): name for name in present or ()}
+        for name in names:
+            twin = seen.setdefault(name.text.casefold(), name.text)
+            if twin != name.text:
+                message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
+                self.report("HW516", name.position, message)
+
+    def settled(self, shape: Shape, step: Step | None = None, at: str = "") -> Shape:
+        """The table without deletions of rows that were not there: only filters and projections may see those."""
+        if not shape.unsettled:
+            return shape
+        return self.add(Settling(), shape, replace(shape, unsettled=False), step, at)
+
+    def has_key(self, step: Step, shape: Shape) -> bool:
+        """Whether there is a key for a step that works by it; else reports it."""
+        if shape.key:
+            return True
+        message = f"'{step.word.text}' works by the key, and '{self.flow.name.text}' has none here."
+        self.report("HW504", step.word.position, message, "Put a `key_by` step before it.")
+        return False
+
+    def with_arguments(self, step: Step, shape: Shape, expressions: Sequence[Expression]) -> Shape:
+        """The flow with each expression that is not a column already as one named by its SQL."""
+        computed = {e.sql.text: e for e in expressions if e.as_column != e.plain}
+        if not computed:
+            return shape
+        kept = {name: column(step.word, "value", name, type_) for name, type_ in shape.value.items()}
+        added = {name: expression.type for name, expression in computed.items()}
+        after = shape.with_value({**shape.value, **added})
+        return self.add(Projection({**kept, **computed}), shape, after, step)
+
+    def store(
+        self,
+        named: Scalar | None,
+        type_: str,
+        key: Mapping[str, str | None],
+        value: Mapping[str, str | None],
+        shape: Shape,
+    ) -> tuple[Store, StoreModel | None]:
+        """The store of a step: the declared one, or one with the defaults, named after the flow."""
+        name = named.text if named is not None else self.flow.name.text
+        model = self.topology.model.stores.get(name) if named is not None else None
+        if named is None:
+            if name in self.topology.default_stores or name in self.topology.model.stores:
+                message = f"The store '{name}', named after the flow, is there already."
+                position = self.flow.name.position
+                self.report("HW309", position, message, "Name a declared store in the step's `store`.")
+            self.topology.default_stores.add(name)
+        elif model is not None and model.type not in (None, type_):
+            step = "A windowed aggregate" if type_ == "window" else "This step"
+            message = f"{step} needs a {type_} store; '{name}' is a {model.type} store."
+            self.report("HW506", named.position, message)
+        return declared_store(name, model, type_, key, value, shape.partitions), model
+
+    def rekeyed(self, shape: Shape, at: Step, partitions: int | None = None) -> Shape:
+        """The stream behind a repartition topic, if its key has changed and none has followed yet."""
+        if shape.rekey is None or shape.open:
+            return shape
+        first_join = not self.operations and partitions is not None and self.source == shape.rekey.flow
+        return self.repartition(shape, at, shape.rekey, partitions or shape.partitions, first_join)
+
+    def repartition(self, shape: Shape, step: Step, rekey: Rekey, partitions: int, shared: bool = False) -> Shape:
+        """The stream behind a repartition topic, named after flow and step.
+
+        `shared`: it stands at the end of the flow that changed the key, for all readers that begin with a join.
+        """
+        owner = rekey.flow if shared else self.flow.name.text
+        named = rekey.step if rekey.flow == owner else None
+        topic = "-".join([self.topology.application, owner, *([named] if named else []), "repartition"])
+        known = self.topology.repartitions.get(topic)
+        if known is not None and not (shared and known[1] == owner):
+            hint = "Give one of them a `name`: it becomes part of the topic's name."
+            message = f"The flow '{owner}' has a repartition topic of the name '{topic}' already."
+            self.report("HW509", rekey.position, message, hint)
+        elif known is not None and known[0] != partitions:
+            message = f"Another join has '{topic}' repartitioned to {known[0]} partitions, this one needs {partitions}."
+            hint = "Put a `repartition` step with a name before the join."
+            self.report("HW503", step.word.position, message, hint)
+        self.topology.repartitions.setdefault(topic, (partitions, owner if shared else None))
+        after = replace(shape, rekey=None, partitions=partitions)
+        return self.add(Repartition(topic, partitions, owner if shared else None), shape, after, step)
+
+
+def scope_of(shape: Shape) -> Scope:
+    """The columns that expressions on a flow of this shape may read."""
+    return Scope(shape.key, shape.value, open=shape.open)

@@ -1,0 +1,135 @@
+"""Checks of names that live outside the YAML: plugins with their options, Python functions of the project."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from collections.abc import Mapping as AbstractMapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..diagnostics import Diagnostics, Position, did_you_mean
+from ..language.model import PluginUse, ProjectModel
+from ..reading.nodes import Mapping, Node, Scalar, Sequence
+
+_WORDS = {
+    "assignor": "assignor",
+    "restore_strategy": "restore strategy",
+    "store_backend": "store backend",
+    "log": "log",
+}
+
+
+class PluginCatalog(Protocol):
+    """The plugins there are. Kinds: `assignor`, `restore_strategy`, `store_backend`, `log`."""
+
+    def names(self, kind: str) -> Collection[str]:
+        """The names of the plugins of a kind."""
+
+    def options_schema(self, kind: str, name: str) -> AbstractMapping[str, Any] | None:
+        """The JSON Schema of a plugin's options; None: it takes none."""
+
+
+def check_plugins(
+    model: ProjectModel, target: Mapping | None, catalog: PluginCatalog, diagnostics: Diagnostics
+) -> None:
+    """Report plugins that there are not, and options that their schemas refuse."""
+    for kind, use in _uses(model, target):
+        names = catalog.names(kind)
+        name = use.name.text
+        if name not in names:
+            message = f"There is no {_WORDS[kind]} '{name}'."
+            hint = did_you_mean(name, names) or f"There are {', '.join(sorted(names)) or 'none'}."
+            diagnostics.add("HW601", use.name.position, message, hint)
+            continue
+        _check_options(kind, use, catalog.options_schema(kind, name), diagnostics)
+
+
+def _uses(model: ProjectModel, target: Mapping | None) -> Iterator[tuple[str, PluginUse]]:
+    for topology in model.topologies.values():
+        if topology.assignment.assignor is not None:
+            yield "assignor", topology.assignment.assignor
+        if topology.restore is not None:
+            yield "restore_strategy", topology.restore
+        for store in topology.stores.values():
+            if store.backend is not None:
+                yield "store_backend", store.backend
+    log = target.get("log") if target is not None else None
+    if isinstance(log, Mapping):
+        name = log.get("type")
+        if isinstance(name, Scalar) and isinstance(name.value, str):
+            options = Mapping(tuple(entry for entry in log.entries if entry.name != "type"), log.position)
+            yield "log", PluginUse(name, options)
+
+
+def _check_options(
+    kind: str, use: PluginUse, schema: AbstractMapping[str, Any] | None, diagnostics: Diagnostics
+) -> None:
+    if use.options is None or (schema is None and not use.options.entries):
+        return
+    if schema is None:
+        message = f"The {_WORDS[kind]} '{use.name.text}' takes no options."
+        diagnostics.add("HW602", use.options.position, message, "Remove them.")
+        return
+    from jsonschema import Draft7Validator
+
+    for error in Draft7Validator(schema).iter_errors(use.options.to_python()):
+        position = _place(use.options, list(error.absolute_path))
+        hint = None
+        if error.validator == "additionalProperties":
+            known = list(error.schema.get("properties", {}))
+            for entry in use.options.entries:
+                if entry.name not in known:
+                    position = entry.key.position
+                    hint = did_you_mean(entry.name, known)
+        message = f"The {_WORDS[kind]} '{use.name.text}' refuses the option: {error.message}."
+        diagnostics.add("HW602", position, message, hint)
+
+
+def _place(node: Node, path: list[str | int]) -> Position:
+    for step in path:
+        match node, step:
+            case (Mapping(), str()) if step in node:
+                node = node[step]
+            case Sequence(), int():
+                node = node[step]
+    return node.position
+
+
+def check_functions(model: ProjectModel, root: Path, diagnostics: Diagnostics) -> None:
+    """Report Python functions that the project's files do not define. Nothing is imported."""
+    for topic in model.topics.values():
+        function = topic.seed.get("function") if topic.seed is not None else None
+        if isinstance(function, Scalar) and isinstance(function.value, str):
+            _check_function(function, root, diagnostics)
+
+
+def _check_function(function: Scalar, root: Path, diagnostics: Diagnostics) -> None:
+    module, _, name = function.text.partition(":")
+    place = root.joinpath(*module.split("."))
+    file = next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+    start = function.position_at(0, len(module))
+    if file is None:
+        diagnostics.add("HW305", start, f"There is no module '{module}'.", f"Add {module.replace('.', '/')}.py.")
+        return
+    try:
+        body = ast.parse(file.read_text("utf-8")).body
+    except (SyntaxError, UnicodeDecodeError) as error:
+        diagnostics.add("HW305", start, f"The module '{module}' is not Python: {error}.")
+        return
+    defined = set(_defined(body))
+    if name not in defined:
+        position = function.position_at(len(module) + 1, len(function.text))
+        message = f"The module '{module}' defines no function '{name}'."
+        diagnostics.add("HW305", position, message, did_you_mean(name, defined))
+
+
+def _defined(body: list[ast.stmt]) -> Iterator[str]:
+    for statement in body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from (alias.asname or alias.name for alias in names)

@@ -1,0 +1,163 @@
+"""Checks of the whole project: topics, then every flow after those that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...runtime.topology import GlobalTable, Topic
+from ..diagnostics import Diagnostics, did_you_mean
+from ..language.judge import Judge
+from ..language.model import ProjectModel, TableModel, TopicModel
+from ..language.operations import UNKNOWN, WINDOW_COLUMNS, CheckedTable, CheckedTopology, Shape
+from ..language.resolve import Resolution
+from ..language.stores import declared_store
+from ..types import holds_map
+from .context import FlowContext, TopologyContext
+from .flow import check_flow, declared_topic
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Everything checked. `topics`: all topics of the project, declared or not, with their columns."""
+
+    topologies: Mapping[str, CheckedTopology]
+    topics: Mapping[str, Topic]
+
+
+def check_project(model: ProjectModel, resolution: Resolution, judge: Judge, diagnostics: Diagnostics) -> Checked:
+    """Check a resolved project. With errors among the diagnostics, what is given back is not complete."""
+    return _ProjectCheck(model, resolution, judge, diagnostics).run()
+
+
+class _ProjectCheck:
+    def __init__(self, model: ProjectModel, resolution: Resolution, judge: Judge, diagnostics: Diagnostics) -> None:
+        self._model = model
+        self._resolution = resolution
+        self._judge = judge
+        self._diagnostics = diagnostics
+        self._topics: dict[str, Topic] = {}
+        self._shapes: dict[str, Shape] = {}
+        self._contexts = {
+            name: TopologyContext(f"{model.name}-{name}", topology) for name, topology in model.topologies.items()
+        }
+
+    def run(self) -> Checked:
+        writers = {
+            flow.to.text: f"{self._model.name}-{name}"
+            for name, topology in self._model.topologies.items()
+            for flow in topology.flows.values()
+            if flow.to is not None and (name, flow.name.text) not in self._resolution.refused
+        }
+        for name, topic in self._model.topics.items():
+            self._check_topic(topic)
+            self._topics[name] = declared_topic(topic, writers.get(name))
+            self._shapes[name] = _topic_shape(topic)
+        for name, flow in self._resolution.order:
+            self._check_flow(self._contexts[name], flow)
+        for context in self._contexts.values():
+            for table in context.model.tables.values():
+                self._table(context, table)
+        return Checked({name: self._topology(name, context) for name, context in self._contexts.items()}, self._topics)
+
+    def _check_topic(self, topic: TopicModel) -> None:
+        for column in topic.key.values():
+            if column.type is not None and holds_map(column.type):
+                message = f"A key cannot hold a map; '{column.name.text}' is of type {column.type}."
+                self._diagnostics.add("HW412", column.name.position, message)
+        if topic.timestamp is None:
+            return
+        name, found = topic.timestamp.text, topic.value.get(topic.timestamp.text)
+        if found is None:
+            message = f"The topic '{topic.name.text}' has no value column '{name}'."
+            self._diagnostics.add("HW519", topic.timestamp.position, message, did_you_mean(name, topic.value))
+        elif found.type not in (None, "timestamp", "bigint"):
+            message = f"The column '{name}' is of type {found.type}, not a timestamp."
+            self._diagnostics.add("HW519", topic.timestamp.position, message)
+
+    def _check_flow(self, context: TopologyContext, name: str) -> None:
+        flow = context.model.flows[name]
+        topology = context.model.name.text
+        for table in context.model.tables.values():
+            self._table(context, table)
+        sources = self._resolution.names[topology].sources.get(name)
+        shapes = (
+            None if sources is None else [(source, self._source(context, kind, source)) for kind, source in sources]
+        )
+        flow_context = FlowContext(context, flow, self._diagnostics, self._judge)
+        declared = self._model.topics.get(flow.to.text) if flow.to else None
+        refused = (topology, name) in self._resolution.refused
+        checked = check_flow(flow_context, shapes, declared, refused)
+        context.flows[name] = checked
+        if flow.to is not None and declared is None and not refused:
+            self._shapes[flow.to.text] = _stored_shape(checked.after)
+            if checked.to is not None:
+                self._topics[flow.to.text] = checked.to
+
+    def _source(self, context: TopologyContext, kind: str, name: str) -> Shape:
+        shapes = self._shapes if kind == "topic" else context.shapes
+        return shapes.get(name, UNKNOWN)
+
+    def _table(self, context: TopologyContext, table: TableModel) -> None:
+        """A table, as soon as the columns of its topic are known."""
+        name = table.name.text
+        shape = self._shapes.get(table.topic.text)
+        if name in context.shapes or shape is None:
+            if shape is None and table.topic.text not in self._resolution.written:
+                context.shapes.setdefault(name, UNKNOWN)
+            return
+        if not shape.key and not shape.open:
+            message = f"A table needs a key, and the topic '{table.topic.text}' has none."
+            self._diagnostics.add("HW504", table.topic.position, message, "Give the topic a `key`.")
+            context.shapes[name] = UNKNOWN
+            return
+        store_name = table.store.text if table.store else name
+        model = context.model.stores.get(store_name) if table.store else None
+        if table.store is None:
+            if name in context.model.stores:
+                message = f"The store '{name}', named after the table, is declared, but the table does not name it."
+                self._diagnostics.add("HW309", table.name.position, message, f"Write `store: {name}`.")
+            context.default_stores.add(name)
+        elif model is not None and model.type not in (None, "key_value"):
+            message = f"A table needs a key_value store; '{store_name}' is a {model.type} store."
+            self._diagnostics.add("HW506", table.store.position, message)
+        store = declared_store(store_name, model, "key_value", shape.key, shape.value, shape.partitions)
+        table_shape = Shape(
+            "table",
+            shape.key,
+            shape.value,
+            shape.partitions,
+            shape.windowed,
+            emit=table.emit,
+            store=store,
+            open=shape.open,
+        )
+        context.shapes[name] = table_shape
+        topic = self._topics.get(table.topic.text)
+        if topic is not None:
+            place = f"{table.name.position.file}:{table.name.position.line}"
+            found = GlobalTable(name, topic, store) if table.is_global else None
+            context.tables[name] = CheckedTable(name, topic, table_shape, store, place, found)
+
+    def _topology(self, name: str, context: TopologyContext) -> CheckedTopology:
+        order: Sequence[str] = [flow for topology, flow in self._resolution.order if topology == name]
+        tables = {table: context.tables[table] for table in context.model.tables if table in context.tables}
+        flows = {flow: context.flows[flow] for flow in order if flow in context.flows}
+        return CheckedTopology(name, context.model.file, tuple(context.model.flows), tables, flows, self._topics)
+
+
+def _topic_shape(topic: TopicModel) -> Shape:
+    key = {name: column.type for name, column in topic.key.items()}
+    return Shape(
+        key={**key, **WINDOW_COLUMNS} if topic.windowed else key,
+        value={name: column.type for name, column in topic.value.items()},
+        partitions=topic.partitions,
+        windowed=topic.windowed,
+    )
+
+
+def _stored_shape(shape: Shape) -> Shape:
+    """What a reader of an undeclared topic finds there."""
+    return Shape(
+        key=shape.key, value=shape.value, partitions=shape.partitions, windowed=shape.windowed, open=shape.open
+    )

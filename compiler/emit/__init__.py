@@ -1,0 +1,1 @@
+"""From a laid-out topology to files: job.py, runner.py, manifest.json."""

@@ -1,0 +1,81 @@
+"""Dataclasses of the runtime and of the graph, written down as the calls that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any
+
+from ...runtime.topology import GlobalTable, Store, Topic
+from .names import Constants
+from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
+
+_POSITIONAL = {
+    "Agg": 2,
+    "Aggregate": 2,
+    "Flow": 2,
+    "GlobalTable": 1,
+    "PluginRef": 2,
+    "Subtopology": 2,
+    "Table": 2,
+    "Materialize": 2,
+    "Sink": 2,
+    "Window": 0,
+    "Assignment": 0,
+    "Topology": 0,
+    "Settings": 0,
+}
+"""How many arguments go without a name, where it is not one."""
+
+
+class Declarations:
+    """Writes declarations down, each topic, store and global table by its constant; collects the classes it names."""
+
+    def __init__(self, constants: Constants) -> None:
+        self._constants = constants
+        self.classes: set[str] = set()
+
+    def of(self, value: Any) -> Expression:
+        """An expression for a value: a constant, a call, or plain data."""
+        if isinstance(value, Topic | Store | GlobalTable):
+            return Code(self._constants[value])
+        if is_dataclass(value) and not isinstance(value, type):
+            return self.call(value)
+        if isinstance(value, tuple):
+            return tuple_of(self.of(item) for item in value)
+        if isinstance(value, Mapping):
+            return dict_of({str(key): self.of(item) for key, item in value.items()})
+        return literal(value)
+
+    def call(self, declared: Any, **instead: Expression) -> Items:
+        """The call that makes `declared`: its class and the fields that differ from their defaults.
+
+        `instead`: expressions for some fields in place of their values.
+        """
+        name = type(declared).__name__
+        self.classes.add(name)
+        left = _POSITIONAL.get(name, 1)
+        plain: list[Expression] = []
+        named: dict[str, Expression] = {}
+        for field in _told(declared, set(instead)):
+            expression = instead.get(field.name) or self._field(declared, field.name)
+            if len(plain) < left and not named:
+                plain.append(expression)
+            else:
+                named[field.name] = expression
+        return call(name, *plain, **named)
+
+    def _field(self, declared: Any, name: str) -> Expression:
+        value = getattr(declared, name)
+        return Text(value) if isinstance(value, str) else self.of(value)
+
+
+def _told(declared: Any, always: set[str]) -> Iterator[Field[Any]]:
+    """Fields that a call must name."""
+    for field in fields(declared):
+        if field.name in always or _default(field) is MISSING or getattr(declared, field.name) != _default(field):
+            yield field
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default

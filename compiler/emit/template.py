@@ -1,0 +1,92 @@
+"""What the templates of generated code share: loading them, docstrings, imports, the content hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from ..topology.graph import TopologyGraph
+from .python import WIDTH, Code, laid_out, one_a_line, tuple_of
+
+_PLACES = frozenset({"at", "file"})
+"""Where something stands in the YAML does not change what it is."""
+
+
+def render(template: str, data: Any) -> str:
+    """The text of a template, laid out with the fields of `data`, a frozen dataclass."""
+    return _template(template).render({field.name: getattr(data, field.name) for field in fields(data)})
+
+
+@cache
+def _template(name: str) -> Template:
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+    return environment.from_string(
+        files("headwater.templates").joinpath(name).read_text("utf-8")
+    )
+
+
+def content_hash(graph: TopologyGraph) -> str:
+    """SHA-256 over what the topology computes, in hexadecimal: comments, order of files and places do not count."""
+    text = json.dumps(_plain(graph), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        named = {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.name not in _PLACES}
+        return {"": type(value).__name__, **named}
+    if isinstance(value, Mapping):
+        return [[key, _plain(item)] for key, item in value.items()]
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def title(graph: TopologyGraph) -> str:
+    """`Topology carrier_delays of project flights 1.0.`"""
+    return f"Topology {graph.name} of project {graph.project} {graph.version}."
+
+
+def docstring(*paragraphs: str, indent: int = 0) -> str:
+    """A docstring of these paragraphs (empty ones are left out), wrapped; its first line carries no indent."""
+    margin = " " * indent
+    wrapped = [
+        "\n".join(
+            line
+            for written in paragraph.strip().splitlines()
+            for line in textwrap.wrap(
+                _harmless(written), WIDTH - indent - 6, break_long_words=False, break_on_hyphens=False
+            )
+        )
+        for paragraph in paragraphs
+        if paragraph.strip()
+    ]
+    text = textwrap.indent("\n\n".join(wrapped), margin).removeprefix(margin)
+    if "\n" in text:
+        return f'"""{text}\n{margin}"""'
+    return f'"""{text}"""'
+
+
+def _harmless(text: str) -> str:
+    """Text that may stand in a docstring: no escapes, no end of it."""
+    return "".join(c if c.isprintable() else " " for c in text.replace("\\", "\\\\").replace('"""', "'''"))
+
+
+def import_from(module: str, names: Iterable[str]) -> str:
+    """The import of names as ruff sorts them: CONSTANTS, Classes, functions."""
+    ordered = sorted(names, key=lambda name: (not name.isupper(), not name[:1].isupper(), name.lower(), name))
+    line = f"from {module} import {', '.join(ordered)}"
+    if len(line) <= WIDTH:
+        return line
+    items = one_a_line(tuple_of(Code(name) for name in ordered))
+    return f"from {module} import {laid_out(items)}"

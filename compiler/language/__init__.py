@@ -1,0 +1,1 @@
+"""What a project says: the typed model, its references, its expressions and their types."""

@@ -1,0 +1,205 @@
+"""The values of an `aggregate` step: expressions over aggregates, taken apart.
+
+`sum(a) / count(*)` is two aggregates, each with its argument as an expression of one record, and an expression over
+their results, in which each aggregate stands as one reference named by its SQL. Some aggregates are written by simpler
+ones first: `count_if(p)` is `count(IF(p, 1, NULL))` (`functions.AggregateFunction.meaning`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot.tokens import Token, TokenType
+
+from ..diagnostics import Diagnostics
+from ..reading.nodes import Scalar
+from .expressions import Expression, Ref, Scope, resolve
+from .functions import AGGREGATES, AggregateFunction
+from .sql import Call, Parsed, Sql, calls, check, parse, parse_sql
+
+_OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+_CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
+_FORMS = {
+    "filter": "Write the condition inside: `sum(if(p, x, null))`, `count_if(p)`.",
+    "ignore": "Write `first(x, true)`.",
+    "respect": "Leave it out: that is the default.",
+    "within": "",
+}
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate; without `argument` it is `count(*)`.
+
+    `whole`: the call as an expression of the input's columns, for its type and as its name.
+    """
+
+    function: AggregateFunction
+    argument: Expression | None
+    options: tuple[Any, ...]
+    whole: Expression
+
+    @property
+    def name(self) -> str:
+        """Its SQL."""
+        return self.whole.sql.text
+
+
+@dataclass(frozen=True)
+class AggregateValue:
+    """A value of the step. `result` refers to `calls` by name (role `aggregate`) and to key columns."""
+
+    name: Scalar
+    calls: tuple[AggregateCall, ...]
+    result: Expression
+
+
+def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> AggregateValue | None:
+    """Take a value of an `aggregate` step apart, or None after its diagnostics."""
+    parsed = parse(scalar, diagnostics)
+    if parsed is None or not check(parsed, diagnostics, aggregates=True):
+        return None
+    found = _aggregates(parsed)
+    if not found:
+        message = f"The value '{name.text}' holds no aggregate."
+        hint = "Wrap it: `max(...)`, `first(...)`. Key columns are in the result anyway."
+        diagnostics.add("HW410", parsed.sql.position(0, len(parsed.sql.text)), message, hint)
+        return None
+    fits = [_check_form(parsed, call, diagnostics) for call in found]
+    if not all(fits):
+        return None
+    if resolve(parsed, scope, diagnostics) is None:
+        return None
+    simple = _simplified(parsed, diagnostics)
+    refs = None if simple is None else resolve(simple, scope, diagnostics)
+    if simple is None or refs is None:
+        return None
+    taken: list[AggregateCall] = []
+    results: list[Ref] = []
+    for call in _aggregates(simple):
+        aggregate, end = _take(simple, call, refs)
+        taken.append(aggregate)
+        results.append(Ref(call.start, end, "aggregate", aggregate.name))
+    outside = [ref for ref in refs if not any(result.start <= ref.start < result.end for result in results)]
+    for ref in outside:
+        if ref.role != "key":
+            message = f"'{simple.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
+            hint = "Wrap it: `max(...)`, `first(...)`."
+            diagnostics.add("HW410", simple.sql.position(ref.start, ref.end), message, hint)
+            return None
+    return AggregateValue(name, tuple(taken), Expression(simple.sql, tuple(sorted([*results, *outside]))))
+
+
+def _aggregates(parsed: Parsed) -> list[Call]:
+    return [call for call in calls(parsed) if call.name in AGGREGATES]
+
+
+def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
+    """Whether a call is of a form that can be kept up; else reports why not."""
+    tokens = parsed.tokens
+    close = _closing(tokens, call.index + 1)
+    function = AGGREGATES[call.name]
+    inside = tokens[call.index + 2 : close]
+    arguments = _arguments(inside)
+    after = tokens[close + 1].text.lower() if close + 1 < len(tokens) else ""
+    position, message, hint = parsed.sql.position(call.start, call.end), "", None
+    further = next((span for span in arguments[function.columns :] if _literal(span) is None), None)
+    if any(call.start < inner.start < tokens[close].start for inner in _aggregates(parsed)):
+        message = "An aggregate cannot hold another."
+    elif inside and inside[0].token_type is TokenType.DISTINCT:
+        message = "Aggregates of distinct values are not supported."
+        hint = "Estimate with `approx_count_distinct(x)`, or make the column part of the key."
+    elif after in _FORMS:
+        position = parsed.sql.position(tokens[close + 1].start, tokens[close + 1].end + 1)
+        message, hint = f"'{after.upper()}' behind an aggregate is not supported.", _FORMS[after] or None
+    elif len(arguments) < function.columns:
+        needs = "a column" if function.columns == 1 else f"{function.columns} columns"
+        message = f"'{call.name}' needs {needs}."
+    elif further is not None and function.name != "count":
+        position = parsed.sql.position(further[0].start, further[-1].end + 1)
+        message = f"'{call.name}' takes no further column, only literals."
+    if message:
+        diagnostics.add("HW409", position, message, hint)
+    return not message
+
+
+def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
+    """The same by simpler aggregates."""
+    sql = parsed.sql
+    for call in reversed(_aggregates(parsed)):
+        close = _closing(parsed.tokens, call.index + 1)
+        inside = parsed.tokens[call.index + 2 : close]
+        spans = [sql.text[span[0].start : span[-1].end + 1] for span in _arguments(inside)]
+        function = AGGREGATES[call.name]
+        meaning = function.meaning
+        if function.name == "count" and len(spans) > 1:
+            known = " AND ".join(f"({span}) IS NOT NULL" for span in spans)
+            meaning = f"count(IF({known}, 1, NULL))"
+        elif meaning is not None:
+            meaning = meaning.format(*spans)
+        if meaning is not None:
+            sql = sql.replaced(call.start, parsed.tokens[close].end + 1, meaning)
+    return parsed if sql is parsed.sql else parse_sql(sql, diagnostics)
+
+
+def _take(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> tuple[AggregateCall, int]:
+    """An aggregate and the end of its text."""
+    tokens = parsed.tokens
+    close = _closing(tokens, call.index + 1)
+    inside = tokens[call.index + 2 : close]
+    spans = [] if _is_star(inside) else _arguments(inside)
+    argument = _expression(parsed.sql, spans[0], refs) if spans else None
+    options = tuple(literal[0] for span in spans[1:] if (literal := _literal(span)) is not None)
+    whole = _expression(parsed.sql, tokens[call.index : close + 1], refs)
+    return AggregateCall(AGGREGATES[call.name], argument, options, whole), tokens[close].end + 1
+
+
+def _is_star(inside: Sequence[Token]) -> bool:
+    return len(inside) == 1 and inside[0].token_type is TokenType.STAR
+
+
+def _closing(tokens: Sequence[Token], opening: int) -> int:
+    depth = 0
+    for index in range(opening, len(tokens)):
+        depth += (tokens[index].token_type in _OPEN) - (tokens[index].token_type in _CLOSE)
+        if depth == 0:
+            return index
+    raise AssertionError("the expression has been parsed, so its parentheses match")
+
+
+def _arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    """Tokens between commas that stand in no inner parentheses."""
+    spans: list[list[Token]] = [[]] if tokens else []
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        if token.token_type is TokenType.COMMA and depth == 0:
+            spans.append([])
+        else:
+            spans[-1].append(token)
+    return [span for span in spans if span]
+
+
+def _expression(sql: Sql, span: Sequence[Token], refs: Sequence[Ref]) -> Expression:
+    start, end = span[0].start, span[-1].end + 1
+    mine = tuple(
+        Ref(ref.start - start, ref.end - start, ref.role, ref.name) for ref in refs if start <= ref.start < end
+    )
+    return Expression(sql[start:end], mine)
+
+
+def _literal(span: Sequence[Token]) -> tuple[Any] | None:
+    if len(span) != 1:
+        return None
+    match span[0].token_type:
+        case TokenType.TRUE:
+            return (True,)
+        case TokenType.FALSE:
+            return (False,)
+        case TokenType.STRING:
+            return (span[0].text,)
+        case TokenType.NUMBER:
+            return (float(span[0].text) if "." in span[0].text else int(span[0].text),)
+    return None

@@ -1,0 +1,217 @@
+"""Expressions with their columns resolved: who a name means is settled here, what Spark SQL calls it is not.
+
+A column is referred to by role and own name, because its physical name depends on what else travels with it
+(see `graph`): `Expression.render` puts the names in when the way of all columns is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from ..diagnostics import Diagnostics, did_you_mean
+from ..reading.nodes import Scalar
+from .sql import SHIFT, Parsed, Sql, check, parse
+
+Types = Mapping[str, str | None]
+Role = Literal["key", "value", "table", "meta", "aggregate"]
+
+_RECORD_FORM = frozenset({"_key", "_offset", "_partition", "_headers"})
+
+
+@dataclass(frozen=True, order=True)
+class Ref:
+    """A column that an expression reads, at `text[start:end]`.
+
+    Roles: `key`, `value`: a column of the flow; `table`: of the joined table; `meta`: `_timestamp` or `_now`;
+    `aggregate`: the result of an aggregate, named by its SQL.
+    """
+
+    start: int
+    end: int
+    role: Role
+    name: str
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns an expression may read. A type is None where it is not known.
+
+    `open`: some columns are not known either (an error before), so that an unknown name is no finding.
+    """
+
+    key: Types
+    value: Types
+    table: str | None = None
+    table_key: Types = field(default_factory=dict)
+    table_value: Types = field(default_factory=dict)
+    aggregates: Types = field(default_factory=dict)
+    open: bool = False
+
+    def type_of(self, ref: Ref) -> str | None:
+        """The type of what a reference means."""
+        if ref.role == "meta":
+            return "timestamp"
+        return {"key": self.key, "value": self.value, "table": self.table_value, "aggregate": self.aggregates}[
+            ref.role
+        ].get(ref.name)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """SQL with its references, in the order of the text. `type`: canonical; None while not judged."""
+
+    sql: Sql
+    refs: tuple[Ref, ...]
+    type: str | None = None
+
+    @property
+    def plain(self) -> Ref | None:
+        """The column that it is, if it is nothing but a column."""
+        if len(self.refs) == 1 and (self.refs[0].start, self.refs[0].end) == (0, len(self.sql.text)):
+            return self.refs[0]
+        return None
+
+    @property
+    def as_column(self) -> Ref:
+        """The column in which an operator finds it: itself, or one that a projection has named by its SQL."""
+        plain = self.plain
+        if plain is not None and plain.role in ("key", "value"):
+            return plain
+        return Ref(0, len(self.sql.text), "value", self.sql.text)
+
+    def render(self, name_of: Callable[[Ref], str]) -> str:
+        """The SQL with each reference replaced by `name_of(reference)`."""
+        return self.render_with_offsets(name_of)[0]
+
+    def render_with_offsets(self, name_of: Callable[[Ref], str]) -> tuple[str, list[int]]:
+        """The same, and for each character of the result the character of `sql.text` it comes from."""
+        parts: list[str] = []
+        origin: list[int] = []
+        last = 0
+        for ref in self.refs:
+            name = name_of(ref)
+            parts += [self.sql.text[last : ref.start], name]
+            origin += [*range(last, ref.start), *(min(ref.start + at, ref.end - 1) for at in range(len(name)))]
+            last = ref.end
+        parts.append(self.sql.text[last:])
+        origin += range(last, len(self.sql.text))
+        return "".join(parts), origin
+
+    def typed(self, type_: str | None) -> Expression:
+        """The same with its type."""
+        return replace(self, type=type_)
+
+
+def column(scalar: Scalar, role: Role, name: str, type_: str | None) -> Expression:
+    """An expression that is one column, made by the compiler in the place of `scalar`."""
+    sql = Sql(scalar, name, (0,) * len(name))
+    return Expression(sql, (Ref(0, len(name), role, name),), type_)
+
+
+def read(scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> Expression | None:
+    """The expression of one row in a scalar, or None after its diagnostics."""
+    parsed = parse(scalar, diagnostics)
+    if parsed is None or not check(parsed, diagnostics):
+        return None
+    refs = resolve(parsed, scope, diagnostics)
+    return None if refs is None else Expression(parsed.sql, refs)
+
+
+def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[Ref, ...] | None:
+    """The columns that an expression reads, or None after diagnostics about those that are unknown or ambiguous."""
+    refs: list[Ref] = list(_clock(parsed))
+    complete = True
+    for node in parsed.tree.find_all(exp.Column):
+        identifiers = [part for part in node.parts if isinstance(part, exp.Identifier)]
+        if identifiers and isinstance(node.this, exp.Identifier):
+            ref = _resolve(parsed.sql, identifiers, scope, diagnostics)
+            if ref is None:
+                complete = False
+            else:
+                refs.append(ref)
+    return tuple(sorted(refs)) if complete else None
+
+
+def _clock(parsed: Parsed) -> list[Ref]:
+    """`current_timestamp` and `current_timestamp()`: the planned time of the epoch."""
+    refs = []
+    tokens = parsed.tokens
+    for index, token in enumerate(tokens):
+        if token.token_type is TokenType.CURRENT_TIMESTAMP:
+            called = [other.token_type for other in tokens[index + 1 : index + 3]]
+            end = tokens[index + 2].end if called == [TokenType.L_PAREN, TokenType.R_PAREN] else token.end
+            refs.append(Ref(token.start, end + 1, "meta", "_now"))
+    return refs
+
+
+def _resolve(sql: Sql, parts: list[exp.Identifier], scope: Scope, diagnostics: Diagnostics) -> Ref | None:
+    names = [str(part.this) for part in parts]
+
+    def ref(role: Role, name: str, used: int = 1) -> Ref:
+        return Ref(int(parts[0].meta["start"]) - SHIFT, int(parts[used - 1].meta["end"]) + 1 - SHIFT, role, name)
+
+    def report(code: str, message: str, hint: str | None, first: int = 0, last: int = 0) -> None:
+        start, end = int(parts[first].meta["start"]) - SHIFT, int(parts[last].meta["end"]) + 1 - SHIFT
+        diagnostics.add(code, sql.position(start, end), message, hint)
+
+    head = names[0]
+    sides: dict[str, tuple[Role, Types]] = {"key": ("key", scope.key), "value": ("value", scope.value)}
+    if scope.table is not None:
+        sides[scope.table] = ("table", scope.table_value)
+    if len(names) > 1 and head in sides and not parts[0].args.get("quoted"):
+        role, columns = sides[head]
+        found = _lookup(names[1], columns)
+        if found is not None:
+            return ref(role, found, used=2)
+        if _lookup(head, {**scope.key, **scope.value}) is None:
+            if scope.open:
+                return None
+            if role == "table" and _lookup(names[1], scope.table_key) is not None:
+                message = f"'{head}.{names[1]}' is a key column of the table."
+                report("HW403", message, "Use the flow's own column: it is what is looked up.", 1, 1)
+                return None
+            side = f"the table '{head}'" if role == "table" else f"the {head}"
+            report("HW403", f"There is no column '{names[1]}' in {side}.", did_you_mean(names[1], columns), 1, 1)
+            return None
+    if head == "_timestamp" and len(names) == 1:
+        return ref("meta", "_timestamp")
+    in_key, in_value = _lookup(head, scope.key), _lookup(head, scope.value)
+    in_table = _lookup(head, scope.table_value)
+    if in_key is not None and in_value is not None:
+        report("HW404", f"The column '{head}' is in the key and in the value.", f"Write key.{head} or value.{head}.")
+        return None
+    if in_table is not None and (in_key is not None or in_value is not None):
+        side = "key" if in_key is not None else "value"
+        message = f"The column '{head}' is in the flow and in the table '{scope.table}'."
+        report("HW404", message, f"Write {side}.{head} or {scope.table}.{head}.")
+        return None
+    if in_key is not None:
+        return ref("key", in_key)
+    if in_value is not None:
+        return ref("value", in_value)
+    if in_table is not None:
+        return ref("table", in_table)
+    if not scope.open:
+        if head in _RECORD_FORM:
+            message = f"'{head}' is part of the record form, not a column of the flow."
+            report("HW403", message, "Of a record's own fields expressions see `_timestamp`.")
+        elif head in sides and len(names) == 1:
+            report("HW403", f"'{head}' is not a column.", f"Name one of its columns: {head}.<column>.")
+        else:
+            known = [*scope.key, *scope.value, *scope.table_value, "_timestamp"]
+            hint = did_you_mean(head, known) or f"The columns are {', '.join(known[:-1]) or 'none'}."
+            report("HW403", f"There is no column '{head}'.", hint)
+    return None
+
+
+def _lookup(name: str, columns: Types) -> str | None:
+    """The declared spelling of a column: Spark SQL does not tell upper from lower case."""
+    if name in columns:
+        return name
+    folded = name.casefold()
+    return next((known for known in columns if known.casefold() == folded), None)

@@ -1,0 +1,165 @@
+"""Types of expressions, as Spark's own analyzer judges them.
+
+The compiler imports no Spark: whoever calls it hands an `Analyzer` in. Verdicts are kept in a file by a hash of the
+expression and the columns it reads, so that Spark is started only for what is new. Without an analyzer (`parse`) what
+is not in that file has no type, and nothing that needs one is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ..diagnostics import Diagnostics
+from ..types import canonical, ddl, quoted
+from .expressions import Expression, Ref, Scope
+
+Request = tuple[str, str]
+"""An expression in Spark SQL, and the columns it reads as Spark SQL DDL."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the analyzer refuses an expression. `offset`: the character it points at, None where it names none."""
+
+    message: str
+    offset: int | None = None
+
+
+Verdict = str | Refusal
+"""The type of an expression as Spark SQL DDL, or why it has none."""
+
+
+class Analyzer(Protocol):
+    """Judges expressions: Spark's analyzer, or whatever answers like it."""
+
+    def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
+        """A verdict for each request, in order. An expression may hold aggregates."""
+
+
+class VerdictCache:
+    """Verdicts in a JSON file, by a hash of what they are about. A file that cannot be read is an empty one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known: dict[str, str | list[str | int | None]] = {}
+        self._changed = False
+        if path is not None and path.is_file():
+            try:
+                self._known = dict(json.loads(path.read_text("utf-8")))
+            except ValueError:
+                self._known = {}
+
+    def get(self, request: Request) -> Verdict | None:
+        """The verdict, if it is known."""
+        match self._known.get(_digest(request)):
+            case str(type_):
+                return type_
+            case [str(message), (int() | None) as offset]:
+                return Refusal(message, offset)
+        return None
+
+    def put(self, request: Request, verdict: Verdict) -> None:
+        """Keep a verdict."""
+        known = verdict if isinstance(verdict, str) else [verdict.message, verdict.offset]
+        self._known[_digest(request)] = known
+        self._changed = True
+
+    def save(self) -> None:
+        """Write the file, if there is anything new."""
+        if self._path is None or not self._changed:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._path.with_suffix(".partial")
+        partial.write_text(json.dumps(self._known, indent=0, sort_keys=True), "utf-8")
+        partial.replace(self._path)
+        self._changed = False
+
+
+class Judge:
+    """Gives expressions their types, and reports those that have none."""
+
+    def __init__(self, analyzer: Analyzer | None, cache: VerdictCache, diagnostics: Diagnostics) -> None:
+        self._analyzer = analyzer
+        self._cache = cache
+        self._diagnostics = diagnostics
+
+    def types(self, expressions: Sequence[tuple[Expression, Scope]]) -> list[str | None]:
+        """The canonical type of each expression; None where it is not known, or was refused (then reported)."""
+        requests = [_request(expression, scope) for expression, scope in expressions]
+        verdicts = self._verdicts([request for request in requests if request is not None])
+        found: list[str | None] = []
+        for (expression, scope), request in zip(expressions, requests, strict=True):
+            if request is None:
+                found.append(scope.type_of(expression.plain) if expression.plain else None)
+            else:
+                found.append(self._settle(expression, scope, verdicts.get(request)))
+        return found
+
+    def _verdicts(self, requests: Sequence[Request]) -> Mapping[Request, Verdict]:
+        known = {request: verdict for request in requests if (verdict := self._cache.get(request)) is not None}
+        missing = [request for request in dict.fromkeys(requests) if request not in known]
+        if self._analyzer is not None and missing:
+            for request, verdict in zip(missing, self._analyzer.analyze(missing), strict=True):
+                self._cache.put(request, verdict)
+                known[request] = verdict
+        return known
+
+    def _settle(self, expression: Expression, scope: Scope, verdict: Verdict | None) -> str | None:
+        if isinstance(verdict, Refusal):
+            position = expression.sql.position(0, len(expression.sql.text))
+            if verdict.offset is not None:
+                _, origin = expression.render_with_offsets(lambda ref: _name(ref, scope))
+                position = expression.sql.position(origin[min(verdict.offset, len(origin) - 1)])
+            self._diagnostics.add("HW411", position, verdict.message)
+            return None
+        try:
+            return None if verdict is None else canonical(verdict)
+        except ValueError:
+            position = expression.sql.position(0, len(expression.sql.text))
+            message = f"The expression is of type {verdict}, which no column can hold."
+            self._diagnostics.add("HW411", position, message, "Cast it, to a string for example.")
+            return None
+
+
+def _request(expression: Expression, scope: Scope) -> Request | None:
+    """What to ask; None where there is nothing to ask, or a column's type is not known."""
+    if expression.plain is not None:
+        return None
+    columns: dict[str, str] = {}
+    for ref in expression.refs:
+        if ref.role == "meta":
+            columns["_ts" if ref.name == "_timestamp" else "_now"] = (
+                "bigint" if ref.name == "_timestamp" else "timestamp"
+            )
+            continue
+        type_ = scope.type_of(ref)
+        if type_ is None:
+            return None
+        columns[_own_name(ref, scope)] = type_
+    return expression.render(lambda ref: _name(ref, scope)), ddl(dict(sorted(columns.items())))
+
+
+def _name(ref: Ref, scope: Scope) -> str:
+    if ref.role == "meta":
+        return meta_name(ref)
+    return quoted(_own_name(ref, scope))
+
+
+def meta_name(ref: Ref) -> str:
+    """What `_timestamp` and `current_timestamp()` are in the pipe."""
+    return "timestamp_millis(_ts)" if ref.name == "_timestamp" else "_now"
+
+
+def _own_name(ref: Ref, scope: Scope) -> str:
+    if ref.role == "key" and ref.name in scope.value:
+        return f"key.{ref.name}"
+    return f"{scope.table}.{ref.name}" if ref.role == "table" else ref.name
+
+
+def _digest(request: Request) -> str:
+    return hashlib.sha256("\n".join(request).encode()).hexdigest()[:32]

@@ -1,0 +1,262 @@
+"""References: who a name means, in which order flows can be checked, who writes a topic.
+
+Every reference that means nothing is reported here, once; whatever depends on it is then left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ..diagnostics import Diagnostics, did_you_mean
+from ..reading.nodes import Scalar
+from .model import AggregateStep, BranchStep, FlowModel, JoinStep, ProjectModel, TopologyModel, ToTableStep
+
+FlowId = tuple[str, str]
+"""Topology and flow."""
+
+Kind = Literal["topic", "table", "flow"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the names of one topology mean. `branches`: the flows of `branch` steps, with the flow that has the step.
+
+    `sources`: for each flow what it reads, by kind and name; None where that is unknown or in a circle (reported).
+    """
+
+    kinds: Mapping[str, Kind]
+    branches: Mapping[str, str]
+    sources: Mapping[str, tuple[tuple[Kind, str], ...] | None]
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The project's references. `order`: flows, each after what it reads. `written`: undeclared topic -> its flow.
+
+    `refused`: flows whose `to` is refused (reported).
+    """
+
+    names: Mapping[str, Names]
+    order: tuple[FlowId, ...]
+    written: Mapping[str, FlowId]
+    refused: frozenset[FlowId] = field(default_factory=frozenset)
+
+
+def resolve(model: ProjectModel, diagnostics: Diagnostics) -> Resolution:
+    """Settle all references between topics, tables, stores and flows."""
+    return _Resolver(model, diagnostics).run()
+
+
+class _Resolver:
+    def __init__(self, model: ProjectModel, diagnostics: Diagnostics) -> None:
+        self._model = model
+        self._diagnostics = diagnostics
+        self._written: dict[str, FlowId] = {}
+        self._refused: set[FlowId] = set()
+
+    def run(self) -> Resolution:
+        self._writers()
+        names = {topology.name.text: self._names(topology) for topology in self._model.topologies.values()}
+        for topology in self._model.topologies.values():
+            self._tables(topology)
+            self._stores(topology)
+            self._readers(topology, names[topology.name.text])
+        reads = self._reads(names)
+        order, circular = self._order(reads)
+        for place, flow in circular:
+            sources = dict(names[place].sources)
+            sources[flow] = None
+            names[place] = replace(names[place], sources=sources)
+        return Resolution(names, tuple(order), self._written, frozenset(self._refused))
+
+    def _flows(self) -> Iterator[tuple[TopologyModel, FlowModel]]:
+        for topology in self._model.topologies.values():
+            for flow in topology.flows.values():
+                yield topology, flow
+
+    def _writers(self) -> None:
+        writer: dict[str, str] = {
+            name: "its seed" for name, topic in self._model.topics.items() if topic.seed is not None
+        }
+        for topology, flow in self._flows():
+            if flow.to is None:
+                continue
+            topic, me = flow.to.text, (topology.name.text, flow.name.text)
+            if topic in writer:
+                message = f"The topic '{topic}' is written by {writer[topic]} already."
+                seeded = writer[topic] == "its seed"
+                way = "remove the seed" if seeded else "merge the flows with `from: [a, b]`"
+                hint = f"A topic has one writer: write to another topic, or {way}."
+                self._diagnostics.add("HW308", flow.to.position, message, hint)
+                self._refused.add(me)
+                continue
+            writer[topic] = f"the flow '{flow.name.text}' of '{topology.name.text}'"
+            if topic not in self._model.topics:
+                self._written[topic] = me
+
+    def _names(self, topology: TopologyModel) -> Names:
+        kinds: dict[str, Kind] = dict.fromkeys(self._model.topics, "topic")
+        kinds.update(dict.fromkeys(self._written, "topic"))
+        branches: dict[str, str] = {}
+        mine: dict[str, str] = {}
+
+        def define(name: Scalar, kind: Kind) -> None:
+            if name.text in mine:
+                message = f"'{name.text}' is a {mine[name.text]} of this topology already."
+            elif name.text in kinds:
+                message = f"'{name.text}' is a topic already."
+            else:
+                mine[name.text] = kind
+                kinds[name.text] = kind
+                return
+            hint = "Topics, tables and flows share one namespace: rename one."
+            self._diagnostics.add("HW306", name.position, message, hint)
+
+        for table in topology.tables.values():
+            define(table.name, "table")
+        for flow in topology.flows.values():
+            define(flow.name, "flow")
+        for flow in topology.flows.values():
+            for step in flow.steps:
+                if isinstance(step.action, BranchStep):
+                    for case in step.action.cases:
+                        define(case.flow, "flow")
+                        branches.setdefault(case.flow.text, flow.name.text)
+        sources = {flow.name.text: self._sources(flow, kinds, topology) for flow in topology.flows.values()}
+        return Names(kinds, branches, sources)
+
+    def _sources(
+        self, flow: FlowModel, kinds: Mapping[str, Kind], topology: TopologyModel
+    ) -> tuple[tuple[Kind, str], ...] | None:
+        found: list[tuple[Kind, str]] = []
+        complete = bool(flow.sources)
+        for source in flow.sources:
+            kind = kinds.get(source.text)
+            if kind is None:
+                hint = self._elsewhere(source.text) or did_you_mean(source.text, kinds)
+                message = f"There is no topic, table or flow '{source.text}'."
+                self._diagnostics.add("HW302", source.position, message, hint)
+                complete = False
+                continue
+            if kind == "table" and topology.tables[source.text].is_global:
+                message = f"'{source.text}' is a global table, which flows can only join."
+                hint = f"Read its topic: `from: {topology.tables[source.text].topic.text}`."
+                self._diagnostics.add("HW517", source.position, message, hint)
+                complete = False
+                continue
+            if (kind, source.text) in found:
+                self._diagnostics.add("HW306", source.position, f"'{source.text}' is read twice.", "Remove one.")
+                complete = False
+                continue
+            found.append((kind, source.text))
+        return tuple(found) if complete else None
+
+    def _elsewhere(self, name: str) -> str | None:
+        for topology, flow in self._flows():
+            if flow.name.text == name:
+                way = (
+                    f"read the topic that it writes: '{flow.to.text}'" if flow.to else "let it write a topic with `to`"
+                )
+                return f"'{name}' is a flow of the topology '{topology.name.text}': {way}."
+        return None
+
+    def _tables(self, topology: TopologyModel) -> None:
+        known = {*self._model.topics, *self._written}
+        for table in topology.tables.values():
+            if table.topic.text not in known:
+                message = f"There is no topic '{table.topic.text}'."
+                self._diagnostics.add("HW301", table.topic.position, message, did_you_mean(table.topic.text, known))
+
+    def _stores(self, topology: TopologyModel) -> None:
+        used: dict[str, str] = {}
+        for user, what in _store_users(topology):
+            name = user.text
+            if name not in topology.stores:
+                message = f"There is no store '{name}'."
+                self._diagnostics.add("HW304", user.position, message, did_you_mean(name, topology.stores))
+            elif name in used:
+                message = f"The store '{name}' is used by {used[name]} already."
+                self._diagnostics.add("HW309", user.position, message, "A store belongs to one step: declare another.")
+            else:
+                used[name] = what
+        for name, store in topology.stores.items():
+            if name not in used and not any(user.text == name for user, _ in _store_users(topology)):
+                message = f"No step uses the store '{name}'."
+                self._diagnostics.add("HW311", store.name.position, message)
+
+    def _readers(self, topology: TopologyModel, names: Names) -> None:
+        read = {name for sources in names.sources.values() for _, name in sources or ()}
+        for _, flow in self._flows():
+            read.update(source.text for source in flow.sources)
+        for flow in topology.flows.values():
+            read.update(step.action.table.text for step in flow.steps if isinstance(step.action, JoinStep))
+        for flow in topology.flows.values():
+            cases = [case for step in flow.steps if isinstance(step.action, BranchStep) for case in step.action.cases]
+            if flow.to is None and flow.name.text not in read and not cases:
+                self._diagnostics.add("HW310", flow.name.position, f"No flow reads '{flow.name.text}'.")
+
+    def _reads(self, names: Mapping[str, Names]) -> dict[FlowId, list[FlowId]]:
+        """For each flow those that must be checked before it."""
+        reads: dict[FlowId, list[FlowId]] = {}
+        for topology, flow in self._flows():
+            me = (topology.name.text, flow.name.text)
+            mine = names[topology.name.text]
+            needed = [source.text for source in flow.sources]
+            needed += [step.action.table.text for step in flow.steps if isinstance(step.action, JoinStep)]
+            reads[me] = []
+            for name in needed:
+                if name in topology.tables and mine.kinds.get(name) == "table":
+                    name = topology.tables[name].topic.text
+                if name in self._written:
+                    reads[me].append(self._written[name])
+                elif mine.kinds.get(name) == "flow":
+                    reads[me].append((topology.name.text, mine.branches.get(name, name)))
+        return reads
+
+    def _order(self, reads: Mapping[FlowId, list[FlowId]]) -> tuple[list[FlowId], set[FlowId]]:
+        order: list[FlowId] = []
+        circular: set[FlowId] = set()
+        done: set[FlowId] = set()
+        path: list[FlowId] = []
+
+        def visit(flow: FlowId) -> None:
+            if flow in path:
+                circle = path[path.index(flow) :]
+                if circular.isdisjoint(circle):
+                    self._circle(circle)
+                circular.update(circle)
+                return
+            if flow in done:
+                return
+            path.append(flow)
+            for needed in reads[flow]:
+                if needed in reads:
+                    visit(needed)
+            path.pop()
+            done.add(flow)
+            order.append(flow)
+
+        for flow in reads:
+            visit(flow)
+        return order, circular
+
+    def _circle(self, circle: list[FlowId]) -> None:
+        topology, name = circle[0]
+        flow = self._model.topologies[topology].flows[name]
+        position = flow.sources[0].position if flow.sources else flow.name.position
+        names = [flow if place == topology else f"{place}.{flow}" for place, flow in circle]
+        way = " reads ".join([*names, names[0]])
+        self._diagnostics.add("HW307", position, f"Flows read one another in a circle: {way}.")
+
+
+def _store_users(topology: TopologyModel) -> Iterator[tuple[Scalar, str]]:
+    """Where stores are named, and by whom."""
+    for table in topology.tables.values():
+        if table.store is not None:
+            yield table.store, f"the table '{table.name.text}'"
+    for flow in topology.flows.values():
+        for step in flow.steps:
+            if isinstance(step.action, (AggregateStep, ToTableStep)) and step.action.store is not None:
+                yield step.action.store, f"a step of the flow '{flow.name.text}'"

@@ -1,0 +1,40 @@
+"""Stores as the runtime declares them, from what `stores:` and the step say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+from ...runtime.topology import Store
+from ..types import ddl
+from .model import StoreModel
+
+UNKNOWN_TYPE = "string"
+"""Stands for a type that is not known; nothing is built from a project that has one."""
+
+
+def columns_ddl(columns: Mapping[str, str | None]) -> str:
+    """Columns as Spark SQL DDL."""
+    return ddl({name: type_ or UNKNOWN_TYPE for name, type_ in columns.items()})
+
+
+def declared_store(
+    name: str,
+    model: StoreModel | None,
+    type_: str,
+    key: Mapping[str, str | None],
+    value: Mapping[str, str | None],
+    partitions: int,
+) -> Store:
+    """A store with the backend and changelog that `stores:` gives it, or the defaults."""
+    backend = model.backend if model else None
+    return Store(
+        name=name,
+        partitions=partitions,
+        key=columns_ddl(key),
+        value=columns_ddl(value),
+        type=cast(Literal["key_value", "window"], type_),
+        backend=backend.name.text if backend else "lmdb",
+        options=backend.options.to_python() if backend and backend.options else {},
+        changelog=model.changelog if model else True,
+    )

@@ -1,0 +1,117 @@
+"""The YAML files of a project: where they are, and that reading them is safe.
+
+A project is its folder: what symbolic links bring in from elsewhere is refused, and so is what is not a regular file
+(a pipe would never end) or is larger than any YAML needs to be.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from ..diagnostics import Diagnostics, Position
+from .source import SourceFile
+
+_SUFFIXES = (".yml", ".yaml")
+_MOST_BYTES = 2_000_000
+_MOST_BYTES_TOGETHER = 20_000_000
+
+
+class ProjectFiles:
+    """Finds and reads the files below one root; keeps the text of what it has read in `sources`."""
+
+    def __init__(self, root: Path, diagnostics: Diagnostics) -> None:
+        self.sources: dict[str, str] = {}
+        self._root = root
+        self._diagnostics = diagnostics
+        self._left = _MOST_BYTES_TOGETHER
+
+    def required(self, stem: str, hint: str) -> SourceFile | None:
+        """`<stem>.yml` (or `.yaml`) of the root; a diagnostic if it is not there or cannot be read."""
+        there = [stem + suffix for suffix in _SUFFIXES if os.path.lexists(self._root / (stem + suffix))]
+        if not there:
+            self._diagnostics.add("HW001", Position(f"{stem}.yml"), f"There is no {stem}.yml in this folder.", hint)
+            return None
+        if len(there) > 1:
+            self._diagnostics.add("HW007", Position(there[1]), f"There is {there[0]} beside it.", "Remove one.")
+        return self.read(there[0])
+
+    def below(self, folder: str) -> list[SourceFile]:
+        """All YAML files below a folder of the root that can be read, by name. The folder need not be there."""
+        names: list[str] = []
+        top = self._root / folder
+        if not self._stays_inside(top, folder):
+            return []
+        for directory, folders, files in os.walk(top):
+            here = Path(directory)
+            for linked in [name for name in folders if (here / name).is_symlink()]:
+                message = "Folders that are symbolic links are not followed."
+                self._diagnostics.add("HW002", Position(self._name(here / linked)), message, "Move the files here.")
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            names += [self._name(here / name) for name in files if name.endswith(_SUFFIXES) and name[0] != "."]
+        return [source for name in sorted(names) if (source := self.read(name)) is not None]
+
+    def read(self, name: str) -> SourceFile | None:
+        """The file's text; None, with a diagnostic, if it cannot or must not be read."""
+        path = self._root / name
+        at = Position(name)
+        if not self._stays_inside(path, name):
+            return None
+        try:
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                self._diagnostics.add("HW006", at, "This is not a regular file.")
+                return None
+            most = min(_MOST_BYTES, self._left)
+            if found.st_size > most:
+                self._too_large(at, found.st_size)
+                return None
+            with path.open("rb") as file:
+                content = file.read(most + 1)
+        except OSError as error:
+            self._diagnostics.add("HW006", at, f"This file cannot be read: {error.strerror or error}.")
+            return None
+        if len(content) > most:
+            self._too_large(at, len(content))
+            return None
+        self._left -= len(content)
+        return self._decoded(name, content)
+
+    def _too_large(self, at: Position, size: int) -> None:
+        if size > _MOST_BYTES:
+            message = f"The file has {size:,} bytes; the most is {_MOST_BYTES:,}."
+        else:
+            message = f"With this file the project's YAML has more than {_MOST_BYTES_TOGETHER:,} bytes."
+        self._diagnostics.add("HW003", at, message, "Split the file; put data into seeds.")
+
+    def _decoded(self, name: str, content: bytes) -> SourceFile | None:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            column = error.start - content.rfind(b"\n", 0, error.start)
+            hint = "Save the file as UTF-8."
+            self._diagnostics.add("HW004", Position(name, line, column), "This is not UTF-8 from here on.", hint)
+            return None
+        self.sources[name] = text
+        return SourceFile(name, text)
+
+    def _stays_inside(self, path: Path, name: str) -> bool:
+        if leaves(self._root, path):
+            self._diagnostics.add(
+                "HW002", Position(name), "This leads out of the project.", "Copy it into the project."
+            )
+            return False
+        return True
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix()
+
+
+def leaves(root: Path, path: Path) -> bool:
+    """Whether a path leads out of the project's folder, by itself or through symbolic links."""
+    try:
+        return not path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError, ValueError):  # a circle of links, a name with a null character
+        return True

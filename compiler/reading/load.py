@@ -1,0 +1,246 @@
+"""From the files of a project to its positioned tree: discovered, read, rendered, validated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from collections.abc import Mapping as AbstractMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..diagnostics import Diagnostics, Position
+from .files import ProjectFiles, leaves
+from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
+from .profiles import Choice, choose
+from .render import render
+from .source import SourceFile
+from .validate import validate
+from .yaml_loader import read_yaml
+
+
+@dataclass(frozen=True)
+class TopicDefinition:
+    """A topic of the project: its name (the key in `topics:`, with its place) and what is said of it."""
+
+    name: Scalar
+    node: Mapping
+
+    @property
+    def file(self) -> str:
+        """The file that defines it, relative to the project's root."""
+        return self.name.position.file
+
+
+@dataclass(frozen=True)
+class TopologyDocument:
+    """A file of `topologies/`: the topology's name (the value of `topology:`) and the whole document."""
+
+    name: Scalar
+    node: Mapping
+
+    @property
+    def file(self) -> str:
+        """The file it is, relative to the project's root."""
+        return self.name.position.file
+
+
+@dataclass(frozen=True)
+class LoadedProject:
+    """A project as its files say it, rendered; valid by the schemas unless the diagnostics say otherwise.
+
+    What cannot be read is missing: without headwater.yml there is a project without a name, topics or topologies.
+    `vars` are those of headwater.yml with the command line's on top. `target` is the chosen entry of `targets:` in
+    profiles.yml, None where there is none (then a diagnostic says why). Steps written as a bare word (`- to_stream`)
+    come as mappings with a null value, so every step is a mapping. `sources` holds the text of each file read,
+    for printing.
+    """
+
+    root: Path
+    name: str
+    version: str
+    vars: AbstractMapping[str, Any]
+    project: Mapping
+    profile_name: str
+    target_name: str
+    target: Mapping | None
+    topics: tuple[TopicDefinition, ...]
+    topologies: tuple[TopologyDocument, ...]
+    sources: AbstractMapping[str, str]
+
+
+def load_project(
+    root: Path,
+    diagnostics: Diagnostics,
+    *,
+    vars: AbstractMapping[str, Any] | None = None,  # noqa: A002 - the word of headwater.yml
+    profile: str | None = None,
+    target: str | None = None,
+    environment: AbstractMapping[str, str] = os.environ,
+) -> LoadedProject:
+    """Load the project whose folder is `root`. `vars`, `profile` and `target` are those of the command line.
+
+    Imports and runs nothing of the project.
+    """
+    loading = _Loading(root, diagnostics, vars or {}, environment)
+    project = loading.project()
+    if project is None:
+        loading.read_the_rest()
+        return LoadedProject(root, "", "", dict(vars or {}), _EMPTY, "", "", None, (), (), loading.files.sources)
+    name = _text(project, "name")
+    profile_name, target_name, chosen = loading.target(project, profile, target)
+    return LoadedProject(
+        root=root,
+        name=name,
+        version=_text(project, "version"),
+        vars=loading.vars,
+        project=project,
+        profile_name=profile_name,
+        target_name=target_name,
+        target=chosen,
+        topics=tuple(loading.topics()),
+        topologies=tuple(loading.topologies()),
+        sources=loading.files.sources,
+    )
+
+
+_EMPTY = Mapping((), Position("headwater.yml"))
+
+
+class _Loading:
+    """One project on its way from files to nodes."""
+
+    def __init__(
+        self,
+        root: Path,
+        diagnostics: Diagnostics,
+        variables: AbstractMapping[str, Any],
+        environment: AbstractMapping[str, str],
+    ) -> None:
+        self.files = ProjectFiles(root, diagnostics)
+        self.vars: AbstractMapping[str, Any] = dict(variables)
+        self._root = root
+        self._diagnostics = diagnostics
+        self._environment = environment
+
+    def project(self) -> Mapping | None:
+        """headwater.yml. Its own values see the command line's variables only; from here on `vars` holds all."""
+        source = self.files.required("headwater", "Start a project with `headwater init`.")
+        node = self._document(source, "project") if source else None
+        if not isinstance(node, Mapping):
+            return None
+        declared = node.get("vars")
+        if isinstance(declared, Mapping):
+            self.vars = declared.to_python() | dict(self.vars)
+        return node
+
+    def read_the_rest(self) -> None:
+        """Report what is wrong with the YAML of the other files, when without headwater.yml no more can be said."""
+        for folder in ("topics", "topologies"):
+            for source in self.files.below(folder):
+                read_yaml(source, self._diagnostics)
+
+    def target(self, project: Mapping, profile: str | None, target: str | None) -> tuple[str, str, Mapping | None]:
+        """The names of profile and target, and the target; None, with a diagnostic, if there is none."""
+        asked = project.get("profile")
+        at = asked.position if isinstance(asked, Scalar) and profile is None else None
+        choice = Choice(profile or _text(project, "profile") or _text(project, "name"), target or "", at)
+        source = self.files.required("profiles", "It says where the project runs.")
+        node = read_yaml(source, self._diagnostics) if source else None
+        if node is None or not choice.profile:
+            return choice.profile, choice.target, None
+        chosen = choose(node, choice, self._render, self._diagnostics)
+        valid = validate(chosen.tree, "profiles", self._diagnostics)
+        return choice.profile, chosen.target_name, _target(valid, choice.profile, chosen.target_name)
+
+    def topics(self) -> Iterator[TopicDefinition]:
+        """The topics of all files in `topics/`, each name once."""
+        known: dict[str, Scalar] = {}
+        for source in self.files.below("topics"):
+            document = self._document(source, "topics")
+            section = document.get("topics") if isinstance(document, Mapping) else None
+            for entry in section.entries if isinstance(section, Mapping) else ():
+                if isinstance(entry.node, Mapping) and self._is_first(entry.key, known, "topic"):
+                    self._check_seed(entry.node)
+                    yield TopicDefinition(entry.key, entry.node)
+
+    def topologies(self) -> Iterator[TopologyDocument]:
+        """The files of `topologies/`, each name once."""
+        known: dict[str, Scalar] = {}
+        for source in self.files.below("topologies"):
+            document = self._document(source, "topology")
+            name = document.get("topology") if isinstance(document, Mapping) else None
+            if (
+                isinstance(document, Mapping)
+                and isinstance(name, Scalar)
+                and isinstance(name.value, str)
+                and self._is_first(name, known, "topology")
+            ):
+                yield TopologyDocument(name, _with_words_as_steps(document))
+
+    def _document(self, source: SourceFile, schema: str) -> Node | None:
+        node = read_yaml(source, self._diagnostics)
+        if node is None:
+            return None
+        return validate(self._render(node), schema, self._diagnostics)
+
+    def _render(self, node: Node) -> Node:
+        return render(node, self.vars, self._diagnostics, self._environment)
+
+    def _is_first(self, name: Scalar, known: dict[str, Scalar], what: str) -> bool:
+        first = known.setdefault(name.text, name)
+        if first is not name:
+            message = f"The {what} '{name.text}' is defined in {first.position.file}, line {first.position.line}, too."
+            self._diagnostics.add("HW026", name.position, message, "Rename or remove one.")
+        return first is name
+
+    def _check_seed(self, topic: Mapping) -> None:
+        seed = topic.get("seed")
+        path = seed.get("path") if isinstance(seed, Mapping) else None
+        if isinstance(path, Scalar) and isinstance(path.value, str) and leaves(self._root, self._root / path.value):
+            message = f"The seed '{path.value}' leads out of the project."
+            self._diagnostics.add("HW002", path.position, message, "Copy the file into the project.")
+
+
+def _target(profiles: Node, profile: str, target: str) -> Mapping | None:
+    node: Node | None = profiles
+    for key in (profile, "targets", target):
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node if isinstance(node, Mapping) else None
+
+
+def _with_words_as_steps(topology: Mapping) -> Mapping:
+    """The topology with each step that is a bare word (`- to_stream`) as a mapping of that word to nothing."""
+
+    def step(node: Node) -> Node:
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            return node
+        nothing = Scalar(None, "", node.position, FixedOrigin(node.position))
+        return Mapping((Entry(node, nothing),), node.position)
+
+    def steps(node: Node) -> Node:
+        return Sequence(tuple(map(step, node)), node.position) if isinstance(node, Sequence) else node
+
+    def flow(node: Node) -> Node:
+        return _replaced(node, "steps", steps)
+
+    def flows(node: Node) -> Node:
+        if not isinstance(node, Mapping):
+            return node
+        return Mapping(tuple(Entry(entry.key, flow(entry.node)) for entry in node.entries), node.position)
+
+    made = _replaced(topology, "flows", flows)
+    assert isinstance(made, Mapping)
+    return made
+
+
+def _replaced(node: Node, key: str, change: Callable[[Node], Node]) -> Node:
+    if not isinstance(node, Mapping) or key not in node:
+        return node
+    entries = (Entry(entry.key, change(entry.node)) if entry.name == key else entry for entry in node.entries)
+    return Mapping(tuple(entries), node.position)
+
+
+def _text(node: Mapping, key: str) -> str:
+    found = node.get(key)
+    return found.value if isinstance(found, Scalar) and isinstance(found.value, str) else ""

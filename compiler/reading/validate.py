@@ -1,0 +1,110 @@
+"""Holds a tree against its JSON Schema, and says what is wrong where it is wrong.
+
+The schemas (`schemas/*.json`) say what is right; the sentences are made here, from the kind of the violated rule and
+the `title` of the schema that has it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ... import schemas
+from ..diagnostics import Diagnostics
+from ..types import canonical
+from .nodes import Entry, Mapping, Node, Scalar, Sequence
+from .violations import Violation, report
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+Path = tuple[str | int, ...]
+
+_MOST_VIOLATIONS = 200
+
+
+def validate(node: Node, schema: str, diagnostics: Diagnostics) -> Node:
+    """Report whatever `schemas/<schema>.json` does not allow, and mark the values that it does not allow as broken.
+
+    Values that are broken already are passed over.
+    """
+    finished: set[Path] = set()  # where the first finding says enough
+    wrong: set[Path] = set()
+    errors: Iterator[ValidationError] = _validator(schema).iter_errors(node.to_python())
+    for error in islice(errors, _MOST_VIOLATIONS):
+        path = tuple(error.absolute_path)
+        if path in finished:
+            continue
+        violation = _violation(node, path, error)
+        report(violation, diagnostics)
+        if error.validator == "type" or isinstance(violation.node, Scalar):
+            finished.add(path)
+        if not violation.about_key:
+            wrong.add(path)
+    return _marked(node, (), wrong)
+
+
+def _marked(node: Node, path: Path, wrong: set[Path]) -> Node:
+    """The tree with the scalars at these paths broken. What is right stays the same node."""
+    if not any(there[: len(path)] == path for there in wrong):
+        return node
+    match node:
+        case Scalar():
+            return Scalar(None, "", node.position, node.origin, node.cut_by_comment, broken=True)
+        case Sequence():
+            items = (_marked(item, (*path, index), wrong) for index, item in enumerate(node))
+            return Sequence(tuple(items), node.position)
+        case Mapping():
+            entries = (Entry(entry.key, _marked(entry.node, (*path, entry.name), wrong)) for entry in node.entries)
+            return Mapping(tuple(entries), node.position)
+
+
+def _violation(root: Node, path: Path, error: ValidationError) -> Violation:
+    owner: Mapping | None = None
+    node = root
+    for step in path:
+        if isinstance(node, Mapping):
+            owner = node
+            node = node[str(step)]
+        elif isinstance(node, Sequence):
+            node = node[int(step)]
+    about_key = "propertyNames" in error.absolute_schema_path
+    schema = error.schema if isinstance(error.schema, dict) else {}
+    reason = str(error.cause) if error.cause else None
+    return Violation(
+        node, owner, path, str(error.validator), error.validator_value, error.instance, schema, about_key, reason
+    )
+
+
+@cache
+def _validator(schema: str) -> Validator:
+    """The validator of a schema. Draft 7, except that `$` in a pattern does not match before a line's end."""
+    from jsonschema import Draft7Validator, FormatChecker, ValidationError
+    from jsonschema.validators import extend
+
+    def pattern(_: Validator, wanted: str, instance: Any, __: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, str) and not re.search(wanted.removesuffix("$") + r"\Z", instance):
+            yield ValidationError(f"{instance!r} does not match {wanted!r}")
+
+    formats = FormatChecker(formats=())
+    formats.checks("spark-type", raises=ValueError)(_is_type)
+    content = json.loads(resources.files(schemas).joinpath(f"{schema}.json").read_text(encoding="utf-8"))
+    strict: Any = extend(Draft7Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
+    made: Validator = strict(content, format_checker=formats)
+    return made
+
+
+def _is_type(value: object) -> bool:
+    """Whether a text is a type; ValueError says why it is not. Values that are no texts are another rule's matter."""
+    if isinstance(value, str):
+        try:
+            canonical(value)
+        except RecursionError:
+            raise ValueError("This type is nested too deeply") from None
+    return True

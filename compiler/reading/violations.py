@@ -1,0 +1,256 @@
+"""The sentences for what a schema does not allow: a code, a place, a message and a way out for each kind of rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ..diagnostics import Diagnostics, Position, did_you_mean
+from .nodes import Mapping, Node, Scalar
+
+_MOST_KEYS = 20
+_FREE = frozenset({"name", "description", "tags", "meta"})
+_TYPES = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+    "null": "nothing",
+}
+_TITLES = {
+    "Column": "a column's name",
+    "Duration": "a duration such as 10m",
+    "Expression": "a Spark SQL expression",
+    "Function": "a function such as functions.seeds:flights",
+    "Module": "a Python module's name",
+    "Name": "a name",
+    "Plugin": "a plugin's name, or a mapping with its name and options",
+    "Type": "a Spark SQL type such as string",
+    "Word": "a name",
+}
+_NAMES = {
+    "Name": "Use letters, digits and underscores, and no digit at the start.",
+    "Word": "Use letters, digits, underscores, dots and dashes, and a letter or underscore at the start.",
+    "Column": "Leave out dots, backticks, and a space or @ at the start.",
+    "Function": "Write functions.<module>:<name>.",
+    "Module": "Write it as in an import: plugins.mine.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a node breaks: `rule` is the schema's keyword, `wanted` its value, `given` what was there.
+
+    `owner` is the mapping around the node (or around the list that it is in). `about_key`: the rule is about a key of
+    the node, which then is `given`. `reason`: why a format does not fit.
+    """
+
+    node: Node
+    owner: Mapping | None
+    path: tuple[str | int, ...]
+    rule: str
+    wanted: Any
+    given: Any
+    schema: dict[str, Any]
+    about_key: bool
+    reason: str | None
+
+    @property
+    def place(self) -> Position:
+        """The value's place; for a rule about a key, the key's."""
+        if self.about_key and isinstance(self.node, Mapping):
+            return self.node.key_position(self.given)
+        return self.node.position
+
+    @property
+    def holder_place(self) -> Position:
+        """The key that the value belongs to, or the value itself where it has none of its own."""
+        if self.owner is not None and self.path and isinstance(self.path[-1], str):
+            return self.owner.key_position(self.path[-1])
+        return self.node.position
+
+    @property
+    def title(self) -> str:
+        """The title of the schema with the rule."""
+        return str(self.schema.get("title", ""))
+
+    @property
+    def label(self) -> str:
+        """How a sentence about the value begins."""
+        if not self.path:
+            return "This file"
+        return f"'{self.path[-1]}'" if isinstance(self.path[-1], str) else "This item"
+
+
+def report(violation: Violation, diagnostics: Diagnostics) -> None:
+    """Add the diagnostics of a violation; nothing for a value that was reported before."""
+    if not (isinstance(violation.node, Scalar) and violation.node.broken):
+        _REPORTS.get(violation.rule, _out_of_range)(violation, diagnostics)
+
+
+def _wrong_type(violation: Violation, diagnostics: Diagnostics) -> None:
+    types = violation.wanted if isinstance(violation.wanted, list) else [violation.wanted]
+    wanted = _TITLES.get(violation.title) or " or ".join(_TYPES[name] for name in types)
+    if violation.given is None:
+        message = f"{violation.label} is empty; it must be {wanted}."
+    else:
+        message = f"{violation.label} must be {wanted}, not {_kind(violation.given)}."
+    diagnostics.add("HW203", violation.place, message, _type_hint(violation, types))
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case bool():
+            return f"the boolean {str(value).lower()}"
+        case int() | float():
+            return f"the number {value}" if len(str(value)) < 40 else "a number"
+        case str():
+            return f"the text '{_shorten(value)}'"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _type_hint(violation: Violation, types: list[str]) -> str | None:
+    given = violation.given
+    text = violation.node.text if isinstance(violation.node, Scalar) else ""
+    if violation.title == "Duration" and isinstance(given, int):
+        return f"Add a unit: {given}ms, {given}s, {given}m, {given}h or {given}d."
+    if violation.title == "Expression" and given is None:
+        return 'Write the expression; SQL\'s null is "null", in quotes.'
+    if "string" in types and isinstance(given, (int, float)):
+        return f'Put it in quotes: "{text}".'
+    if types == ["integer"] and isinstance(given, str) and given.isascii() and given.isdigit():
+        return "Remove the quotes."
+    if types == ["boolean"] and isinstance(given, str) and given.lower() in ("true", "false"):
+        return "Remove the quotes."
+    if types == ["array"] and isinstance(given, str):
+        return "Write each item on a line of its own, after a dash."
+    if types == ["object"] and isinstance(given, list):
+        return "Write `key: value` lines without dashes."
+    return None
+
+
+def _unknown_key(violation: Violation, diagnostics: Diagnostics) -> None:
+    node = violation.node
+    if not isinstance(node, Mapping):
+        return
+    known = violation.schema.get("properties", {})
+    for name in islice(_unknown(violation), _MOST_KEYS):
+        if node.key(name).broken:
+            continue
+        listed = ", ".join(word for word in known if word not in _FREE)
+        hint = did_you_mean(name, known) or (f"Known here: {listed}." if listed else None)
+        what = "step" if violation.title == "Step" and not (node.value.keys() & (known.keys() - _FREE)) else "key"
+        diagnostics.add("HW201", node.key_position(name), f"There is no {what} '{_shorten(name)}' here.", hint)
+
+
+def _unknown(violation: Violation) -> list[str]:
+    return [name for name in violation.given if name not in violation.schema.get("properties", {})]
+
+
+def _missing_key(violation: Violation, diagnostics: Diagnostics) -> None:
+    misspelt = _unknown(violation)
+    for name in violation.wanted:
+        if name not in violation.given and not did_you_mean(name, misspelt):
+            diagnostics.add("HW202", violation.holder_place, f"{violation.label} needs the key '{name}'.", None)
+
+
+def _unknown_word(violation: Violation, diagnostics: Diagnostics) -> None:
+    words = [str(word) for word in violation.wanted]
+    listed = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if not isinstance(violation.given, str):
+        found = "nothing" if violation.given is None else _kind(violation.given)
+        diagnostics.add("HW203", violation.place, f"{violation.label} must be {listed}, not {found}.")
+        return
+    if violation.title == "Step":
+        message = f"There is no step '{_shorten(violation.given)}'."
+        hint = (
+            did_you_mean(violation.given, words) or "A step is a key and what it takes, as in `filter: dep_delay > 15`."
+        )
+        diagnostics.add("HW206", violation.place, message, hint)
+        return
+    message = f"{violation.label} must be {listed}, not '{_shorten(violation.given)}'."
+    diagnostics.add("HW204", violation.place, message, did_you_mean(violation.given, words))
+
+
+def _no_match(violation: Violation, diagnostics: Diagnostics) -> None:
+    shown = f"'{_shorten(violation.given)}'"
+    if violation.title == "Duration":
+        hint = "Write a whole number and a unit: 10ms, 5s, 10m, 1h, 2d."
+        diagnostics.add("HW205", violation.place, f"{shown} is not a duration.", hint)
+        return
+    wanted = _TITLES.get(violation.title, "allowed here")
+    diagnostics.add("HW209", violation.place, f"{shown} is not {wanted}.", _NAMES.get(violation.title))
+
+
+def _no_type(violation: Violation, diagnostics: Diagnostics) -> None:
+    reason = violation.reason or f"'{violation.given}' is not a type"
+    diagnostics.add("HW207", violation.place, f"{reason}.", "Write a type of Spark SQL, such as string or array<int>.")
+
+
+def _not_one(violation: Violation, diagnostics: Diagnostics) -> None:
+    """Exactly one of some keys is wanted, and none or several are there."""
+    node = violation.node
+    choices = [choice["required"][0] for choice in violation.wanted]
+    present = [name for name in violation.given if name in choices]
+    if not isinstance(node, Mapping) or (not present and _unknown(violation)):
+        return  # the unknown key is the step, misspelt
+    is_step = violation.title == "Step"
+    code = "HW206" if is_step else "HW210"
+    if not present:
+        what = "This step says nothing to do." if is_step else f"{violation.label} needs one of these keys."
+        diagnostics.add(code, violation.holder_place, what, f"There are: {', '.join(choices)}.")
+        return
+    message = f"'{present[1]}' cannot stand beside '{present[0]}'."
+    hint = "Start it with a dash of its own." if is_step else "Keep one of them."
+    diagnostics.add(code, node.key_position(present[1]), message, hint)
+
+
+def _lonely_key(violation: Violation, diagnostics: Diagnostics) -> None:
+    if not isinstance(violation.node, Mapping):
+        return
+    for name, needed in violation.wanted.items():
+        lacking = [other for other in needed if other not in violation.given]
+        if name in violation.given and lacking:
+            at = violation.node.key_position(name)
+            diagnostics.add("HW210", at, f"'{name}' needs '{lacking[0]}' beside it.", f"Add '{lacking[0]}'.")
+
+
+def _out_of_range(violation: Violation, diagnostics: Diagnostics) -> None:
+    label, wanted = violation.label, violation.wanted
+    if violation.about_key:
+        label = "The key"
+    messages = {
+        "minimum": f"{label} must be at least {wanted}.",
+        "maximum": f"{label} must be at most {wanted}.",
+        "minLength": f"{label} must not be an empty text.",
+        "maxLength": f"{label} must not be longer than {wanted:,} characters.",
+        "minItems": f"{label} must not be empty.",
+        "minProperties": f"{label} must not be empty.",
+        "maxProperties": f"{label} takes only {wanted} entry.",
+        "uniqueItems": f"{label} has an item twice.",
+    }
+    place = violation.place if violation.about_key or isinstance(violation.node, Scalar) else violation.holder_place
+    diagnostics.add("HW208", place, messages.get(violation.rule, f"{label} is not allowed here."))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+_REPORTS: dict[str, Callable[[Violation, Diagnostics], None]] = {
+    "additionalProperties": _unknown_key,
+    "dependencies": _lonely_key,
+    "enum": _unknown_word,
+    "format": _no_type,
+    "oneOf": _not_one,
+    "pattern": _no_match,
+    "required": _missing_key,
+    "type": _wrong_type,
+}

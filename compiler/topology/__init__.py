@@ -1,0 +1,1 @@
+"""From checked flows to subtopologies, laid out in stages of Python and SQL, and described."""

@@ -1,0 +1,286 @@
+"""What the compiler hands to the emitter: a checked topology, cut into subtopologies and laid out in stages.
+
+Owns the shape of `job.py` as data; templates only lay it out. Every choice (which engine runs a step, which columns
+travel, where repartition topics are) has been made when these objects exist. Topics, stores and windows are the
+runtime's own declarations; the node classes below carry the names and fields of the operators in
+`headwater.runtime.operators`, so that a node is written down as `<class name>(<fields that differ from the default>)`.
+
+**Pipe.** One ordered pipe of rows runs through a subtopology: Python stage 0 (reads the sources), SQL steps, Python
+stage, SQL steps, ..., Python stage (writes). Edges are named by flow or table and rebound in place: a step on flow
+`late` reads edge `late` and yields edge `late`. The pipe is *flat* while exactly one edge is live between two stages,
+otherwise *tagged*; `SqlStep.flow` is None while it is flat, and what a step yields is flat iff one edge is left.
+
+**Physical names.** A value column has its own name; a key column its name, or `key.<name>` while the edge carries a
+value column of that name. All column names below are physical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store, Topic
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Columns of an edge, as Spark SQL DDL. `value` may hold `_now timestamp`: the epoch's planned time."""
+
+    key: str
+    value: str
+
+
+Emit = Literal["each", "collapsed"]
+"""`collapsed`: one change per key and epoch, from its start to its end; `each`: every change."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Reads a topic into one edge per name of `into`, in order. `columns`: those needed (None: all).
+
+    `rank` orders topics with equal timestamps: tables before streams, then declaration.
+    """
+
+    topic: Topic
+    into: tuple[str, ...]
+    columns: Flow | None = None
+    rank: int = 0
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Keeps the last row of each key: upserts in, changes of a table out. `old`: with the replaced rows."""
+
+    flow: str
+    store: Store
+    emit: Emit = "each"
+    old: bool = False
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Project:
+    """Renames and selects columns (new name -> physical name); None leaves that side as it is."""
+
+    flow: str
+    key: Mapping[str, str] | None = None
+    value: Mapping[str, str] | None = None
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class StreamTableJoin:
+    """Looks the key up in the rows of `store`, changed in order by those on edge `table`. `values`: new -> column."""
+
+    flow: str
+    table: str
+    store: Store
+    how: Literal["inner", "left"]
+    values: Mapping[str, str]
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class GlobalJoin:
+    """Looks up `by` (key column of the table -> physical column of the flow) in a global table."""
+
+    flow: str
+    table: GlobalTable
+    how: Literal["inner", "left"]
+    by: Mapping[str, str]
+    values: Mapping[str, str]
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Aggregates by key (and window, if the store has one); what and how is in `store`. `name`: the step's clock."""
+
+    flow: str
+    store: Store
+    emit: Emit = "each"
+    old: bool = False
+    of: Literal["stream", "table"] = "stream"
+    name: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Materialize:
+    """Stores the flow's value columns (made by expressions over aggregates) beside the aggregates' state."""
+
+    flow: str
+    store: Store
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Settle:
+    """After a filter of a table: removes deletions of rows that were not there."""
+
+    flow: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class ToStream:
+    """A table's changes become records: replaced rows are dropped."""
+
+    flow: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Fork:
+    """One copy of each row for each reader, in order."""
+
+    flow: str
+    into: tuple[str, ...]
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Rows of several edges with equal columns, in the order in which they come."""
+
+    flows: tuple[str, ...]
+    into: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Writes a topic. The edge carries the topic's columns, maybe more.
+
+    `append`: a stream's records; `each`: a table's changes; `per_epoch`: a table's changes, collapsed per key;
+    `repartition`: to the partitions of the new key, without null keys unless `keep_null_keys`.
+    """
+
+    flow: str
+    topic: Topic
+    mode: Literal["append", "each", "per_epoch", "repartition"] = "append"
+    keep_null_keys: bool = False
+    at: str = ""
+
+
+Node = (
+    Source
+    | Table
+    | Project
+    | StreamTableJoin
+    | GlobalJoin
+    | Aggregate
+    | Materialize
+    | Settle
+    | ToStream
+    | Fork
+    | Merge
+    | Sink
+)
+
+SqlKind = Literal["where", "select", "with_columns", "explode", "branch", "fork", "merge", "key_by"]
+
+
+@dataclass(frozen=True)
+class PythonStage:
+    """Operators that run one after the other in one `mapInArrow`.
+
+    `reads`: edges that come from SQL (empty in stage 0); `yields`: edges that go on to SQL (empty in the last stage).
+    """
+
+    nodes: tuple[Node, ...]
+    reads: Mapping[str, Flow] = field(default_factory=dict)
+    yields: Mapping[str, Flow] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SqlStep:
+    """One step in Spark SQL. `flow`: the edge it works on, None while the pipe is flat. `at`: `file:line`.
+
+    | kind | fields |
+    |---|---|
+    | where | `condition` |
+    | select, with_columns | `columns`: value column -> SQL; `key`: key columns whose physical name changes |
+    | key_by | `key`: the new key columns -> SQL |
+    | explode | `columns`: the one new value column -> SQL of the array; `key` as in select |
+    | branch | `branches`: (edge, condition or None for the rest), in order; those not in `into` are read by nobody |
+    | fork | `into` |
+    | merge | `flows` -> the only name of `into` |
+
+    `keep`: columns that pass through unchanged, in order (None: all that are not replaced); in a merge, branch or fork
+    those of each edge in `into`. `table`: the edge holds changes of a table. SQL is as the user wrote it, but for
+    qualifiers: it reads physical names, `_ts` (row time, ms) and `_now`.
+    """
+
+    kind: SqlKind
+    flow: str | None
+    condition: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    key: Mapping[str, str] = field(default_factory=dict)
+    branches: tuple[tuple[str, str | None], ...] = ()
+    flows: tuple[str, ...] = ()
+    into: tuple[str, ...] = ()
+    keep: tuple[str, ...] | None = None
+    table: bool = False
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessorNode:
+    """A node as `Topology.describe()` of Kafka Streams shows it; `topics` of sources and sinks."""
+
+    kind: Literal["source", "processor", "sink"]
+    name: str
+    topics: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    predecessors: tuple[str, ...] = ()
+    successors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SubtopologyGraph:
+    """A connected part of a topology: one function of `job.py`, `partitions` tasks.
+
+    `name`: its first flow's (or table's), stable while that flow stays; `function`: the same as a Python identifier.
+    """
+
+    number: int
+    name: str
+    function: str
+    partitions: int
+    sources: tuple[Topic, ...]
+    sinks: tuple[Topic, ...]
+    stores: tuple[Store, ...]
+    global_tables: tuple[GlobalTable, ...]
+    stages: tuple[PythonStage | SqlStep, ...]
+    nodes: tuple[ProcessorNode, ...] = ()
+
+
+@dataclass(frozen=True)
+class TopologyGraph:
+    """One application. `topics`: all it reads and writes, repartition topics among them.
+
+    `file`: the YAML file, relative to the project. `global_nodes`: the source and the processor of each global table by
+    its number, which it takes among the subtopologies as in Kafka Streams, though it has no tasks.
+    """
+
+    project: str
+    name: str
+    version: str
+    description: str
+    file: str
+    topics: tuple[Topic, ...]
+    stores: tuple[Store, ...]
+    global_tables: tuple[GlobalTable, ...]
+    subtopologies: tuple[SubtopologyGraph, ...]
+    assignment: Assignment
+    restore: PluginRef
+    repartition_topics: tuple[str, ...] = ()
+    global_nodes: Mapping[int, tuple[ProcessorNode, ...]] = field(default_factory=dict)
+
+    @property
+    def application(self) -> str:
+        """The application's id."""
+        return f"{self.project}-{self.name}"

@@ -1,0 +1,127 @@
+"""A topology as a graph of vertices and edges, before anything is laid out.
+
+Vertices are the operations of all flows, and what stands between flows: reading and writing topics, forks, merges.
+Each edge has one producer and, but for joins that only look at it (`lookups`), one consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from ...runtime.topology import GlobalTable, Topic
+from ..language.expressions import Expression
+from ..language.operations import Action as FlowAction
+from ..language.operations import Shape
+
+Mode = Literal["append", "each", "per_epoch", "repartition"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Reads a topic: one output for each name of `into`. `rank`: see `graph.Source`."""
+
+    topic: Topic
+    into: tuple[str, ...]
+    rank: int
+    repartition: bool = False
+
+
+@dataclass(frozen=True)
+class GlobalReading:
+    """Loads a global table; it has no edges, but a number among the subtopologies."""
+
+    table: GlobalTable
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Writes a topic."""
+
+    topic: Topic
+    mode: Mode
+
+
+@dataclass(frozen=True)
+class Forking:
+    """A copy for each reader: joins that look at it share one, each writer has its own."""
+
+    into: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """A branch: `cases` are all of its flows, `into` those that somebody reads, one output each."""
+
+    cases: tuple[tuple[str, Expression | None], ...]
+    into: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merging:
+    """Several edges as one."""
+
+    into: str
+
+
+VertexAction = FlowAction | Reading | GlobalReading | Writing | Forking | Splitting | Merging
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """One operation in its place. `flow`: the flow or table whose part it is; `lookups`: table edges of a join."""
+
+    number: int
+    action: VertexAction
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    flow: str
+    at: str = ""
+    name: str = ""
+    lookups: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wired:
+    """Vertices in an order in which each comes after those it reads, and the shapes of edges."""
+
+    vertices: tuple[Vertex, ...]
+    shapes: Mapping[int, Shape] = field(default_factory=dict)
+
+    @cached_property
+    def producer(self) -> dict[int, Vertex]:
+        """Who makes each edge."""
+        return {edge: vertex for vertex in self.vertices for edge in vertex.outputs}
+
+    @cached_property
+    def consumers(self) -> dict[int, list[Vertex]]:
+        """Who reads each edge, those who only look among them."""
+        found: dict[int, list[Vertex]] = {edge: [] for edge in self.shapes}
+        for vertex in self.vertices:
+            for edge in (*vertex.inputs, *vertex.lookups):
+                found[edge].append(vertex)
+        return found
+
+    def components(self) -> list[list[Vertex]]:
+        """Connected parts, each in order; the parts in the order of their first vertex that reads a topic."""
+        parent = {vertex.number: vertex.number for vertex in self.vertices}
+
+        def root(number: int) -> int:
+            while parent[number] != number:
+                number = parent[number]
+            return number
+
+        producer = self.producer
+        for vertex in self.vertices:
+            for edge in (*vertex.inputs, *vertex.lookups):
+                parent[root(vertex.number)] = root(producer[edge].number)
+        parts: dict[int, list[Vertex]] = {}
+        for vertex in self.vertices:
+            parts.setdefault(root(vertex.number), []).append(vertex)
+        return sorted(parts.values(), key=lambda part: min(_sources(part)))
+
+
+def _sources(part: Sequence[Vertex]) -> Iterator[int]:
+    return (vertex.number for vertex in part if isinstance(vertex.action, (Reading, GlobalReading)))
