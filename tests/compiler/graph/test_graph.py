@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.compiler.topology import graph
 from headwater.compiler.pipeline import CheckedProject
+from headwater.compiler.topology import graph
 
 Compile = Callable[..., CheckedProject]
 
