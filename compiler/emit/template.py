@@ -30,9 +30,7 @@ def _template(name: str) -> Template:
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
     )
-    return environment.from_string(
-        files("headwater.templates").joinpath(name).read_text("utf-8")
-    )
+    return environment.from_string(files("headwater.templates").joinpath(name).read_text("utf-8"))
 
 
 def content_hash(graph: TopologyGraph) -> str:
