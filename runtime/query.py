@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import HeadwaterError
+from .log.errors import SegmentMissingError
 from .log.keys import decode_keys
 from .log.log import Log
 from .log.reader import TopicReader
 from .log.records import Segment
-from .log.schema import WINDOW_COLUMNS
+from .log.schema import WINDOW_COLUMNS, changelog_topic
 from .log.state import LogState
 from .log.values import BadValueError, from_json, parse_text, to_json
 from .operators.aggregates import results
@@ -89,15 +90,29 @@ class StoreQuery:
     def _partition(self, state: LogState, partition: int, start: int | None, end: int | None) -> Iterator[Encoded]:
         """The committed rows of one partition within bounds, by encoded key."""
         lower, upper = _bound(self.store, start), _bound(self.store, end)
-        copy, at, position, segments = self._start(state, partition)
-        changed: dict[bytes, bytes | None] = {}
-        for step in slices(self.store.name, segments, at, position):
-            _lay_over(changed, step, self.log)
+        copy, changed = self._found(state, partition)
         clock = state.clocks(self.subtopology, partition).get(self.store.name, -1)
         low = max(bound for bound in (lower, _bound(self.store, _oldest(self.store, clock)), b"") if bound is not None)
         for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
             if key >= low and (upper is None or key < upper):
                 yield key, value
+
+    def _found(self, state: LogState, partition: int) -> tuple[StateStore | None, dict[bytes, bytes | None]]:
+        """The copy to read, and what the changelog has beyond it. A lost store without changelog has no rows."""
+        while True:
+            copy, at, position, segments = self._start(state, partition)
+            first = min((segment.base_position for segment in segments), default=position)
+            if at < first and not self.store.changelog:
+                return None, {}
+            changed: dict[bytes, bytes | None] = {}
+            try:
+                for step in slices(self.store.name, segments, at, position):
+                    _lay_over(changed, step, self.log)
+            except SegmentMissingError:
+                if self.store.changelog or not state.refresh():
+                    raise
+                continue  # its changes have reached the store since
+            return copy, changed
 
     def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, int, int, list[Segment]]:
         """The copy to read, where it stands, and the changelog from there to its committed end."""
@@ -110,7 +125,7 @@ class StoreQuery:
             state.refresh()
 
     def _changelog(self, state: LogState, partition: int) -> tuple[int, list[Segment]]:
-        topic = f"{self.application}-{self.store.name}-changelog"
+        topic = changelog_topic(self.application, self.store.name)
         with state.lock:
             ends = state.lane_ends(topic, partition)
             return ends.get(partition, 0), list(state.lanes(topic, partition).get(partition, ()))

@@ -29,6 +29,7 @@ def differences(committed: Mapping[str, Any], current: Mapping[str, Any], consum
     if not committed or not consumed:
         return
     yield from _changed("store", committed["stores"], current["stores"], STORE_FACETS)
+    yield from _kept_anew(committed["stores"], current["stores"])
     old, new = committed["topics"], current["topics"]
     fed = {name for name, topic in old.items() if topic["writer"] is None}
     yield from _changed("topic", _without(old, fed), _without(new, fed), TOPIC_FACETS, added=False, removed=False)
@@ -56,6 +57,12 @@ def _changed(
             f"{what} {name} is new, and would miss the records consumed before"
             for name in sorted(new.keys() - old.keys())
         )
+
+
+def _kept_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted(old.keys() & new.keys()):
+        if new[name]["changelog"] and not old[name]["changelog"]:
+            yield f"store {name}: its changelog was not kept so far, so the store could not be restored from it"
 
 
 def _text(value: Any) -> str:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from ..log.records import TaskCommit
 from ..tasks.plan import EpochPlan
 from ..topology import Settings, Topology
+from .clients import Client
 from .committed import Committed
 from .committer import Committer
-from .errors import RecordError
+from .errors import ClientLostError, RecordError
 from .events import EpochCommitted, Observer, RecordFailed, Waiting
 from .failures import Failure, isolate
 from .global_task import GlobalTask
@@ -59,6 +60,7 @@ class EpochLoop:
         units: list[Unit],
         observer: Observer,
         held: Callable[[TaskKey], bool] = lambda _: False,
+        lost: Callable[[Client], bool] = lambda _: False,
     ) -> None:
         self._application = topology.application
         self._settings = settings
@@ -69,6 +71,7 @@ class EpochLoop:
         self._units = units
         self._observer = observer
         self._held = held
+        self._lost = lost
         self._running: dict[Future[Outcome], tuple[Unit, EpochPlan, float, tuple[int, ...]]] = {}
         self._epoch = 0
         self.tally = Tally()
@@ -76,10 +79,11 @@ class EpochLoop:
     def run(self, stop: threading.Event, until_caught_up: bool) -> Tally:
         """Loop until `stop` is set, a record fails, or (`until_caught_up`) there is nothing left to take.
 
-        Jobs that run when the loop ends are waited for and committed. Raises FencedError and JobError.
+        Jobs that run when the loop ends are waited for and committed. Raises FencedError, JobError, ClientLostError.
         """
         with ThreadPoolExecutor(max(1, len(self._units)), thread_name_prefix=self._application) as pool:
             while True:
+                self._give_up_lost()
                 ending = stop.is_set() or self.tally.failure is not None
                 if not ending:
                     self._committed.refresh()
@@ -99,6 +103,16 @@ class EpochLoop:
                 for future in finished:
                     self._finish(future)
         return self.tally
+
+    def _give_up_lost(self) -> None:
+        """Cancel the jobs of clients that are gone: Spark would wait for their executors for an hour."""
+        for unit in self._units:
+            if unit.client.executor is not None and self._lost(unit.client):
+                for each in self._units:
+                    if each.client == unit.client:
+                        each.lost = True
+                        each.job.cancel()
+                raise ClientLostError(self._application, unit.client.name)
 
     def _start_due(self, pool: ThreadPoolExecutor, until_caught_up: bool) -> None:
         busy = {id(unit) for unit, *_ in self._running.values()}
@@ -146,6 +160,8 @@ class EpochLoop:
         try:
             return unit.job.run(plan), ()
         except Exception as error:  # whatever a user's expression or function raises
+            if unit.lost:
+                return (), ()
             return isolate(unit.job, unit.part, plan, error)
 
     def _finish(self, future: Future[Outcome]) -> None:
@@ -176,6 +192,8 @@ class EpochLoop:
     def _commit(self, epoch: int, tasks: Sequence[TaskCommit]) -> tuple[int, int, dict[str, int]]:
         """Commit and tally: the commit's number, the records that its tasks consumed, and those they dropped."""
         number = self._committer.commit(epoch, tasks)
+        for path in self._committed.own.unlisted:
+            self._committed.log.remove(path)
         records = sum(task.records for task in tasks)
         dropped = sum((Counter(task.dropped) for task in tasks), Counter[str]())
         self.tally.commits += 1

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 from ..log.records import SOURCE_LANE, Segment
-from ..operators.stage import changelog_topic
+from ..log.schema import changelog_topic
 from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store, Subtopology, Topic
 from .committed import Committed

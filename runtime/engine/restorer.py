@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..log.log import Log
 from ..restore.strategy import RestoreRequest, RestoreStrategy
-from ..state.changelog import apply_slice
+from ..state.changelog import apply_slice, start_empty
 from ..state.directory import StateDirectory, StoreId
 from ..state.store import StateStore
 from ..tasks.errors import TaskCorruptedError
@@ -42,7 +42,7 @@ class LocalRestorer:
         return {name: self._open(task, name).position for name in stores}
 
     def restore(self, task: TaskId, stores: tuple[str, ...]) -> Progress:
-        """Apply the next slice of each store's changelog."""
+        """Apply the next slice of each store's changelog. A lost store whose changelog is not kept starts empty."""
         positions, done = {}, True
         for name in stores:
             store = self._open(task, name)
@@ -50,6 +50,9 @@ class LocalRestorer:
             if store.position > planned.position:
                 reason = f"store {name} of task {task} is ahead of its changelog: {store.position} > {planned.position}"
                 raise TaskCorruptedError(reason, [task], name)
+            if not self._stores[name].changelog and start_empty(store, planned):
+                positions[name] = planned.position
+                continue
             request = RestoreRequest(name, task.partition, store.position, planned.position, planned.segments)
             step = next(self._strategy.slices(request), None)
             if step is not None:

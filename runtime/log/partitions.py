@@ -25,9 +25,18 @@ class Partition:
         self.end = segment.base_offset + segment.rows
         self.lane_ends[segment.lane] = segment.base_position + segment.rows
 
+    def forget(self, lane: int, position: int) -> list[Segment]:
+        """Let go of a lane's segments that end at or before `position`; the last stays, as it says where it ends."""
+        listed = self.lanes.get(lane, [])
+        gone = [segment for segment in listed[:-1] if segment.base_position + segment.rows <= position]
+        if gone:  # new lists: somebody may be reading the old ones
+            self.lanes[lane] = listed[len(gone) :]
+            self.segments = [segment for segment in self.segments if segment not in gone]
+        return gone
+
 
 class Partitions:
-    """Partitions by topic and number. Grows at its ends only."""
+    """Partitions by topic and number. They grow at their ends; only what is forgotten goes."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int], Partition] = {}
@@ -71,6 +80,10 @@ class Partitions:
         """Take up placed segments."""
         for segment in segments:
             self._found.setdefault((segment.topic, segment.partition), Partition()).add(segment)
+
+    def forget(self, topic: str, partition: int, lane: int, position: int) -> list[Segment]:
+        """See `Partition.forget`."""
+        return self.of(topic, partition).forget(lane, position)
 
     def without(self, topic: str) -> Partitions:
         """All but one topic's."""

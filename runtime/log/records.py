@@ -65,7 +65,8 @@ class TaskCommit:
     `positions`: topic -> lane -> records consumed so far of that lane of the task's partition (not a delta).
     `stream_time`: the task's clock, -1 before the first record. `clocks`: step name -> step clock.
     `segments`: records appended, changelogs among them. `dropped`: `<step>:<reason>` -> records, of this epoch.
-    `applied`: store -> changelog position that the local store holds (not durable; for planning the next epoch).
+    `applied`: store -> changelog position that the local store holds (not durable). Plans begin there, and of a store
+    without changelog what lies before is forgotten.
     `globals_`: global table -> partition -> position this epoch saw. `records`: records consumed in this epoch.
     """
 

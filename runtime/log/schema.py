@@ -17,6 +17,11 @@ CHANGELOG = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("_timestam
 """A store's changelog: a null value deletes the key. A changelog's partitions have one lane each, their own task's."""
 
 
+def changelog_topic(application: str, store: str) -> str:
+    """The changelog topic of a store, named as Kafka Streams names it."""
+    return f"{application}-{store}-changelog"
+
+
 def key_columns(topic: Topic) -> dict[str, pa.DataType]:
     """The key's columns by name, those of the window last."""
     return parse_columns(topic.key) | (dict.fromkeys(WINDOW_COLUMNS, TIMESTAMP) if topic.windowed else {})

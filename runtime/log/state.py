@@ -10,7 +10,7 @@ needs several answers of the same moment (a writer's clock and its segments) hol
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -29,6 +29,7 @@ from .commits import CommitStore
 from .errors import GenerationError
 from .partitions import Partitions
 from .records import AppendRecord, CommitRecord, EpochRecord, GenerationRecord, Segment, TaskCommit
+from .schema import changelog_topic
 
 SNAPSHOT_EVERY = 100
 """Commits between two snapshots: a start reads at most as many records."""
@@ -41,7 +42,8 @@ class LogState:
 
     `generation`: of the driver in charge, 0 before the first. `topology`: the description that came with it.
     `seeds`: topic -> source of its seed. `topics`: topic -> its declaration when it was fed last, and under "since" the
-    commit with which it began.
+    commit with which it began. `unlisted`: files that the last commit made superfluous: changes that have reached
+    their store, where a store has no changelog to be restored from.
     """
 
     def __init__(self, commits: CommitStore) -> None:
@@ -55,6 +57,7 @@ class LogState:
         self.topology: Mapping[str, Any] = {}
         self.seeds: dict[str, Mapping[str, str]] = {}
         self.topics: dict[str, Mapping[str, Any]] = {}
+        self.unlisted: tuple[str, ...] = ()
         self._tasks: dict[tuple[str, int], TaskCommit] = {}
         self._partitions = Partitions()
 
@@ -114,6 +117,7 @@ class LogState:
             partitions.add(segments)
             self._partitions = partitions
             self.number += 1
+            self.unlisted = ()
             match record:
                 case GenerationRecord():
                     self.generation = record.generation
@@ -121,6 +125,7 @@ class LogState:
                 case EpochRecord():
                     for task in record.tasks:
                         self._progress(task)
+                        self.unlisted += tuple(self._applied(task))
                 case AppendRecord():
                     self._fed(record)
 
@@ -237,6 +242,15 @@ class LogState:
                 records=before.records + task.records,
             )
         self._tasks[key] = replace(task, segments=())
+
+    def _applied(self, task: TaskCommit) -> Iterator[str]:
+        """Forget the changes that have reached a store without changelog; their files."""
+        stores = self.topology.get("stores", _NOTHING)
+        for store, position in task.applied.items():
+            if store in stores and not stores[store]["changelog"]:
+                topic = changelog_topic(self.application, store)
+                gone = self._partitions.forget(topic, task.partition, task.partition, position)
+                yield from (segment.path for segment in gone)
 
     def _fed(self, record: AppendRecord) -> None:
         if record.topic:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ...errors import HeadwaterError
 from ..log.log import Log, epoch_segment_name, segment_path
 from ..log.records import Segment, TaskCommit
-from ..log.schema import topic_schema
+from ..log.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json, to_json
@@ -58,11 +58,6 @@ class Worker(Protocol):
 
     def global_table(self, table: GlobalTable) -> StateStore:
         """A global table, caught up to its planned position: rows of `table.store` by encoded key."""
-
-
-def changelog_topic(application: str, store: str) -> str:
-    """The changelog topic of a store, named as Kafka Streams names it."""
-    return f"{application}-{store}-changelog"
 
 
 @dataclass(frozen=True)

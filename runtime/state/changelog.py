@@ -17,6 +17,9 @@ from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import StoreInput
 from .store import Changes, StateStore
 
+_BEYOND = b"\xff"
+"""No key of a row begins so (a global table's store keeps its positions there, and has no changelog)."""
+
 RECORDS_PER_SLICE = 65_536
 """Records applied in one transaction: some tenths of a second."""
 
@@ -96,6 +99,19 @@ def apply_slice(store: StateStore, step: Slice, log: ChangelogReader) -> None:
         step.from_position,
         step.position,
     )
+
+
+def start_empty(store: StateStore, planned: StoreInput) -> bool:
+    """Give up the rows of a store whose changelog is not kept, if what there is of it does not reach down to them.
+
+    The store then stands at the planned position, without rows. Whether that was so; else nothing has happened.
+    """
+    found = store.position
+    first = min((segment.base_position for segment in planned.segments), default=planned.position)
+    if found >= first:
+        return False
+    store.apply((), found, planned.position, _BEYOND)
+    return True
 
 
 def _part(segment: Segment, position: int, target: int, most: int) -> Part:

@@ -12,7 +12,7 @@ import pytest
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import Segment
 from headwater.runtime.log.schema import CHANGELOG
-from headwater.runtime.state.changelog import apply_slice, catch_up, slices
+from headwater.runtime.state.changelog import apply_slice, catch_up, slices, start_empty
 from headwater.runtime.state.lmdb import LmdbStore
 from headwater.runtime.state.store import StateStore
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
@@ -208,3 +208,16 @@ def test_failing_read_leaves_the_store_where_it_was(store: LmdbStore, changelog:
 
     assert store.position == 0
     assert rows(store) == {}
+
+
+def test_store_that_what_is_kept_of_its_changelog_reaches_is_left_alone(store: LmdbStore, changelog: Changelog) -> None:
+    catch_up(store, changelog.planned(position=3), changelog.log)
+    assert not start_empty(store, replace(changelog.planned(), segments=tuple(changelog.segments[1:])))
+    assert (store.position, rows(store)) == (3, changelog.expected[3])
+
+
+def test_store_from_before_what_is_kept_of_its_changelog_starts_empty(store: LmdbStore, changelog: Changelog) -> None:
+    catch_up(store, changelog.planned(position=3), changelog.log)
+    store.apply([([b"\x01" * 600, b"\x80" + b"\0" * 7], [b"x", b"y"])], 3, 3)
+    assert start_empty(store, replace(changelog.planned(), segments=tuple(changelog.segments[2:])))
+    assert (store.position, rows(store)) == (changelog.end, {})

@@ -1,0 +1,144 @@
+"""A store with `changelog: {enabled: false}`, end to end: what it holds, what is left on disk, what a loss means."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.project import Project
+
+pytestmark = pytest.mark.spark
+
+FILES = {
+    "headwater.yml": """
+        name: shop
+        version: "1"
+        profile: shop
+    """,
+    "profiles.yml": """
+        shop:
+          target: local
+          targets:
+            local:
+              spark:
+                master: local[2]
+              log:
+                type: embedded
+                path: log
+              state_dir: state
+              epoch:
+                interval: 10ms
+                max_records: 7
+    """,
+    "topics/orders.yml": """
+        topics:
+          orders:
+            partitions: 2
+            key:
+              product: string
+            value:
+              pieces: bigint
+    """,
+    "topologies/sales.yml": """
+        topology: sales
+        stores:
+          forgetful:
+            type: key_value
+            changelog:
+              enabled: false
+          lasting:
+            type: key_value
+        flows:
+          sold:
+            from: orders
+            steps:
+              - aggregate:
+                  store: forgetful
+                  values:
+                    pieces: sum(pieces)
+            to: sold_pieces
+          ordered:
+            from: orders
+            steps:
+              - aggregate:
+                  store: lasting
+                  values:
+                    orders: count(*)
+            to: order_counts
+    """,
+}
+
+PRODUCTS = ["ax", "bow", "cup"]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark_session: SparkSession) -> Project:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return Project.load(tmp_path, session=spark_session)
+
+
+def order(shop: Project, rounds: int) -> None:
+    """`rounds` orders of one piece of each product, and all of them processed."""
+    records = [{"key": {"product": product}, "value": {"pieces": 1}} for _ in range(rounds) for product in PRODUCTS]
+    shop.append("orders", records)
+    results = shop.run(until_caught_up=True)
+    assert not results.failed, results
+
+
+def last(shop: Project, topic: str) -> dict[str, Any]:
+    return {r.key["product"]: next(iter(r.value.values())) for r in shop.read(topic) if r.key and r.value}
+
+
+def rows(shop: Project, store: str) -> dict[str, Any]:
+    return {row.key["product"]: next(iter(row.value.values())) for row in shop.query(store)}
+
+
+def files(shop: Project, store: str) -> list[Path]:
+    return sorted((shop.root / "log/segments/shop-sales" / f"shop-sales-{store}-changelog").glob("*.seg"))
+
+
+def test_store_counts_over_epochs_and_restarts_and_leaves_one_file_for_each_task(shop: Project) -> None:
+    order(shop, 10)
+    order(shop, 5)
+    everything = dict.fromkeys(PRODUCTS, 15)
+    assert last(shop, "sold_pieces") == rows(shop, "forgetful") == everything
+    partitions = {path.name.split("-")[-2] for path in files(shop, "lasting")}
+    assert len(files(shop, "lasting")) > 4
+    assert len(files(shop, "forgetful")) == len(partitions)
+
+
+def test_lost_store_starts_empty_and_its_neighbour_is_restored(shop: Project) -> None:
+    order(shop, 10)
+    shutil.rmtree(shop.root / "state")
+    assert rows(shop, "forgetful") == {}
+    assert rows(shop, "lasting") == dict.fromkeys(PRODUCTS, 10)
+    order(shop, 2)
+    assert last(shop, "sold_pieces") == rows(shop, "forgetful") == dict.fromkeys(PRODUCTS, 2)
+    assert last(shop, "order_counts") == rows(shop, "lasting") == dict.fromkeys(PRODUCTS, 12)
+
+
+def test_copy_from_before_the_changes_that_are_gone_counts_as_lost(shop: Project) -> None:
+    order(shop, 5)
+    shutil.copytree(shop.root / "state", shop.root / "old")
+    order(shop, 10)
+    shutil.rmtree(shop.root / "state")
+    shutil.move(shop.root / "old", shop.root / "state")
+    assert rows(shop, "forgetful") == {}
+    order(shop, 1)
+    assert last(shop, "sold_pieces") == rows(shop, "forgetful") == dict.fromkeys(PRODUCTS, 1)
+
+
+def test_changelog_cannot_be_switched_on_once_changes_are_gone(shop: Project) -> None:
+    order(shop, 10)
+    text = (shop.root / "topologies/sales.yml").read_text().replace("enabled: false", "enabled: true")
+    (shop.root / "topologies/sales.yml").write_text(text)
+    changed = Project.load(shop.root, session=shop._spark.session())
+    (result,) = changed.run(until_caught_up=True).applications
+    assert result.status == "failed"
+    assert "store forgetful: its changelog was not kept so far" in (result.error or "")
