@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ...errors import HeadwaterError
 from ..log.garbage import collect_garbage
 from ..topology import Settings, Topology
+from .clients import ExecutorWatch
 from .committed import Committed, describe
 from .committer import Committer
 from .compatibility import differences
@@ -112,7 +113,14 @@ class ApplicationRun:
                     ApplicationStarted(application, generation, sum(len(unit.partitions) for unit in units), restored)
                 )
                 loop = EpochLoop(
-                    self._topology, self._settings, committed, committer, units, self._observer, self._held
+                    self._topology,
+                    self._settings,
+                    committed,
+                    committer,
+                    units,
+                    self._observer,
+                    self._held,
+                    ExecutorWatch(self._session).lost,
                 )
                 loop.run(stop, until_caught_up)
                 group.close()

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...errors import HeadwaterError
 from ..state.process_file import Owner
 from .placement import Executor, executors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+SETTLING_SECONDS = 1.5
+REGISTERING_SECONDS = 60.0
+WATCH_SECONDS = 0.1
+
+
+class NoExecutorsError(HeadwaterError):
+    """A cluster gave no executor within a minute. `master`: the cluster."""
+
+    def __init__(self, master: str) -> None:
+        super().__init__(f"{master} has started no executor within a minute", "look at the cluster's free resources")
+        self.master = master
 
 
 @dataclass(frozen=True)
@@ -25,12 +40,50 @@ class Client:
 
 
 def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
-    """The clients of a session: its executors, or `count` virtual ones that share the local cores, by name."""
+    """The clients of a session: its executors, or in local mode `count` virtual ones that share the cores, by name.
+
+    Waits for the executors of a cluster, which register one by one. Raises NoExecutorsError when none comes.
+    """
+    master = session.sparkContext.master
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        cores = session.sparkContext.defaultParallelism
+        return tuple(Client(f"client-{number}", max(1, cores // count)) for number in range(1, count + 1))
+    found = _registered(session)
+    return tuple(Client(f"executor-{each.id}", each.cores, each) for _, each in sorted(found.items()))
+
+
+def _registered(session: SparkSession) -> dict[str, Executor]:
+    """The executors, once no other has come for a while."""
+    begun = settled = time.monotonic()
     found = executors(session)
-    if found:
-        return tuple(Client(f"executor-{each.id}", each.cores, each) for _, each in sorted(found.items()))
-    cores = session.sparkContext.defaultParallelism
-    return tuple(Client(f"client-{number}", max(1, cores // count)) for number in range(1, count + 1))
+    while not found or time.monotonic() - settled < SETTLING_SECONDS:
+        if time.monotonic() - begun > REGISTERING_SECONDS:
+            if not found:
+                raise NoExecutorsError(session.sparkContext.master)
+            break
+        time.sleep(0.05)
+        now = executors(session)
+        if now.keys() != found.keys():
+            found, settled = now, time.monotonic()
+    return found
+
+
+class ExecutorWatch:
+    """Knows which clients' executors are gone; asks Spark ten times a second at most."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._asked = float("-inf")
+        self._alive: frozenset[str] = frozenset()
+
+    def lost(self, client: Client) -> bool:
+        """Whether the client's executor has ended. Virtual clients never have."""
+        if client.executor is None:
+            return False
+        if time.monotonic() - self._asked > WATCH_SECONDS:
+            self._alive = frozenset(executors(self._session))
+            self._asked = time.monotonic()
+        return client.executor.id not in self._alive
 
 
 def driver_jvm(session: SparkSession) -> Owner | None:

@@ -65,6 +65,18 @@ class IncompatibleStateError(HeadwaterError):
         self.differences = tuple(differences)
 
 
+class ClientLostError(HeadwaterError):
+    """An executor is gone, and with it the client whose tasks it ran. What it had not committed does not exist."""
+
+    def __init__(self, application: str, client: str) -> None:
+        super().__init__(
+            f"{client} of {application} is gone: its executor has ended",
+            "run again: tasks are placed anew on the executors there are, and go on from the last commit",
+        )
+        self.application = application
+        self.client = client
+
+
 class JobError(HeadwaterError):
     """An epoch's job failed, and no record could be found to blame."""
 

@@ -29,6 +29,7 @@ class Unit:
     full: bool = False
     blocked_at: tuple[int, ...] | None = None
     failed: set[int] = field(default_factory=set)
+    lost: bool = False
     held_globals: dict[str, dict[int, dict[int, int]]] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,83 @@
+"""Runs the topology of `tests/runtime/engine/delays.py` on two executors; prints what came of it as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "engine"))
+import delays
+
+from headwater.runtime.engine.application import run_topologies
+from headwater.runtime.engine.events import EpochCommitted, Event
+from headwater.runtime.engine.session import start_session
+from headwater.runtime.log.append import append
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.state import LogState
+from headwater.runtime.topology import PluginRef, Settings
+
+
+class KillsAnExecutor:
+    """Kills executor 1 after the first commit."""
+
+    done = False
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, EpochCommitted) and not self.done:
+            self.done = True
+            for process in psutil.Process().children(recursive=True):
+                words = [] if process.status() == psutil.STATUS_ZOMBIE else process.cmdline()
+                if "--executor-id" in words and words[words.index("--executor-id") + 1] == "1":
+                    os.kill(process.pid, signal.SIGKILL)
+
+
+def hourly(log: EmbeddedLog) -> dict[tuple[str, int], tuple[int, float]]:
+    state = LogState.load(log.commits(delays.APPLICATION))
+    return {
+        (row["key.airline"], int(row["key.window_start"].timestamp() * 1000)): (
+            row["value.flights"],
+            row["value.total"],
+        )
+        for partition in range(delays.HOURLY.partitions)
+        for segment in state.segments("hourly", partition)
+        for batch in log.read_batches(segment)
+        for row in batch.to_pylist()
+    }
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("root", type=Path)
+parser.add_argument("--feed", type=int)
+parser.add_argument("--kill", action="store_true")
+given = parser.parse_args()
+log = EmbeddedLog(given.root / "log")
+if given.feed:
+    table, times = delays.flights(given.feed)
+    append(log, "p-seed", delays.AIRLINES, delays.airlines(), timestamps=[0] * 4)
+    append(log, "p-seed", delays.FLIGHTS, table, timestamps=times)
+session = start_session({"master": "local-cluster[2,1,1024]", "executor.memory": "512m"})
+settings = Settings(
+    PluginRef("embedded", {"path": str(given.root / "log")}), str(given.root / "state"), max_records=400
+)
+observer = KillsAnExecutor() if given.kill else None
+(result,) = run_topologies(
+    [delays.TOPOLOGY], settings, until_caught_up=True, session=session, observer=observer
+).applications
+table, times = delays.flights(20_000)
+print(
+    json.dumps(
+        {
+            "status": result.status,
+            "error": result.error,
+            "clients": sorted(result.assignment),
+            "equal": hourly(log) == delays.expected(table, times),
+        }
+    )
+)
+session.stop()
