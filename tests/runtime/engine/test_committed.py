@@ -64,8 +64,9 @@ def test_unread_is_what_is_committed_beyond_the_consumed_positions(applications:
 
 
 def test_reader_that_is_ahead_of_what_is_known_of_its_writer_has_nothing_unread(applications: Applications) -> None:
+    applications.feed("raw", 2)
     committed = applications.start(CLEANING)
-    applications.feed("raw", 5)
+    applications.feed("raw", 3)
     applications.commit("cleaning", "clean", 0, {"raw": {0: 5}})
     committed.own.refresh()
     assert committed.unread(("p-cleaning", "clean", 0)) == 0
