@@ -10,6 +10,7 @@ from ..log.keys import encode_keys
 from ..log.log import Log
 from ..log.records import Segment
 from ..log.schema import key_columns, value_columns
+from ..tasks.errors import TaskMigratedError
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store
 from .changelog import catch_up
@@ -22,6 +23,9 @@ POSITIONS = b"\xff positions"
 
 GLOBAL = "global"
 """Folder of the global tables' stores in an application's state directory."""
+
+Positions = Mapping[int, Mapping[int, int]]
+"""Partition -> lane -> records."""
 
 _KIND_VALUE = 1
 
@@ -65,21 +69,34 @@ def expire_below(store: Store, planned: StoreInput) -> bytes | None:
 
 
 def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
-    """Apply what is committed to the table's topic and not yet in `store`, in offset order of each partition."""
+    """Apply what is committed to the table's topic and not yet in `store`, in offset order of each partition.
+
+    All threads of a client use one store, and several may do this at once: one of them applies a segment, and the
+    others go on from there. Raises TaskMigratedError where the store's position is not what it says it holds.
+    """
+    lost_to = -1
+    while True:
+        try:
+            return _apply_rest(store, table, pinned, log)
+        except TaskMigratedError as error:
+            if error.found is None or error.found <= lost_to:
+                raise
+            lost_to = error.found
+
+
+def _apply_rest(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
     held = positions_of(store)
     for partition, topic in enumerate(pinned):
-        fresh = held.get(partition, {})
         segments = sorted(
             (segment for lane in topic.lanes for segment in lane.segments), key=lambda segment: segment.base_offset
         )
         for segment in segments:
-            applied = fresh.get(segment.lane, 0)
+            of_partition = held.get(partition, {})
             end = segment.base_position + segment.rows
-            if end <= applied:
-                continue
-            fresh = {**fresh, segment.lane: end}
-            held = {**held, partition: fresh}
-            _apply(store, table, segment, applied - segment.base_position, held, log)
+            if end > of_partition.get(segment.lane, 0):
+                after = {**held, partition: {**of_partition, segment.lane: end}}
+                _apply(store, table, segment, held, after, log)
+                held = after
 
 
 def positions_of(store: StateStore) -> dict[int, dict[int, int]]:
@@ -90,17 +107,17 @@ def positions_of(store: StateStore) -> dict[int, dict[int, int]]:
 
 
 def _apply(
-    store: StateStore,
-    table: GlobalTable,
-    segment: Segment,
-    skip: int,
-    held: Mapping[int, Mapping[int, int]],
-    log: Log,
+    store: StateStore, table: GlobalTable, segment: Segment, held: Positions, after: Positions, log: Log
 ) -> None:
-    from_position = store.position
+    skip = held.get(segment.partition, {}).get(segment.lane, 0) - segment.base_position
     changes = list(_changes(table, segment, skip, log))
-    changes.append(([POSITIONS], [json.dumps(held).encode()]))
-    store.apply(changes, from_position, from_position + segment.rows - skip)
+    changes.append(([POSITIONS], [json.dumps(after).encode()]))
+    store.apply(changes, _records(held), _records(after))
+
+
+def _records(held: Positions) -> int:
+    """A global store's own position: all records that it holds."""
+    return sum(count for lanes in held.values() for count in lanes.values())
 
 
 def _changes(table: GlobalTable, segment: Segment, skip: int, log: Log) -> Iterator[Changes]:

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headwater.runtime.log.append import append
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.state import LogState
+from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.task_stores import POSITIONS, catch_up_global, positions_of
+from headwater.runtime.tasks.errors import TaskMigratedError
+from headwater.runtime.tasks.plan import LaneInput, TopicInput
+from headwater.runtime.topology import GlobalTable, Store, Topic
+
+PLACES = Topic("places", 2, "city string", "name string")
+TABLE = GlobalTable("places", PLACES, Store("places", 2, PLACES.key, PLACES.value))
+APPENDS, THREADS = 60, 4
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> EmbeddedLog:
+    log = EmbeddedLog(tmp_path / "log")
+    for number in range(APPENDS):
+        cities = ["Oslo", "Rome", f"new {number}"]
+        append(log, "p-seed", PLACES, pa.table({"city": cities, "name": [f"name {number}"] * 3}))
+    return log
+
+
+def pinned(log: EmbeddedLog) -> tuple[TopicInput, ...]:
+    """All that is committed to each partition."""
+    state = LogState.load(log.commits("p-seed"))
+    return tuple(
+        TopicInput(
+            PLACES.name,
+            tuple(LaneInput(lane, 0, tuple(all_)) for lane, all_ in state.lanes(PLACES.name, partition).items()),
+        )
+        for partition in range(2)
+    )
+
+
+def rows(store: LmdbStore) -> dict[bytes, bytes]:
+    return {key: value for key, value in store.range(None, None) if key != POSITIONS}
+
+
+def advance(root: Path, start: Barrier, directory: Path) -> None:
+    log = EmbeddedLog(root)
+    store = LmdbStore(directory)
+    start.wait()
+    catch_up_global(store, TABLE, pinned(log), log)
+    assert len(rows(store)) == APPENDS + 2
+
+
+@pytest.fixture
+def threads() -> Iterator[list[multiprocessing.Process]]:
+    started: list[multiprocessing.Process] = []
+    yield started
+    for thread in started:
+        thread.kill()
+
+
+def test_threads_that_load_a_table_at_once_apply_each_record_once(
+    log: EmbeddedLog, tmp_path: Path, threads: list[multiprocessing.Process]
+) -> None:
+    alone = LmdbStore(tmp_path / "alone")
+    catch_up_global(alone, TABLE, pinned(log), log)
+    context = multiprocessing.get_context("fork")
+    start = context.Barrier(THREADS)
+
+    for _ in range(THREADS):
+        threads.append(context.Process(target=advance, args=(log.root, start, tmp_path / "shared")))
+        threads[-1].start()
+    for thread in threads:
+        thread.join(60)
+
+    assert [thread.exitcode for thread in threads] == [0] * THREADS
+    shared = LmdbStore(tmp_path / "shared")
+    assert shared.position == alone.position == 3 * APPENDS
+    assert positions_of(shared) == positions_of(alone)
+    assert rows(shared) == rows(alone)
+
+
+def test_store_whose_position_is_not_what_it_holds_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
+    store = LmdbStore(tmp_path / "store")
+    store.apply([], 0, 7)
+
+    with pytest.raises(TaskMigratedError):
+        catch_up_global(store, TABLE, pinned(log), log)
