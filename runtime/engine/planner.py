@@ -55,6 +55,10 @@ class Planner:
             stores=tuple(self.store(store, partition, applied.get(store.name, 0), clocks) for store in part.stores),
         )
 
+    def clocks(self, subtopology: str, partition: int) -> Mapping[str, int]:
+        """The committed clocks of a task's steps, ms."""
+        return self._committed.own.clocks(subtopology, partition)
+
     def store(self, store: Store, partition: int, applied: int, clocks: Mapping[str, int]) -> StoreInput:
         """What brings a store from `applied` to its committed position."""
         own = self._committed.own

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from ..log.log import Log
 from ..restore.strategy import RestoreRequest, RestoreStrategy
-from ..state.changelog import apply_slice, start_empty
+from ..state.changelog import apply_slice, catch_up, start_empty
 from ..state.directory import StateDirectory, StoreId
 from ..state.store import StateStore
+from ..state.task_stores import expire_below
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.task_id import TaskId
 from ..tasks.task_manager import Progress
@@ -62,17 +63,26 @@ class LocalRestorer:
         return Progress(positions, done)
 
     def close(self, task: TaskId, *, clean: bool) -> None:
-        """Let go of the stores; when clean, apply what is committed and not yet applied, and sync."""
+        """Let go of the stores; when clean, apply what is committed and not yet applied, expiry too, and sync."""
         names = self._names[task.subtopology]
         while clean and not self.restore(task, names).done:
             pass
         for name in names:
-            self._open(task, name).close()
+            store = self._open(task, name)
+            if clean:
+                self._expire(task, name, store)
+            store.close()
 
     def wipe(self, task: TaskId, stores: tuple[str, ...]) -> None:
         """Remove the stores."""
         for name in stores:
             self._directory.remove(StoreId(name, task.partition))
+
+    def _expire(self, task: TaskId, name: str, store: StateStore) -> None:
+        """Remove what is out of retention by the committed clock, so that what is left does not tell of epochs."""
+        declared, clocks = self._stores[name], self._planner.clocks(task.name, task.partition)
+        planned = self._planner.store(declared, task.partition, store.position, clocks)
+        catch_up(store, planned, self._log, expire_below(declared, planned))
 
     def _open(self, task: TaskId, name: str) -> StateStore:
         path = self._directory.store_path(StoreId(name, task.partition))
