@@ -110,7 +110,8 @@ class FlowContext:
         kept = {name: column(step.word, "value", name, type_) for name, type_ in shape.value.items()}
         added = {name: expression.type for name, expression in computed.items()}
         after = shape.with_value({**shape.value, **added})
-        return self.add(Projection({**kept, **computed}), shape, after, step)
+        arguments = Projection({**kept, **computed}, null_values=shape.window is not None)
+        return self.add(arguments, shape, after, step)
 
     def store(
         self,

@@ -123,6 +123,8 @@ def _sql(step: SqlStep, rows: str) -> Items:
         plain.append(_texts(step.columns))
         if step.key:
             named["key"] = _texts(step.key)
+        if step.null_values and step.columns:
+            named["null_values"] = Code("True")
     if step.keep is not None and step.kind != "where":
         named["keep"] = _names(step.keep)
     if step.flow is not None and step.kind != "merge":

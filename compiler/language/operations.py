@@ -85,10 +85,14 @@ class Filter:
 
 @dataclass(frozen=True)
 class Projection:
-    """New value columns, all of them. `word`: the step's, or "" for one that the compiler puts in."""
+    """New value columns, all of them. `word`: the step's, or "" for one that the compiler puts in.
+
+    `null_values`: compute them for null values too, whose columns are null: windows aggregate those like any record.
+    """
 
     columns: Mapping[str, Expression]
     word: str = ""
+    null_values: bool = False
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,8 @@ class SqlStep:
     | merge | `flows` -> the only name of `into` |
 
     `keep`: columns that pass through unchanged, in order (None: all that are not replaced); in a merge, branch or fork
-    those of each edge in `into`. `table`: the edge holds changes of a table. SQL is as the user wrote it, but for
+    those of each edge in `into`. `table`: the edge holds changes of a table. `null_values`: columns are computed for
+    null values too. SQL is as the user wrote it, but for
     qualifiers: it reads physical names, `_ts` (row time, ms) and `_now`.
     """
 
@@ -225,6 +226,7 @@ class SqlStep:
     keep: tuple[str, ...] | None = None
     table: bool = False
     at: str = ""
+    null_values: bool = False
 
 
 @dataclass(frozen=True)

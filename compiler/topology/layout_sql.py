@@ -29,9 +29,9 @@ def sql_steps(
             condition = predicate.render(edge.sql)
             step = graph.SqlStep("where", flow, condition=condition, table=edge.shape.is_table, at=at)
             return [step], {number: replace(edge, shape=shape)}
-        case Projection(columns=columns, word=word):
+        case Projection(columns=columns, word=word, null_values=null_values):
             made, out = _projection(edge, flow, columns, word, needed, shape, at)
-            return [made], {number: out}
+            return [replace(made, null_values=null_values)], {number: out}
         case Rekeying(columns=columns):
             return _rekeying(edge, flow, columns, needed, number, shape, at)
         case Explosion(column=column, array=array):

@@ -46,14 +46,15 @@ def select(
     *,
     keep: Sequence[str] | None = None,
     key: Mapping[str, str] | None = None,
+    null_values: bool = False,
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
     """Compute value columns (name -> SQL); of the others only those of `keep` stay, and `key` (new -> old name).
 
-    Nothing is evaluated for a null value, which stays null.
+    Nothing is evaluated for a null value, which stays null; unless `null_values`: then its columns are null for SQL.
     """
-    return _project(rows, columns, keep, key, flow, at, guard="_kind > 0")
+    return _project(rows, columns, keep, key, flow, at, guard="_kind >= 0" if null_values else "_kind > 0")
 
 
 with_columns = select

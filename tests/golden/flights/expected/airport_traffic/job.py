@@ -3,7 +3,7 @@
 Take-offs and landings of every airport over the last day, and flights by the time zone they go to.
 
 Made by `headwater compile` from topologies/airport_traffic.yml: change that file, not this one.
-Content: 6e33099c13c63e1539f8a3c96a78a8dadff1d1a6366c74ee5028d211d3c066e6
+Content: c531b9545a1cca70e1c15b9a2e4c0058eb22f8c4fe690a73bb75690863e1b5d3
 """
 
 from headwater.runtime import (

@@ -18,7 +18,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="6e33099c13c63e1539f8a3c96a78a8dadff1d1a6366c74ee5028d211d3c066e6",
+    content_hash="c531b9545a1cca70e1c15b9a2e4c0058eb22f8c4fe690a73bb75690863e1b5d3",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -3,7 +3,7 @@
 Hourly departure delays of each airline, by name, and the flights that were hours late.
 
 Made by `headwater compile` from topologies/carrier_delays.yml: change that file, not this one.
-Content: 367fcd404e2a460ffe95609f2d06f48c5f224a9e45c86639313eb18c753a897c
+Content: 94f4611441740b9ba44e6f5c4434ca6b83e20f0076d60b696f859a70056c059f
 """
 
 from headwater.runtime import (

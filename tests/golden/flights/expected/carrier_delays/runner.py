@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="367fcd404e2a460ffe95609f2d06f48c5f224a9e45c86639313eb18c753a897c",
+    content_hash="94f4611441740b9ba44e6f5c4434ca6b83e20f0076d60b696f859a70056c059f",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -3,7 +3,7 @@
 Where each plane is, what it did in a day, and which airports hold how many seats.
 
 Made by `headwater compile` from topologies/fleet.yml: change that file, not this one.
-Content: 1dfca42f72936ea7f1cbfea19f9ffba93ad7a778fe2ad770a0c37b57ce8d6d9a
+Content: 37b5b54c99b99c6e575c7b2f97a687e9f288a12ca8c0ae54b141bc7dbe9c4123
 """
 
 from headwater.runtime import (

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="1dfca42f72936ea7f1cbfea19f9ffba93ad7a778fe2ad770a0c37b57ce8d6d9a",
+    content_hash="37b5b54c99b99c6e575c7b2f97a687e9f288a12ca8c0ae54b141bc7dbe9c4123",
     subtopologies=SUBTOPOLOGIES,
 )
 

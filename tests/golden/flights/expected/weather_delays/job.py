@@ -3,7 +3,7 @@
 What rain and wind do to departures, with the weather as it was in the flight's own hour.
 
 Made by `headwater compile` from topologies/weather_delays.yml: change that file, not this one.
-Content: 9d14fa7d5fac9105c79db906a9f886a1dc040794e16fdae7bcb2ecbd979aaa75
+Content: 18521c9b65a2b23ece4ec7035e970eab45eb6f1e7ebcf6e3eea886c7be27c819
 """
 
 from headwater.runtime import (

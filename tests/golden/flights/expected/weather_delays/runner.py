@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="9d14fa7d5fac9105c79db906a9f886a1dc040794e16fdae7bcb2ecbd979aaa75",
+    content_hash="18521c9b65a2b23ece4ec7035e970eab45eb6f1e7ebcf6e3eea886c7be27c819",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -4,7 +4,7 @@ A text with "quotes", a \\ and '''three of them''',
 on several lines.
 
 Made by `headwater compile` from topologies/odd.yml: change that file, not this one.
-Content: fa895da6b069905c4d7e58545fb95d495a3b7642576a67a2075a83e83f137843
+Content: e5bfe460a01c560cb8b5dec3137dbfe8168829a8c6896c132b416e15992829a8
 """
 
 from headwater.runtime import (

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="odd",
     name="odd",
     version="2",
-    content_hash="fa895da6b069905c4d7e58545fb95d495a3b7642576a67a2075a83e83f137843",
+    content_hash="e5bfe460a01c560cb8b5dec3137dbfe8168829a8c6896c132b416e15992829a8",
     subtopologies=SUBTOPOLOGIES,
     assignment=Assignment(standby_replicas=1, max_warmup_replicas=3),
 )

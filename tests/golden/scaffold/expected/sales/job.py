@@ -3,7 +3,7 @@
 Orders and revenue of each product, day by day.
 
 Made by `headwater compile` from topologies/sales.yml: change that file, not this one.
-Content: 74d50088be86e33864724a1b339fe1b8d1193463cbc164244f2d831532ff2957
+Content: da8c705d4fd5804cc037c92a2b898795f704ea2fa4916d490ed6ee151d972960
 """
 
 from headwater.runtime import (
@@ -89,7 +89,13 @@ def sales_rekeyed(tasks: DataFrame) -> DataFrame:
         Source(SALES_REPARTITION, into=("sales",), rank=1, at="topologies/sales.yml:19"),
         yields={"sales": Flow("product string", "quantity int, price double")},
     )
-    rows = select(rows, {"quantity * price": "quantity * price"}, keep=("product",), at="topologies/sales.yml:19")
+    rows = select(
+        rows,
+        {"quantity * price": "quantity * price"},
+        null_values=True,
+        keep=("product",),
+        at="topologies/sales.yml:19",
+    )
     return process(
         rows,
         Aggregate("sales", SALES_BY_DAY, emit="collapsed", name="sales_by_day", at="topologies/sales.yml:19"),

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="shop",
     name="sales",
     version="1.0",
-    content_hash="74d50088be86e33864724a1b339fe1b8d1193463cbc164244f2d831532ff2957",
+    content_hash="da8c705d4fd5804cc037c92a2b898795f704ea2fa4916d490ed6ee151d972960",
     subtopologies=SUBTOPOLOGIES,
 )
 
