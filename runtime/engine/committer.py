@@ -42,9 +42,14 @@ class Committer:
         try:
             self._state.commit(EpochRecord(self.generation, epoch, _now(), tuple(tasks)))
         except CommitExistsError:
-            self._state.refresh()
-            raise FencedError(self._state.application, self.generation, self._state.generation) from None
+            self.check()
+            raise
         return self._state.number
+
+    def check(self) -> None:
+        """Raise FencedError when another driver has claimed the application: so one that is idle learns of it too."""
+        if self._state.refresh():
+            raise FencedError(self._state.application, self.generation, self._state.generation)
 
 
 def _now() -> int:

@@ -86,6 +86,7 @@ class EpochLoop:
                 self._give_up_lost()
                 ending = stop.is_set() or self.tally.failure is not None
                 if not ending:
+                    self._committer.check()
                     self._committed.refresh()
                     self._global_task.advance()
                     self._start_due(pool, until_caught_up)

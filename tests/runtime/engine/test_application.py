@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.runtime.engine.application import run_topologies
-from headwater.runtime.engine.events import EpochCommitted, Event
+from headwater.runtime.engine.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.engine.results import ApplicationResult
 from headwater.runtime.log.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
@@ -147,6 +147,18 @@ def test_run_that_was_taken_over_stops_and_commits_no_more(place: Place) -> None
     state = LogState.load(place.log.commits(delays.APPLICATION))
     assert result.status == "fenced"
     assert (result.commits, state.number) == (1, 3)
+
+
+def test_run_that_has_nothing_to_do_notices_that_it_was_taken_over(place: Place) -> None:
+    class TakeOver:
+        def on(self, event: Event) -> None:
+            if isinstance(event, ApplicationStarted):
+                other = LogState.load(place.log.commits(delays.APPLICATION))
+                other.commit(GenerationRecord(other.generation + 1, 0, other.topology))
+
+    result = place.run(until_caught_up=False, observer=TakeOver())
+    assert result.status == "fenced"
+    assert "another run of p-delays has started (generation 2, this one is 1)" in (result.error or "")
 
 
 def test_second_process_on_the_same_state_is_refused(place: Place) -> None:

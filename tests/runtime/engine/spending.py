@@ -1,0 +1,223 @@
+"""The project in `kills/`: its input, its runs as processes of their own, and all that runs have left in the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from headwater import Project
+from headwater.runtime.log.commit_json import decode_commit
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.records import EpochRecord, GenerationRecord
+from headwater.runtime.log.state import LogState
+from headwater.runtime.state.lmdb import LmdbStore
+
+APPLICATION = "shop-spending"
+CLIENT = "client-1"
+TABLES = {"hourly_spending"}
+"""Topics that a table is written to: of these, and of changelogs, the last values count."""
+
+PATIENCE = 120
+"""Seconds until a test gives up on a busy machine; no result depends on it."""
+
+RUNNER, SLOW_RUNNER = "runner.py", "slow.py"
+"""As it was generated, and one whose epochs take so few records that it still works while others start."""
+
+MINUTE = 60_000
+START = 1_700_000_000_000 // (60 * MINUTE) * (60 * MINUTE)
+CITIES = ["Oslo", "Rome", "Lima", "Kyiv", "Bonn", "Cork"]
+
+
+def make(root: Path, session: SparkSession, payments: int) -> None:
+    """The project in `root`, compiled, with its input."""
+    shutil.copytree(Path(__file__).parent / "kills", root, dirs_exist_ok=True)
+    project = Project.load(root, session=session)
+    project.compile()
+    customers, paid = tables(payments)
+    runner = root / "target" / "spending" / RUNNER
+    (runner.parent / SLOW_RUNNER).write_text(runner.read_text().replace("max_records=40", "max_records=2"))
+    project.append("customers", customers)
+    project.append("payments", paid)
+
+
+def tables(payments: int, customers: int = 24) -> tuple[pa.Table, pa.Table]:
+    """Where customers live, some of whom move, and what they pay in 20 hours: some late, some for nobody known."""
+    random = np.random.default_rng(1)
+    moves = payments // 10
+    times = np.concatenate([np.zeros(customers, int), np.sort(random.integers(0, 20 * 60 * MINUTE, moves))])
+    movers = np.concatenate([np.arange(customers), random.integers(0, customers, moves)])
+    paid = np.sort(random.integers(0, 20 * 60 * MINUTE, payments))
+    paid = np.maximum(paid - random.choice([0, 0, 0, MINUTE, 120 * MINUTE], payments), 0)
+    return (
+        pa.table(
+            {"customer": integers(movers), "city": random.choice(CITIES, len(movers)), "since": timestamps(times)}
+        ),
+        pa.table(
+            {
+                "customer": integers(random.integers(0, customers + 2, payments)),
+                "amount": random.lognormal(3, 1, payments).round(2),
+                "paid_at": timestamps(paid),
+            }
+        ),
+    )
+
+
+def integers(values: Any) -> pa.Array:
+    return pa.array(values, pa.int32())
+
+
+def timestamps(milliseconds: Any) -> pa.Array:
+    return pa.array((milliseconds + START) * 1000, pa.timestamp("us", tz="UTC"))
+
+
+class Run:
+    """The generated runner, in a process group of its own."""
+
+    def __init__(self, root: Path, *arguments: str, java: str = "", runner: str = RUNNER) -> None:
+        """`java`: options for Spark's JVM."""
+        self._commits = EmbeddedLog(root / ".headwater" / "log").commits(APPLICATION)
+        self._before = self._commits.latest()
+        self._begun = time.monotonic()
+        self._output = root / f"output-{time.monotonic_ns()}.txt"
+        with self._output.open("w") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, str(root / "target" / "spending" / runner), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, "SPARK_SUBMIT_OPTS": java},
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of the driver."""
+        return self._process.pid
+
+    @property
+    def commits(self) -> int:
+        """Commits of the application since its start: its claim, then epochs."""
+        return self._commits.latest() - self._before
+
+    @property
+    def seconds(self) -> float:
+        """Since its start."""
+        return time.monotonic() - self._begun
+
+    @property
+    def output(self) -> str:
+        """What it has printed."""
+        return self._output.read_text()
+
+    def runs(self) -> bool:
+        """Whether the driver still runs."""
+        return self._process.poll() is None
+
+    def wait_for_commits(self, count: int) -> None:
+        """Wait until there are so many."""
+        self._wait(lambda: self.commits >= count, f"{count} commits")
+
+    def end(self) -> int:
+        """Wait for its end and that of its JVM; the exit code."""
+        family = self._family()
+        self._wait(lambda: not self.runs(), "its end")
+        psutil.wait_procs(family, PATIENCE)
+        return self._process.wait()
+
+    def interrupt(self) -> None:
+        """What Ctrl-C on a terminal does: SIGINT to the foreground group."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group: driver and JVM; and to the Python workers, whose parent makes them a group."""
+        for group in {os.getpgid(process.pid) for process in self._family()}:
+            os.killpg(group, signal.SIGKILL)
+        self._process.wait()
+
+    def kill_driver(self) -> None:
+        """SIGKILL to the driver alone: its JVM and the Python workers notice, and end some time later."""
+        self._process.kill()
+        self._process.wait()
+
+    def _family(self) -> list[psutil.Process]:
+        driver = psutil.Process(self._process.pid)
+        return [driver, *driver.children(recursive=True)]
+
+    def _wait(self, reached: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not reached():
+            in_time = time.monotonic() < deadline
+            assert (in_time and self.runs()) or reached(), f"no sign of {what}: {self.output}"
+            time.sleep(0.005)
+
+
+def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
+    """All that must be the same whatever happened to the runs, by what it is."""
+    log = EmbeddedLog(root / ".headwater" / "log")
+    state = LogState.load(log.commits(APPLICATION))
+    found: dict[str, Any] = {}
+    for topic in sorted(state.written()):
+        partitions = range(2)
+        if topic in TABLES or topic.endswith("-changelog"):
+            rows = [row for part in partitions for segment in state.segments(topic, part) for row in read(log, segment)]
+            found[topic] = {key_of(row): row for row in rows}
+        else:
+            for part in partitions:
+                for lane, segments in state.lanes(topic, part).items():
+                    found[f"{topic} {part} {lane}"] = [row for segment in segments for row in read(log, segment)]
+    for name, part in [(name, part) for name in state.topology["stores"] for part in range(2)]:
+        store = LmdbStore(root / ".headwater" / state_dir / CLIENT / APPLICATION / name / str(part))
+        found[f"store {name} {part}"] = dict(store.range(None, None))
+        store.close()
+    for task in [(name, part) for name in state.topology["subtopologies"] for part in range(2)]:
+        found[f"task {task}"] = {
+            "positions": state.positions(*task),
+            "stream time": state.stream_time(*task),
+            "clocks": state.clocks(*task),
+            "dropped": state.dropped(*task),
+            "records": state.records(*task),
+        }
+    return found
+
+
+def read(log: EmbeddedLog, segment: Any) -> list[dict[str, Any]]:
+    return [row for batch in log.read_batches(segment) for row in batch.to_pylist()]
+
+
+def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(value for name, value in row.items() if name.startswith("key"))
+
+
+def unlisted(root: Path) -> set[str]:
+    """Segment files that no commit lists."""
+    log = EmbeddedLog(root / ".headwater" / "log")
+    return {file.path for file in log.files(APPLICATION)} - LogState.load(log.commits(APPLICATION)).paths()
+
+
+def generations(root: Path) -> dict[int, int]:
+    """Generation -> commits of epochs. None of them may stand behind the claim of a later generation."""
+    commits = EmbeddedLog(root / ".headwater" / "log").commits(APPLICATION)
+    found: dict[int, int] = {}
+    for number in range(1, commits.latest() + 1):
+        data = commits.read(number)
+        assert data is not None
+        match decode_commit(data):
+            case GenerationRecord() as claim:
+                assert claim.generation == max(found, default=0) + 1
+                found[claim.generation] = 0
+            case EpochRecord() as epoch:
+                assert epoch.generation == max(found), f"commit {number} of a driver that was fenced"
+                found[epoch.generation] += 1
+    return found
