@@ -108,6 +108,11 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     further = next((span for span in arguments[function.columns :] if _literal(span) is None), None)
     if any(call.start < inner.start < tokens[close].start for inner in _aggregates(parsed)):
         message = "An aggregate cannot hold another."
+    elif any(_is_star(span) for span in arguments) and len(arguments) > 1:
+        message = f"'{call.name}(*)' takes nothing beside the star."
+    elif inside and inside[0].token_type is TokenType.ALL:
+        position = parsed.sql.position(inside[0].start, inside[0].end + 1)
+        message, hint = "'ALL' in an aggregate is not supported.", "Leave it out: that is the default."
     elif inside and inside[0].token_type is TokenType.DISTINCT:
         message = "Aggregates of distinct values are not supported."
         hint = "Estimate with `approx_count_distinct(x)`, or make the column part of the key."
@@ -120,6 +125,9 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     elif further is not None and function.name != "count":
         position = parsed.sql.position(further[0].start, further[-1].end + 1)
         message = f"'{call.name}' takes no further column, only literals."
+    elif function.name == "approx_count_distinct" and not all(map(_is_share, arguments[1:])):
+        position = parsed.sql.position(arguments[1][0].start, arguments[1][-1].end + 1)
+        message = f"The relative standard deviation of '{call.name}' is a number between 0 and 1."
     if message:
         diagnostics.add("HW409", position, message, hint)
     return not message
@@ -154,6 +162,11 @@ def _take(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> tuple[AggregateCal
     options = tuple(literal[0] for span in spans[1:] if (literal := _literal(span)) is not None)
     whole = _expression(parsed.sql, tokens[call.index : close + 1], refs)
     return AggregateCall(AGGREGATES[call.name], argument, options, whole), tokens[close].end + 1
+
+
+def _is_share(span: Sequence[Token]) -> bool:
+    literal = _number(span)
+    return literal is not None and 0 < literal[0] < 1
 
 
 def _is_star(inside: Sequence[Token]) -> bool:
@@ -191,15 +204,29 @@ def _expression(sql: Sql, span: Sequence[Token], refs: Sequence[Ref]) -> Express
 
 
 def _literal(span: Sequence[Token]) -> tuple[Any] | None:
-    if len(span) != 1:
+    """The value of a literal; None for anything else."""
+    if len(span) == 1:
+        match span[0].token_type:
+            case TokenType.TRUE:
+                return (True,)
+            case TokenType.FALSE:
+                return (False,)
+            case TokenType.STRING:
+                return (span[0].text,)
+    return _number(span)
+
+
+def _number(span: Sequence[Token]) -> tuple[int | float] | None:
+    """A number as SQL writes it: `-1`, `.05`, `1e-2`; also `10L` and `0.5D`, which come as `10::bigint`, `0.5::double`."""
+    kinds = [token.token_type for token in span]
+    if TokenType.DCOLON in kinds:
+        span = span[: kinds.index(TokenType.DCOLON)]
+    if not {token.token_type for token in span} <= {TokenType.DASH, TokenType.DOT, TokenType.NUMBER}:
         return None
-    match span[0].token_type:
-        case TokenType.TRUE:
-            return (True,)
-        case TokenType.FALSE:
-            return (False,)
-        case TokenType.STRING:
-            return (span[0].text,)
-        case TokenType.NUMBER:
-            return (float(span[0].text) if "." in span[0].text else int(span[0].text),)
+    text = "".join(token.text for token in span)
+    for kind in (int, float):
+        try:
+            return (kind(text),)
+        except ValueError:
+            continue
     return None

@@ -47,7 +47,7 @@ GROUPS = {
         crc32 hash md5 sha sha1 sha2 xxhash64
     """,
     "JSON": """
-        from_json get_json_object json_array_length json_object_keys json_tuple schema_of_json to_json
+        from_json get_json_object json_array_length json_object_keys schema_of_json to_json
     """,
     "CSV": """
         from_csv schema_of_csv to_csv
@@ -147,8 +147,10 @@ FORBIDDEN: dict[str, str] = {
 }
 """Functions left out on purpose, with the way out."""
 
-TIME_WORDS: frozenset[str] = frozenset({"current_date", "current_time", "localtimestamp", "localtime", "current_user"})
-"""Functions that SQL lets one write without parentheses (and `current_timestamp`, which is allowed)."""
+WORDS_WITHOUT_PARENTHESES: frozenset[str] = _words(
+    "current_date current_time localtimestamp localtime current_user session_user"
+)
+"""Forbidden functions that SQL lets one write without parentheses, like `current_timestamp`, which is allowed."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,15 @@ from sqlglot.tokens import Token, TokenType
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.nodes import Scalar
-from .functions import AGGREGATES, FORBIDDEN, GENERATORS, SCALAR_FUNCTIONS, SPARK_AGGREGATES, WINDOW_FUNCTIONS
+from .functions import (
+    AGGREGATES,
+    FORBIDDEN,
+    GENERATORS,
+    SCALAR_FUNCTIONS,
+    SPARK_AGGREGATES,
+    WINDOW_FUNCTIONS,
+    WORDS_WITHOUT_PARENTHESES,
+)
 
 _SELECT = "SELECT "
 _KEYWORDS = """
@@ -24,7 +32,8 @@ in and or not when then else case between like ilike rlike regexp as is distinct
 using by over on where select union end
 """
 _WORDS_BEFORE_PARENTHESES = frozenset(_KEYWORDS.split())
-_CLOCK_WORDS = frozenset({"current_date", "current_time", "localtime", "localtimestamp", "current_user"})
+_QUANTIFIED = frozenset({"like", "ilike"})
+"""Behind these, `any`, `some` and `all` begin a list of patterns."""
 
 
 @dataclass(frozen=True)
@@ -122,16 +131,19 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
 
 
 def calls(parsed: Parsed) -> Iterator[Call]:
-    """The functions that an expression calls, in the order of the text."""
+    """The functions that an expression calls, in the order of the text. In backticks, any name is a function's."""
     tokens = parsed.tokens
     for index, token in enumerate(tokens[:-1]):
-        if tokens[index + 1].token_type is not TokenType.L_PAREN or token.token_type is TokenType.IDENTIFIER:
+        if tokens[index + 1].token_type is not TokenType.L_PAREN:
             continue
         word = token.text.lower()
         before = tokens[index - 1] if index else None
-        typed = before is not None and (before.token_type is TokenType.DCOLON or before.text.lower() == "as")
+        behind = before.text.lower() if before is not None else ""
+        typed = before is not None and (before.token_type is TokenType.DCOLON or behind == "as")
         clause = word == "filter" and before is not None and before.token_type is TokenType.R_PAREN
-        if word.isidentifier() and word not in _WORDS_BEFORE_PARENTHESES and not typed and not clause:
+        patterns = word in ("any", "some") and behind in _QUANTIFIED
+        plain = word.isidentifier() and word not in _WORDS_BEFORE_PARENTHESES and not (typed or clause or patterns)
+        if plain or token.token_type is TokenType.IDENTIFIER:
             yield Call(word, index, token.start, token.end + 1)
 
 
@@ -150,7 +162,12 @@ def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) ->
         word = token.text.lower()
         called = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
         dotted = index > 0 and tokens[index - 1].token_type is TokenType.DOT
-        if word in _CLOCK_WORDS and not called and not dotted and token.token_type is not TokenType.IDENTIFIER:
+        if (
+            word in WORDS_WITHOUT_PARENTHESES
+            and not called
+            and not dotted
+            and token.token_type is not TokenType.IDENTIFIER
+        ):
             message = f"'{word}' is not deterministic."
             diagnostics.add("HW406", parsed.sql.position(token.start, token.end + 1), message, FORBIDDEN.get(word))
     return len(diagnostics) == before
@@ -163,6 +180,8 @@ def _tidy(scalar: Scalar) -> Sql:
     offsets: list[int] = []
     last = 0
     for token in _tokenize(raw):
+        if text and token.start < last:
+            continue  # `10L` comes as `10`, `::` and `bigint`, each with the place of all three
         if text and token.start > last:
             text.append(" ")
             offsets.append(last)

@@ -79,6 +79,12 @@ def test_column_is_resolved_by_its_role(text: str, expected: list[tuple[str, str
         ("seconds > rand()", "HW406", 10, 14),
         ("at > current_date", "HW406", 5, 17),
         ("seconds > unix_timestamp()", "HW406", 10, 24),
+        ("user = session_user", "HW406", 7, 19),
+        ("`rand`() > 0.5", "HW406", 0, 6),
+        ("system.builtin.`rand`() > 0.5", "HW406", 15, 21),
+        ("`reflect`('java.lang.System', 'exit') is null", "HW406", 0, 9),
+        ("`not there`() > 1", "HW405", 0, 11),
+        ("json_tuple(user, 'a')", "HW407", 0, 10),
         ("explode(tags)", "HW407", 0, 7),
         ("max(seconds)", "HW408", 0, 3),
         ("seconds +", "HW401", 8, 9),
@@ -108,6 +114,23 @@ def test_expression_of_several_lines_is_rendered_on_one() -> None:
     found, _ = expression("seconds > 3 -- long\n  and /* or */ seconds < 5")
     assert found is not None
     assert found.render(lambda ref: ref.name) == "seconds > 3 and seconds < 5"
+
+
+@pytest.mark.parametrize(
+    "text", ["seconds > 10L", "seconds > 0.5D + 1", "seconds > 1.5BD", "seconds > 1e-2", "seconds > .5"]
+)
+def test_number_is_rendered_as_it_is_written(text: str) -> None:
+    found, diagnostics = expression(text)
+    assert found is not None, list(diagnostics)
+    assert found.render(lambda ref: ref.name) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["user like any ('a%', 'b%')", "user not ilike some ('a%')", "user like all ('a%', '%b')"]
+)
+def test_list_of_patterns_is_no_aggregate(text: str) -> None:
+    found, diagnostics = expression(text)
+    assert found is not None, list(diagnostics)
 
 
 def test_qualifiers_become_physical_names() -> None:
@@ -164,8 +187,24 @@ def test_literal_arguments_are_options() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "deviation"), [("0.01", 0.01), ("1e-2", 0.01), (".05", 0.05), ("0.05D", 0.05), ("5E-1", 0.5)]
+)
+def test_number_is_read_however_sql_writes_it(text: str, deviation: float) -> None:
+    value, diagnostics = aggregate(f"approx_count_distinct(user, {text})")
+    assert value is not None, list(diagnostics)
+    assert value.calls[0].options == (deviation,)
+
+
+@pytest.mark.parametrize(
     ("text", "code", "start"),
     [
+        ("approx_count_distinct(user, 0.0)", "HW409", 28),
+        ("approx_count_distinct(user, -0.1)", "HW409", 28),
+        ("approx_count_distinct(user, 'x')", "HW409", 28),
+        ("count(*, seconds)", "HW409", 0),
+        ("count(seconds, *)", "HW409", 0),
+        ("count(all seconds)", "HW409", 6),
+        ("max(`rand`())", "HW406", 4),
         ("sum(count(*))", "HW409", 0),
         ("count(distinct user)", "HW409", 0),
         ("sum(seconds) filter (where seconds > 3)", "HW409", 13),
