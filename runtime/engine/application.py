@@ -65,10 +65,11 @@ def run_topologies(
 
 
 def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
-    """Run an application among others, which end when it fails."""
-    result = run.run(stop, False)
-    stop.set()
-    return result
+    """Run an application among others, which end when it does, however it does."""
+    try:
+        return run.run(stop, False)
+    finally:
+        stop.set()
 
 
 class ApplicationRun:
@@ -105,7 +106,7 @@ class ApplicationRun:
             with Group(self._session, self._topology, self._settings, log, committed, plugged) as group:
                 self._check(committed)
                 committer = Committer(committed.own)
-                generation = committer.claim(describe(self._topology))
+                generation = committer.claim(describe(self._topology, committed.begun))
                 collect_garbage(log, application, committed.own)
                 units, restored = group.start()
                 assignment = group.assignment
@@ -151,11 +152,7 @@ class ApplicationRun:
     def _check(self, committed: Committed) -> None:
         """Refuse to start on state that means something else. Raises IncompatibleStateError."""
         own = committed.own
-        consumed = any(
-            own.positions(part.name, partition)
-            for part in self._topology.subtopologies
-            for partition in range(part.partitions)
-        )
-        found = tuple(differences(own.topology, describe(self._topology), consumed))
+        own.refresh()  # whoever held the state directories until now may have committed
+        found = tuple(differences(own.topology, describe(self._topology, committed.begun), own.consumed))
         if found:
             raise IncompatibleStateError(self._topology.application, found)

@@ -11,11 +11,13 @@ from ..topology import Topic, Topology
 from .idleness import Network, TaskKey, Wiring, idle_tasks
 
 
-def describe(topology: Topology) -> dict[str, Any]:
+def describe(topology: Topology, begun: Mapping[str, int] | None = None) -> dict[str, Any]:
     """What a generation record says of the application: who reads and writes what, and the stores it keeps.
 
     Readers in other applications learn their writers from it, and the next start compares it with its own topology.
+    `begun`: topic fed from outside -> the commit with which it began, see `LogState.topics`.
     """
+    tables = {table.topic.name: table.topic for part in topology.subtopologies for table in part.global_tables}
     return {
         "name": topology.name,
         "version": topology.version,
@@ -36,9 +38,11 @@ def describe(topology: Topology) -> dict[str, Any]:
                 "value": topic.value,
                 "windowed": topic.windowed,
                 "writer": topic.writer,
+                "global": topic.name in tables,
+                "since": (begun or {}).get(topic.name),
             }
             for part in topology.subtopologies
-            for topic in (*part.sources, *part.sinks)
+            for topic in (*part.sources, *part.sinks, *tables.values())
         },
         "stores": {
             store.name: {
@@ -86,12 +90,20 @@ class Committed:
         """The state of the application that writes `topic`."""
         return self.states[topic.writer or self.seeds]
 
+    @property
+    def begun(self) -> dict[str, int]:
+        """Topic fed from outside -> the commit with which it began."""
+        return {name: topic["since"] for name, topic in self.states[self.seeds].topics.items()}
+
     def refresh(self) -> None:
-        """Take up new commits of the other applications, and of their writers once they are known."""
-        for application, state in list(self.states.items()):
-            if application != self.application:
-                state.refresh()
+        """Take up new commits of the other applications, and of their writers once they are known.
+
+        Until there are none: so all states are of one moment. Otherwise a task whose writers' states are older than
+        its own would seem to have consumed all there is.
+        """
         self._discover()
+        while any(state.refresh() for name, state in self.states.items() if name != self.application):
+            self._discover()
 
     def network(self) -> Network:
         """Who writes what, over all known applications."""

@@ -24,14 +24,17 @@ def differences(committed: Mapping[str, Any], current: Mapping[str, Any], consum
     """Sentences, one for each difference. `committed` and `current` are descriptions as in a generation record.
 
     `consumed`: whether the application has consumed any record yet. Topics fed from outside are compared by key and
-    partition count only: a changed selection of their value columns does not touch what is committed.
+    partition count only, if no global table holds them: a changed selection of their value columns does not touch what
+    is committed.
     """
     if not committed or not consumed:
         return
     yield from _changed("store", committed["stores"], current["stores"], STORE_FACETS)
     yield from _kept_anew(committed["stores"], current["stores"])
+    yield from _read_by_others(_readers(committed), _readers(current))
     old, new = committed["topics"], current["topics"]
-    fed = {name for name, topic in old.items() if topic["writer"] is None}
+    yield from _begun_anew(old, new)
+    fed = {name for name, topic in old.items() if topic["writer"] is None and not topic.get("global")}
     yield from _changed("topic", _without(old, fed), _without(new, fed), TOPIC_FACETS, added=False, removed=False)
     keyed = {facet: TOPIC_FACETS[facet] for facet in ("partitions", "key")}
     yield from _changed("topic", _only(old, fed), _only(new, fed), keyed, added=False, removed=False)
@@ -63,6 +66,25 @@ def _kept_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted(old.keys() & new.keys()):
         if new[name]["changelog"] and not old[name]["changelog"]:
             yield f"store {name}: its changelog was not kept so far, so the store could not be restored from it"
+
+
+def _readers(description: Mapping[str, Any]) -> dict[str, str]:
+    """Topic -> the subtopology that reads it: all of a topology's readers of a topic are in one."""
+    return {topic: name for name, part in description["subtopologies"].items() for topic in part["sources"]}
+
+
+def _read_by_others(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    """Positions are kept by subtopology: one of another name would read a topic, and count its records, once more."""
+    for topic in sorted(old.keys() & new.keys()):
+        if old[topic] != new[topic]:
+            yield f"topic {topic}: it was read by {old[topic]}, and {new[topic]} would read it again from its beginning"
+
+
+def _begun_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted(old.keys() & new.keys()):
+        since = old[name].get("since")
+        if since is not None and new[name]["since"] != since:
+            yield f"topic {name} was started anew after its records were consumed"
 
 
 def _text(value: Any) -> str:

@@ -138,6 +138,11 @@ class LogState:
         task = self._tasks.get((subtopology, partition))
         return _NOTHING if task is None else task.positions
 
+    @property
+    def consumed(self) -> bool:
+        """Whether any task has consumed records, of subtopologies that are gone by now too."""
+        return any(task.positions for task in self._tasks.values())
+
     def stream_time(self, subtopology: str, partition: int) -> int:
         """A task's clock, ms; -1 before its first record."""
         task = self._tasks.get((subtopology, partition))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from commits import Applications, part, segment, topic, topology
 
-from headwater.runtime.engine.committed import describe
+from headwater.runtime.engine.committed import Committed, describe
+from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.topology import Agg, GlobalTable, Store, Window
 
@@ -147,3 +149,54 @@ def test_idleness_goes_through_all_applications(applications: Applications) -> N
     applications.feed("raw", 1)
     committed.refresh()
     assert idle() == [False, False]
+
+
+class Busy(EmbeddedLog):
+    """A log in which something happens each time somebody looks for commits of `application`."""
+
+    application = ""
+    meanwhile: Iterator[Callable[[], None]] = iter(())
+
+    def commits(self, application: str) -> DirectoryCommitStore:
+        return BusyCommits(self, super().commits(application))
+
+
+class BusyCommits(DirectoryCommitStore):
+    def __init__(self, log: Busy, commits: DirectoryCommitStore) -> None:
+        super().__init__(commits.application, log.root / "commits" / commits.application)
+        self._log = log
+
+    def read(self, number: int) -> bytes | None:
+        if self.application == self._log.application:
+            next(self._log.meanwhile, lambda: None)()
+        return super().read(number)
+
+
+def test_states_are_of_one_moment_though_others_commit_while_they_are_read(tmp_path: Path) -> None:
+    log, applications = Busy(tmp_path), Applications(EmbeddedLog(tmp_path))
+    applications.start(CLEANING)
+    applications.start(DAYS)
+    committed = Committed(log, DAYS)
+
+    def feed_and_clean() -> None:
+        applications.feed("raw", 1)
+        applications.feed("raw", 1, partition=1)
+        applications.commit("cleaning", "clean", 0, {"raw": {0: 1}}, segment("clean", 1))
+
+    log.application, log.meanwhile = "p-cleaning", iter([feed_and_clean])
+    committed.refresh()
+
+    assert committed.of(CLEAN).end("clean", 0) == 1
+    tasks = [("p-cleaning", "clean", number) for number in range(2)]
+    assert committed.idle(tasks, committed.network(), ()) == {tasks[0]: True, tasks[1]: False}
+
+
+def test_topic_of_a_global_table_is_among_those_read(tmp_path: Path) -> None:
+    table = GlobalTable("names", topic("raw_names"), Store("names", 2, "k string", "v bigint"))
+    found = describe(topology("t", part("reads", (RAW,), (CLEAN,), tables=(table,))), {"raw": 3})
+    assert found["subtopologies"]["reads"]["sources"] == ["raw"]
+    assert {name: (each["global"], each["since"]) for name, each in found["topics"].items()} == {
+        "raw": (False, 3),
+        "clean": (False, None),
+        "raw_names": (True, None),
+    }

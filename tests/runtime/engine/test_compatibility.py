@@ -10,7 +10,7 @@ from commits import part, topic, topology
 
 from headwater.runtime.engine.committed import describe
 from headwater.runtime.engine.compatibility import differences
-from headwater.runtime.topology import Agg, Store, Topic, Window
+from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
 FED = topic("fed")
 MADE = topic("made", writer="p-t")
@@ -102,3 +102,31 @@ def test_of_a_topic_fed_from_outside_the_value_may_change() -> None:
 
 def test_topics_may_come_and_go() -> None:
     assert found(described(topic("other"), topic("also_made", writer="p-t"))) == []
+
+
+def test_subtopology_of_another_name_would_read_a_topic_again() -> None:
+    committed = describe(topology("t", part("late", (FED,), (MADE,), (TOTALS,))))
+    current = describe(topology("t", part("early", (FED,), (MADE,), (TOTALS,))))
+    assert found(current, committed) == [
+        "topic fed: it was read by late, and early would read it again from its beginning"
+    ]
+
+
+def with_table(raw: Topic, begun: dict[str, int] | None = None) -> dict[str, Any]:
+    table = GlobalTable("names", raw, Store("names", raw.partitions, raw.key, raw.value))
+    return describe(topology("t", part("reads", (FED,), (MADE,), (TOTALS,), (table,))), begun)
+
+
+def test_columns_of_a_global_tables_topic_are_those_of_its_store() -> None:
+    assert found(with_table(topic("raw")), with_table(topic("raw"))) == []
+    assert found(with_table(replace(topic("raw"), value="v int")), with_table(topic("raw"))) == [
+        "topic raw: columns was v bigint, is v int"
+    ]
+
+
+def test_topic_that_was_started_anew_has_other_records_at_the_positions_consumed() -> None:
+    committed = with_table(topic("raw"), {"fed": 1, "raw": 2})
+    assert found(with_table(topic("raw"), {"fed": 1, "raw": 5}), committed) == [
+        "topic raw was started anew after its records were consumed"
+    ]
+    assert found(with_table(topic("raw"), {"fed": 4, "raw": 5}), with_table(topic("raw"), {"raw": 5})) == []
