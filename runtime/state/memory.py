@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import uuid
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -41,10 +42,15 @@ class MemoryBackend:
         link = directory.resolve() / _LINK
         if not link.is_symlink():
             self._remove_abandoned()
-            link.symlink_to(self._root / blake2b(str(link).encode(), digest_size=12).hexdigest())
+            with suppress(FileExistsError):  # Another process may be at it too.
+                link.symlink_to(self._root / blake2b(str(link).encode(), digest_size=12).hexdigest())
         place = link.readlink()
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (place / _OWNER).write_text(str(link))
+        if not (place / _OWNER).exists():
+            # Never seen half written: a place that names no living owner is removed.
+            temporary = place / f"{_OWNER}.{uuid.uuid4().hex}"
+            temporary.write_text(str(link))
+            temporary.replace(place / _OWNER)
         return LmdbStore(place, MAP_SIZE)
 
     def _remove_abandoned(self) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from headwater.runtime.state.memory import MemoryBackend
@@ -46,3 +48,27 @@ def test_without_a_path_stores_work_where_the_machine_has_room(tmp_path: Path) -
 
     assert store.get_many([b"a"]) == [b"1"]
     shutil.rmtree((tmp_path / "state" / "0" / "memory").readlink())
+
+
+def test_owner_of_a_store_in_use_is_never_written_again(tmp_path: Path) -> None:
+    backend = MemoryBackend(str(tmp_path / "shm"))
+    backend.open(tmp_path / "state" / "0")
+    (owner,) = (tmp_path / "shm").glob("*/owner")
+    before = owner.stat()
+    backend.open(tmp_path / "state" / "0")
+
+    assert (owner.stat().st_ino, owner.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert {path.name for path in owner.parent.iterdir()} == {"owner"}
+
+
+def test_new_store_may_be_opened_by_many_at_once(tmp_path: Path) -> None:
+    for number in range(50):
+        start = threading.Barrier(4)
+
+        def opened(_: int, directory: Path = tmp_path / "state" / str(number), start: threading.Barrier = start) -> int:
+            backend = MemoryBackend(str(tmp_path / "shm"))
+            start.wait()
+            return backend.open(directory).position
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(opened, range(4))) == [0] * 4
