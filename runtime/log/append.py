@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..operators.rows import Int64s
 from ..topology import Topic
-from .errors import CommitExistsError, TopicChangedError
+from .errors import CommitExistsError, SeededMeanwhileError, SeedError, TopicChangedError
 from .incoming import Incoming, join
 from .log import Log, segment_path
 from .partitioner import key_partitions
@@ -77,8 +77,14 @@ def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[
 
 
 def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> AppendResult:
-    """Commit, after whatever others commit meanwhile. Raises TopicChangedError."""
+    """Commit, after whatever others commit meanwhile. `state`: what a seed was compared with.
+
+    Raises TopicChangedError, SeededMeanwhileError.
+    """
+    seeded = state.seeds.get(topic.name)
     while True:
+        if record.source and state.seeds.get(topic.name) != seeded:
+            raise SeededMeanwhileError(topic.name)
         if not record.replace:
             check_unchanged(state, topic)
         try:
@@ -123,14 +129,18 @@ def _partitions(topic: Topic, piece: Incoming, first: int) -> Int64s:
 
 
 def _timed(incoming: Iterable[Incoming], timestamps: pa.Array) -> Iterator[Incoming]:
-    """The same records at other times."""
+    """The same records at other times. Raises SeedError where there are more of one than of the other."""
     first = 0
     for piece in incoming:
         times = timestamps[first : first + len(piece)]
+        if len(times) < len(piece):
+            raise SeedError(SOURCE, f"there are only {len(timestamps)} timestamps", f"row {len(timestamps) + 1}")
         columns = {"_timestamp": times, "_order": times}
         arrays = [columns.get(name, piece.table[name]) for name in piece.table.column_names]
         yield replace(piece, table=pa.table(arrays, schema=piece.table.schema))
         first += len(piece)
+    if first < len(timestamps):
+        raise SeedError(SOURCE, f"there are {len(timestamps)} timestamps for {first} rows")
 
 
 def _pieces(incoming: Iterable[Incoming]) -> Iterator[Incoming]:

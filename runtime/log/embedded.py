@@ -87,14 +87,13 @@ class EmbeddedLog:
 
     def drop(self, application: str) -> None:
         """See `Log.drop`."""
-        commits = self.root / "commits" / application
-        if commits.exists():
-            # Renamed first, so that a crash half-way never leaves a sequence with its beginning gone.
-            doomed = commits.with_name(f".{application}-{uuid.uuid4().hex}")
-            commits.rename(doomed)
-            sync_directory(commits.parent)
-            shutil.rmtree(doomed)
-        shutil.rmtree(self.root / "segments" / application, ignore_errors=True)
+        there = [path for kind in ("commits", "segments") if (path := self.root / kind / application).exists()]
+        # Renamed first, so that a crash half-way leaves neither a sequence with its beginning gone nor files whose
+        # names the application will take again.
+        doomed = [path.rename(path.with_name(f".{application}-{uuid.uuid4().hex}")) for path in there]
+        for path in doomed:
+            sync_directory(path.parent)
+            shutil.rmtree(path)
 
     def _read(self, segment: Segment, batches: Sequence[int]) -> memoryview:
         """The byte ranges of the schema and the batches, one after the other."""

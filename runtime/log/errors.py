@@ -133,6 +133,14 @@ class SeedChangedError(LogError):
         self.source = source
 
 
+class SeededMeanwhileError(LogError):
+    """Somebody else has seeded the topic since this seed was compared with what is committed."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"{topic} has been seeded meanwhile", hint="try again")
+        self.topic = topic
+
+
 class TopicChangedError(LogError):
     """A topic that is declared otherwise than when its records were written. `was`, `is_`: what differs, by field."""
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ..topology import Topic
 from .append import commit_append, describe, write_incoming
-from .errors import SeedChangedError, SeedError
+from .errors import SeedChangedError, SeededMeanwhileError, SeedError
 from .functions import project_function
 from .garbage import collect_garbage
 from .incoming import Incoming, join
@@ -87,7 +87,10 @@ def seed(
     replace = full_refresh and topic.name in state.topics
     source = {"topic": topic.name, "hash": digest, "path": spec.source}
     record = AppendRecord(time.time_ns() // 1_000_000, segments, source, describe(topic), replace)
-    result = commit_append(state, topic, record)
+    try:
+        result = commit_append(state, topic, record)
+    except SeededMeanwhileError:
+        return seed(log, application, topic, spec, project_dir, full_refresh)
     collect_garbage(log, application, state)
     return SeedResult(topic.name, "replaced" if replace else "seeded", result.records, result.commit)
 

@@ -93,7 +93,8 @@ def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, 
     try:
         return cast(column, data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass
+        if not len(column):
+            return pa.array([], data_type)
     good, bad = 0, len(column)
     while bad - good > 1:
         middle = (good + bad) // 2

@@ -210,3 +210,19 @@ def test_long_append_is_written_in_pieces_and_round_robin_goes_on(log, airlines,
     assert [record.value["name"] for record in read(airlines)] == [
         *("0", "1'", "3", "4'"), *("0'", "2", "3'"), *("1", "2'", "4"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "cause"),
+    [([1], "row 2: there are only 1 timestamps"), ([1, 2, 3], "there are 3 timestamps for 2 rows")],
+)
+def test_another_number_of_timestamps_than_of_rows_is_told_and_nothing_appended(log, airlines, read, timestamps, cause):
+    rows = [{"carrier": "UA", "name": "United"}, {"carrier": "AA", "name": "American"}]
+    with pytest.raises(SeedError, match=cause):
+        append(log, "demo-seed", airlines, rows, timestamps=timestamps)
+    assert read(airlines) == []
+
+
+def test_table_without_rows_may_have_any_types(log, airlines):
+    table = pa.table({"carrier": pa.array([], pa.null()), "name": pa.array([], pa.list_(pa.int32()))})
+    assert append(log, "demo-seed", airlines, table).records == 0

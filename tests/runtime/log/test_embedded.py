@@ -1,3 +1,8 @@
+import shutil
+
+import pytest
+
+
 def test_applications_are_those_that_have_committed(log, records):
     assert log.applications() == []
     log.commits("b").create(1, b"x")
@@ -22,3 +27,19 @@ def test_dropped_application_has_neither_commits_nor_files_and_others_stay(log, 
     assert len(list(log.files("b"))) == 1
     log.commits("a").create(1, b"y")
     assert log.commits("a").read(1) == b"y"
+
+
+def test_drop_that_is_broken_off_leaves_no_file_whose_name_is_taken_again(log, records, monkeypatch):
+    path = "segments/demo-app/t/g1-e1-a-0-a0.seg"
+    log.write_segments(path, "t", records(3), 0, 0)
+    log.commits("demo-app").create(1, b"{}")
+
+    def killed(directory):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        log.drop("demo-app")
+
+    assert (log.applications(), list(log.files("demo-app"))) == ([], [])
+    assert log.write_segments(path, "t", records(3), 0, 0)

@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from headwater.runtime.log.append import append
+from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import SeedChangedError, SeedError, TopicChangedError
 from headwater.runtime.log.seeds import SeedSpec, seed
 from headwater.runtime.log.state import LogState
@@ -380,3 +381,34 @@ def test_types_that_arrow_reads_otherwise_are_cast_without_loss(plant, project, 
         {"a": "1.00", "b": "1970-01-01T00:00:01.000001Z", "c": "2013-01-01", "d": "x", "e": [1], "f": 2.0**24},
         {"a": "2.00", "b": "1970-01-01T00:00:00Z", "c": "2013-01-01", "d": None, "e": None, "f": 1.0},
     ]
+
+
+class Overtaken(EmbeddedLog):
+    """A log in which `first` happens before the first segment is written."""
+
+    def __init__(self, root, first):
+        super().__init__(root)
+        self._first = [first]
+
+    def write_segments(self, *arguments):
+        while self._first:
+            self._first.pop()()
+        return super().write_segments(*arguments)
+
+
+def test_topic_that_two_seed_at_once_is_seeded_once(log, plant, project, airlines, read):
+    (project / "a.csv").write_text("carrier,name\nUA,United\nAA,American\n")
+    other = Overtaken(log.root, lambda: plant(airlines, SeedSpec("a.csv")))
+
+    assert seed(other, APPLICATION, airlines, SeedSpec("a.csv"), project).outcome == "unchanged"
+    assert sorted(record.value["name"] for record in read(airlines)) == ["American", "United"]
+
+
+def test_topic_that_somebody_seeds_otherwise_meanwhile_is_not_seeded(log, plant, project, airlines, read):
+    (project / "a.csv").write_text("carrier,name\nUA,United\n")
+    (project / "b.csv").write_text("carrier,name\nAA,American\n")
+    other = Overtaken(log.root, lambda: plant(airlines, SeedSpec("b.csv")))
+
+    with pytest.raises(SeedChangedError):
+        seed(other, APPLICATION, airlines, SeedSpec("a.csv"), project)
+    assert [record.value["name"] for record in read(airlines)] == ["American"]
