@@ -122,7 +122,8 @@ class StoreQuery:
             at = copy.position if copy else 0
             if at <= position:
                 return copy, at, position, segments
-            state.refresh()
+            if not state.refresh():  # left behind by commits that are gone: the next run wipes it
+                return None, 0, position, segments
 
     def _changelog(self, state: LogState, partition: int) -> tuple[int, list[Segment]]:
         topic = changelog_topic(self.application, self.store.name)
@@ -181,8 +182,9 @@ class GlobalQuery:
             if record.key is None:
                 continue
             name = json.dumps(record.key)
-            rows.pop(name, None)
-            if record.value is not None and all(record.key[column] == asked for column, asked in wanted.items()):
+            if record.value is None:
+                rows.pop(name, None)
+            elif all(record.key[column] == asked for column, asked in wanted.items()):
                 rows[name] = Row(record.key, record.value, record.timestamp)
         yield from rows.values()
 

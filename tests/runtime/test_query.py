@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,15 @@ def test_of_several_copies_any_gives_the_committed_rows(names: Shop) -> None:
     assert names.query() == EXPECTED
 
 
+def test_copy_that_is_ahead_of_all_commits_is_passed_over(names: Shop) -> None:
+    names.apply(5)
+    shutil.rmtree(names.root / "log")
+    anew = Shop(names.root, NAMES)
+    anew.commit(named("d", "Dee"))
+
+    assert anew.query() == [({"code": "d"}, {"name": "Dee", "size": 1}, 7)]
+
+
 def test_key_given_as_text_selects_its_row(names: Shop) -> None:
     assert names.query(key={"code": "c"}) == EXPECTED[1:]
     assert names.query(key={"code": "z"}) == []
@@ -201,3 +211,7 @@ def test_global_table_has_the_last_value_of_each_key(airports: GlobalQuery) -> N
 
 def test_key_selects_a_row_of_a_global_table(airports: GlobalQuery) -> None:
     assert [row.value for row in airports.rows({"faa": "EWR"})] == [{"name": "Newark"}]
+
+
+def test_rows_of_a_global_table_come_in_the_order_of_their_keys_first_records(airports: GlobalQuery) -> None:
+    assert [row.key["faa"] for row in airports.rows()] == ["JFK", "EWR"]
