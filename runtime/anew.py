@@ -37,9 +37,9 @@ def start_anew(log: Log, state_dir: Path, applications: Collection[str]) -> None
             if writer is not None and writer in applications and application not in applications:
                 raise ReaderError(application, topic, writer)
     with held(state_dir, applications) as directories:
-        for application in applications:
+        _remove(directories)  # before the commits: a store that outlives them would pass for one of their successors'
+        for application in _readers_first(log, applications):
             log.drop(application)
-        _remove(directories)
 
 
 def forget_state(state_dir: Path, applications: Collection[str]) -> None:
@@ -75,6 +75,16 @@ def held(state_dir: Path, applications: Collection[str]) -> Iterator[list[StateD
         for directory in directories:
             stack.enter_context(directory.locked())
         yield directories
+
+
+def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
+    """The applications in such an order that none is left, wherever this is broken off, that has read what is gone."""
+    writers = {application: set(_reads(log, application).values()) for application in applications}
+    while writers:
+        unread = (each for each in writers if not any(each in read for read in writers.values()))
+        last = next(unread, next(iter(writers)))  # in a circle there is no last one
+        del writers[last]
+        yield last
 
 
 def _remove(directories: Collection[StateDirectory]) -> None:

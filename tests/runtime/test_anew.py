@@ -1,0 +1,55 @@
+"""Starting applications anew: what is forgotten, in which order, and who is asked to start with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commits import Applications, part, topic, topology
+
+from headwater.runtime.anew import readers, start_anew
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.state.directory import StateDirectory, StoreId
+from headwater.runtime.topology import GlobalTable, Store
+
+RAW = topic("raw")
+CLEAN = topic("clean", writer="p-cleaning")
+NAMES = GlobalTable("names", topic("raw_names"), Store("names", 2, "k string", "v bigint"))
+CLEANING = topology("cleaning", part("clean", (RAW,), (CLEAN,), tables=(NAMES,)))
+DAYS = topology("days", part("days", (CLEAN,)))
+
+
+class Dying(EmbeddedLog):
+    """A log whose process dies when the second application is forgotten."""
+
+    def drop(self, application: str) -> None:
+        if len(self.applications()) == 1:
+            raise KeyboardInterrupt
+        super().drop(application)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> EmbeddedLog:
+    log = Dying(tmp_path / "log")
+    for each in (CLEANING, DAYS):
+        Applications(log).start(each)
+    return log
+
+
+def test_what_holds_a_topic_in_a_global_table_has_read_it(log: EmbeddedLog) -> None:
+    assert readers(log, ["raw_names"]) == ["p-cleaning", "p-days"]
+    assert readers(log, ["clean"]) == ["p-days"]
+
+
+@pytest.mark.parametrize("order", [["p-cleaning", "p-days"], ["p-days", "p-cleaning"]])
+def test_broken_off_it_leaves_no_reader_of_what_is_gone_and_no_store_of_lost_commits(
+    log: EmbeddedLog, tmp_path: Path, order: list[str]
+) -> None:
+    directory = StateDirectory(tmp_path / "state", "client-1", "p-days")
+    directory.store_path(StoreId("totals", 0)).mkdir(parents=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        start_anew(log, tmp_path / "state", order)
+
+    assert log.applications() == ["p-cleaning"]
+    assert directory.stores() == []
