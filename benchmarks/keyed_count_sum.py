@@ -33,16 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     print(f"{platform.platform()}, Python {platform.python_version()}, {PER_EPOCH:,} records an epoch")
     for variant, meaning in VARIANTS.items():
+        medians: dict[str, float] = {}
         for side in [options.only] if options.only else SIDES:
             with tempfile.TemporaryDirectory(prefix="headwater-benchmark-") as folder:
                 prepare(side, Path(folder), variant, options.epochs)
                 seconds = run(side, Path(folder), variant)
             measured = seconds[options.warm_up : options.epochs]
+            medians[side] = statistics.median(measured)
             print(
-                f"{meaning:36} {side:10} median {statistics.median(measured):.2f} s of {len(measured)} epochs "
+                f"{meaning:36} {side:10} median {medians[side]:.2f} s of {len(measured)} epochs "
                 f"({min(measured):.2f} to {max(measured):.2f})",
                 flush=True,
             )
+        if len(medians) == len(SIDES):
+            print(f"{meaning:36} headwater is {medians['spark'] / medians['headwater']:.1f} times as fast", flush=True)
 
 
 def prepare(side: str, folder: Path, variant: str, epochs: int) -> None:
