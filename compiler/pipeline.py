@@ -21,6 +21,7 @@ from .language.judge import Analyzer, Judge, VerdictCache
 from .language.model import ProjectModel
 from .language.operations import CheckedTopology
 from .language.resolve import resolve
+from .ordering import needed_first
 from .reading.load import LoadedProject, load_project
 from .topology.graph import TopologyGraph
 from .topology.subtopologies import build_graph
@@ -101,21 +102,9 @@ def _ordered(checked: Checked) -> dict[str, CheckedTopology]:
         for flow in topology.flows.values()
         if flow.to
     }
-    ordered: dict[str, CheckedTopology] = {}
-    visiting: set[str] = set()
-
-    def visit(name: str) -> None:
-        if name in ordered or name in visiting:
-            return
-        visiting.add(name)
-        topology = checked.topologies[name]
-        read = [source for flow in topology.flows.values() for source in flow.sources]
-        read += [table.topic.name for table in topology.tables.values()]
-        for topic in read:
-            if topic in writers:
-                visit(writers[topic])
-        ordered[name] = topology
-
-    for name in checked.topologies:
-        visit(name)
-    return ordered
+    reads: dict[str, list[str]] = {}
+    for name, topology in checked.topologies.items():
+        topics = [source for flow in topology.flows.values() for source in flow.sources]
+        topics += [table.topic.name for table in topology.tables.values()]
+        reads[name] = [writers[topic] for topic in topics if topic in writers]
+    return {name: checked.topologies[name] for name in needed_first(reads)}

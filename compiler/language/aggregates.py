@@ -217,7 +217,7 @@ def _literal(span: Sequence[Token]) -> tuple[Any] | None:
 
 
 def _number(span: Sequence[Token]) -> tuple[int | float] | None:
-    """A number as SQL writes it: `-1`, `.05`, `1e-2`; also `10L` and `0.5D`, which come as `10::bigint`, `0.5::double`."""
+    """A number as SQL writes it: `-1`, `.05`, `1e-2`, and `10L` and `0.5D`, which come as `10::bigint` and so on."""
     kinds = [token.token_type for token in span]
     if TokenType.DCOLON in kinds:
         span = span[: kinds.index(TokenType.DCOLON)]

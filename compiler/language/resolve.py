@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..diagnostics import Diagnostics, did_you_mean
+from ..ordering import needed_first
 from ..reading.nodes import Scalar
 from .model import AggregateStep, BranchStep, FlowModel, JoinStep, ProjectModel, TopologyModel, ToTableStep
 
@@ -216,31 +217,14 @@ class _Resolver:
         return reads
 
     def _order(self, reads: Mapping[FlowId, list[FlowId]]) -> tuple[list[FlowId], set[FlowId]]:
-        order: list[FlowId] = []
         circular: set[FlowId] = set()
-        done: set[FlowId] = set()
-        path: list[FlowId] = []
 
-        def visit(flow: FlowId) -> None:
-            if flow in path:
-                circle = path[path.index(flow) :]
-                if circular.isdisjoint(circle):
-                    self._circle(circle)
-                circular.update(circle)
-                return
-            if flow in done:
-                return
-            path.append(flow)
-            for needed in reads[flow]:
-                if needed in reads:
-                    visit(needed)
-            path.pop()
-            done.add(flow)
-            order.append(flow)
+        def on_circle(circle: list[FlowId]) -> None:
+            if circular.isdisjoint(circle):
+                self._circle(circle)
+            circular.update(circle)
 
-        for flow in reads:
-            visit(flow)
-        return order, circular
+        return needed_first(reads, on_circle), circular
 
     def _circle(self, circle: list[FlowId]) -> None:
         topology, name = circle[0]
