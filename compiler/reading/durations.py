@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
+_DURATION = re.compile(r"([0-9]+)(ms|s|m|h|d)")
+_MOST_DIGITS = {"ms": 15, "s": 12, "m": 10, "h": 8, "d": 7}
+"""The schemas say the same. Times with a duration added must fit into Spark's timestamps, 64 bits of microseconds."""
 
 
 def parse_duration(text: str) -> int:
     """The milliseconds of a duration: one whole number and one unit. ValueError for anything else."""
     found = _DURATION.fullmatch(text)
-    if found is None:
+    if found is None or len(found[1]) > _MOST_DIGITS[found[2]]:
         raise ValueError(f"'{text}' is not a duration")
     return int(found[1]) * _UNITS_MS[found[2]]

@@ -84,7 +84,7 @@ def _violation(root: Node, path: Path, error: ValidationError) -> Violation:
 
 @cache
 def _validator(schema: str) -> Validator:
-    """The validator of a schema. Draft 7, except that `$` in a pattern does not match before a line's end."""
+    """The validator of a schema. Draft 7, except that `$` does not match before a line's end, nor `integer` a 4.0."""
     from jsonschema import Draft7Validator, FormatChecker, ValidationError
     from jsonschema.validators import extend
 
@@ -95,7 +95,8 @@ def _validator(schema: str) -> Validator:
     formats = FormatChecker(formats=())
     formats.checks("spark-type", raises=ValueError)(_is_type)
     content = json.loads(resources.files(schemas).joinpath(f"{schema}.json").read_text(encoding="utf-8"))
-    strict: Any = extend(Draft7Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
+    types = Draft7Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    strict: Any = extend(Draft7Validator, {"pattern": pattern}, type_checker=types)  # type: ignore[no-untyped-call]
     made: Validator = strict(content, format_checker=formats)
     return made
 
