@@ -26,6 +26,24 @@ from ..reading.nodes import Scalar
 
 Columns = Sequence[tuple[Scalar, Scalar]]
 
+_MOST_CARRIED = 400_000
+
+
+@dataclass
+class Carried:
+    """How many columns the operations of a project have, one after the other: each step carries those before it.
+
+    What is beyond a limit is not checked, so that a short file cannot make a long and large work.
+    """
+
+    columns: int = 0
+    reported: bool = False
+
+    @property
+    def too_many(self) -> bool:
+        """Whether the limit is passed."""
+        return self.columns > _MOST_CARRIED
+
 
 @dataclass
 class TopologyContext:
@@ -37,6 +55,7 @@ class TopologyContext:
 
     application: str
     model: TopologyModel
+    carried: Carried
     tables: dict[str, CheckedTable] = field(default_factory=dict)
     flows: dict[str, CheckedFlow] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
@@ -57,6 +76,7 @@ class FlowContext:
 
     def add(self, action: Action, before: Shape, after: Shape, step: Step | None = None, at: str = "") -> Shape:
         """Append an operation; gives the shape after it."""
+        self.topology.carried.columns += len(after.key) + len(after.value)
         name = step.name.text if step and step.name else ""
         self.operations.append(Operation(action, before, after, step.at if step else at, name))
         return after
@@ -87,6 +107,15 @@ class FlowContext:
             if twin != name.text:
                 message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
                 self.report("HW516", name.position, message)
+
+    def too_much(self, step: Step) -> bool:
+        """Whether the project is too large to be checked from this step on; reported once."""
+        carried = self.topology.carried
+        if carried.too_many and not carried.reported:
+            carried.reported = True
+            message = f"Up to here, all steps together carry more than {_MOST_CARRIED:,} columns."
+            self.report("HW208", step.word.position, message, "Split the project, or `select` fewer columns early.")
+        return carried.too_many
 
     def settled(self, shape: Shape, step: Step | None = None, at: str = "") -> Shape:
         """The table without deletions of rows that were not there: only filters and projections may see those."""

@@ -84,6 +84,11 @@ def _merged(context: FlowContext, sources: Sequence[tuple[str, Shape]]) -> Shape
                 message = f"'{name}' and '{sources[0][0]}' differ in the {side}: {what}."
                 context.report("HW512", scalars[name].position, message, "Give both the same columns with `select`.")
                 differs = True
+            elif side == "key" and list(mine) != list(theirs):
+                message = f"'{name}' and '{sources[0][0]}' have the columns of their keys in another order."
+                hint = "The order settles the partition: give both the same key with `key_by`."
+                context.report("HW512", scalars[name].position, message, hint)
+                differs = True
     if differs:
         return UNKNOWN
     partitions = max(shape.partitions for _, shape in sources)
@@ -125,7 +130,7 @@ def _steps(context: FlowContext, shape: Shape) -> Shape:
 
 def _step(context: FlowContext, step: Step, following: Step | None, shape: Shape) -> Shape:
     action = step.action
-    if action is None or isinstance(action, LaterStep):
+    if action is None or isinstance(action, LaterStep) or context.too_much(step):
         return UNKNOWN
     if not _allowed(context, step, shape):
         return UNKNOWN

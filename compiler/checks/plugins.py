@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as AbstractMapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..language.model import PluginUse, ProjectModel
-from ..reading.nodes import Mapping, Node, Scalar, Sequence
+from ..reading.nodes import Mapping, Node, Scalar
+from ..reading.nodes import Sequence as SequenceNode
 
 _WORDS = {
     "assignor": "assignor",
@@ -18,6 +19,8 @@ _WORDS = {
     "store_backend": "store backend",
     "log": "log",
 }
+_MOST_BYTES = 500_000
+"""Of a module: `parse` must end soon and stay small, whatever a project holds."""
 
 
 class PluginCatalog(Protocol):
@@ -91,7 +94,7 @@ def _place(node: Node, path: list[str | int]) -> Position:
         match node, step:
             case (Mapping(), str()) if step in node:
                 node = node[step]
-            case Sequence(), int():
+            case SequenceNode(), int():
                 node = node[step]
     return node.position
 
@@ -113,23 +116,36 @@ def _check_function(function: Scalar, root: Path, diagnostics: Diagnostics) -> N
         diagnostics.add("HW305", start, f"There is no module '{module}'.", f"Add {module.replace('.', '/')}.py.")
         return
     try:
-        body = ast.parse(file.read_text("utf-8")).body
-    except (SyntaxError, UnicodeDecodeError) as error:
-        diagnostics.add("HW305", start, f"The module '{module}' is not Python: {error}.")
+        with file.open("rb") as source:
+            content = source.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+        body = ast.parse(content).body
+    except (OSError, SyntaxError, ValueError) as error:
+        diagnostics.add("HW305", start, f"The module '{module}' cannot be read as Python: {error}.")
+        return
+    except (RecursionError, MemoryError):
+        diagnostics.add("HW305", start, f"The module '{module}' cannot be read as Python: it is nested too deeply.")
         return
     defined = set(_defined(body))
-    if name not in defined:
+    if name not in defined and "*" not in defined:
         position = function.position_at(len(module) + 1, len(function.text))
         message = f"The module '{module}' defines no function '{name}'."
         diagnostics.add("HW305", position, message, did_you_mean(name, defined))
 
 
-def _defined(body: list[ast.stmt]) -> Iterator[str]:
-    for statement in body:
-        match statement:
+def _defined(body: Sequence[ast.AST]) -> Iterator[str]:
+    """The names that statements of a module may bind, also inside `if` and `try`; `*` where an import hides them."""
+    left = list(body)
+    while left:
+        match node := left.pop():
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
-            case ast.Assign(targets=targets):
-                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 yield from (alias.asname or alias.name for alias in names)
+            case ast.Lambda():
+                pass
+            case _:
+                left += ast.iter_child_nodes(node)

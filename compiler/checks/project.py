@@ -13,7 +13,7 @@ from ..language.operations import UNKNOWN, WINDOW_COLUMNS, CheckedTable, Checked
 from ..language.resolve import Resolution
 from ..language.stores import declared_store
 from ..types import holds_map
-from .context import FlowContext, TopologyContext
+from .context import Carried, FlowContext, TopologyContext
 from .flow import check_flow, declared_topic
 
 
@@ -38,8 +38,10 @@ class _ProjectCheck:
         self._diagnostics = diagnostics
         self._topics: dict[str, Topic] = {}
         self._shapes: dict[str, Shape] = {}
+        carried = Carried()
         self._contexts = {
-            name: TopologyContext(f"{model.name}-{name}", topology) for name, topology in model.topologies.items()
+            name: TopologyContext(f"{model.name}-{name}", topology, carried)
+            for name, topology in model.topologies.items()
         }
 
     def run(self) -> Checked:

@@ -50,9 +50,10 @@ class VerdictCache:
         self._changed = False
         if path is not None and path.is_file():
             try:
-                self._known = dict(json.loads(path.read_text("utf-8")))
-            except ValueError:
-                self._known = {}
+                known = json.loads(path.read_text("utf-8"))
+            except (OSError, ValueError, RecursionError):
+                known = None
+            self._known = known if isinstance(known, dict) else {}
 
     def get(self, request: Request) -> Verdict | None:
         """The verdict, if it is known."""

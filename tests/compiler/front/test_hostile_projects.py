@@ -120,6 +120,7 @@ TOPOLOGIES = {
     "deep_not": ("      - filter: " + "not " * 100_000 + "a > 1\n", {"HW208"}),
     "deep_short_expression": ("      - filter: " + "(" * 2_000 + "a" + ")" * 2_000 + " > 1\n", {"HW401"}),
     "long_sum": ("      - filter: a" + " + a" * 300_000 + " > 1\n", {"HW208"}),
+    "many_columns": ("".join(f"      - with_columns:\n          c{n}: a + {n}\n" for n in range(10_000)), {"HW208"}),
     "many_steps": ("      - filter: a > 1\n" * 20_000, set()),
     "deep_case": ("      - filter: " + "case when a > 1 then " * 5_000 + "true" + " end" * 5_000 + "\n", set()),
 }
@@ -136,6 +137,37 @@ def test_type_that_is_nested_without_end_is_refused(project):
     type_ = "array<" * 100_000 + "int" + ">" * 100_000
     root = project({"topics/t.yml": f"topics: {{t: {{partitions: 1, value: {{a: '{type_}'}}}}}}\n"})
     assert load_in_a_process(root)["codes"] == ["HW207"]
+
+
+def test_flows_that_read_one_another_in_a_long_chain_are_no_circle(project):
+    flows = "".join(f"  f{n}:\n    from: f{n + 1}\n" for n in range(5_000))
+    last = "  last:\n    from: f0\n    to: u\n"
+    text = f"topology: x\nflows:\n{last}{flows}  f5000:\n    from: t\n"
+    root = project({"topics/t.yml": TOPIC, "topologies/x.yml": text})
+    assert load_in_a_process(root)["codes"] == []
+
+
+MODULES = {
+    "deep": "-" * 100_000 + "1",
+    "long_sum": "t = " + "1" + " + 1" * 100_000,
+    "long_list": "t = [" + "1," * 1_000_000 + "]",
+    "null_character": "t = '\0'",
+}
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_hostile_module_is_no_module(project, name):
+    seed = "topics: {t: {partitions: 1, value: {a: int}, seed: {function: 'functions.seeds:t'}}}\n"
+    root = project({"topics/a.yml": seed, "functions/seeds.py": MODULES[name]})
+    assert load_in_a_process(root)["codes"] == ["HW305"]
+
+
+@pytest.mark.parametrize("text", ["5", "[1]", "[" * 100_000, "\ufeff{}"])
+def test_cache_that_holds_anything_else_is_an_empty_one(project, text):
+    root = project({"topics/t.yml": TOPIC, "topologies/x.yml": FLOW + "      - filter: a > 1\n    to: u\n"})
+    (root / "target" / ".cache").mkdir(parents=True)
+    (root / "target" / ".cache" / "expressions.json").write_text(text)
+    assert load_in_a_process(root)["codes"] == []
 
 
 def test_file_of_50_megabytes_is_not_read(project):

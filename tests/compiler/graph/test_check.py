@@ -289,3 +289,45 @@ def test_window_of_a_topic_must_be_declared(compiled: Compile) -> None:
     project = compiled(topics, f"flows:\n  visits: {{from: clicks, steps: {steps}, to: out}}\n")
     (diagnostic,) = project.diagnostics
     assert diagnostic.message == "The key of the flow has a window, that of the topic 'out' has none."
+
+
+def test_merge_of_streams_whose_keys_have_another_order_is_refused(compiled: Compile) -> None:
+    project = compiled(
+        """
+        ab: {partitions: 2, key: {a: int, b: int}, value: {x: int, y: int}}
+        ba: {partitions: 2, key: {b: int, a: int}, value: {y: int, x: int}}
+        """,
+        """
+        flows:
+          both:
+            from: [ab, ba]
+            steps:
+              - to_table
+            to: out
+        """,
+    )
+    (diagnostic,) = project.diagnostics
+    assert diagnostic.code == "HW512"
+    assert "another order" in diagnostic.message
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "rows: object = None",
+        "rows, other = None, None",
+        "if True:\n    def rows(): ...",
+        "try:\n    from fast import rows\nexcept ImportError:\n    rows = None",
+        "from other import *",
+        "# coding: latin-1\ndef rows(): ...",
+    ],
+)
+def test_function_may_be_defined_in_any_way(compiled: Compile, module: str) -> None:
+    topics = "clicks: {partitions: 2, value: {a: int}, seed: {function: functions.seeds:rows}}"
+    assert not found(compiled(topics, functions__seeds=module))
+
+
+def test_name_inside_of_a_function_is_not_the_modules(compiled: Compile) -> None:
+    topics = "clicks: {partitions: 2, value: {a: int}, seed: {function: functions.seeds:rows}}"
+    project = compiled(topics, functions__seeds="def f():\n    rows = 1\n")
+    assert [code for code, _, _ in found(project)] == ["HW305"]
