@@ -18,7 +18,7 @@ from spending import SLOW_RUNNER, Run, outcome
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20130101"))
-KILLS = int(os.environ.get("HEADWATER_KILLS", "27"))
+KILLS = int(os.environ.get("HEADWATER_KILLS", "25"))
 
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=off"
 """For a JVM that is not to live long."""
@@ -67,7 +67,7 @@ class Moment:
 def moments(count: int, seed: int) -> list[Moment]:
     """Moments in every part of a run: its start, its claim and restore, its first epoch, later epochs."""
     draw = random.Random(seed)
-    kinds = [(0, 3.0), (0, 3.0), (1, 0.5), (1, 3.0), (1, 3.0), (2, 0.4), (4, 0.4), (6, 0.4), (9, 0.4)]
+    kinds = [(0, 3.0), (0, 3.0), (1, 0.5), (1, 3.0), (1, 3.0), (2, 0.4), (4, 0.4), (9, 0.4)]
     drawn = [kinds[number % len(kinds)] for number in range(count)]
     draw.shuffle(drawn)
     return [Moment(commits, draw.uniform(0, delay), draw.random() < 0.15) for commits, delay in drawn]
