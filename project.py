@@ -112,7 +112,12 @@ class Project:
         return Compiled(**found, graphs=checked.topologies, emitted=emitted, manifest=content)
 
     def resources(self) -> tuple[Resource, ...]:
-        """Topics, topologies and what is in them, as far as selected."""
+        """Topics, topologies and what is in them, as far as selected; also of a project with errors.
+
+        Raises InvalidProjectError where headwater.yml is missing or cannot be read.
+        """
+        if not self._parsed.loaded.project.entries:
+            raise InvalidProjectError(list(self._parsed.diagnostics))
         selected = self._selected
         return tuple(
             each
@@ -275,7 +280,10 @@ class Project:
             settings = self.settings()
             forget_state(Path(settings.state_dir), self._log(settings).applications())
         for path in doomed:
-            shutil.rmtree(path)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
         return doomed
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from importlib import import_module
 from typing import IO, Any
@@ -27,6 +28,11 @@ COMMANDS = (
     "debug",
 )
 """The built-in commands, in the order in which a project meets them. Each is `command` in the module of its name."""
+
+_OF_THE_MACHINE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}
+)
+"""What the system refuses for reasons that lie in files, folders and disks, not in Headwater."""
 
 
 class Failure(click.ClickException):
@@ -62,11 +68,16 @@ class Commands(click.Group):
         return _of_plugins(ctx).get(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; only Headwater's own errors become a sentence, any other keeps its trace."""
+        """Run the command; Headwater's own errors, and the machine's, become a sentence, any other keeps its trace."""
         try:
             return super().invoke(ctx)
         except HeadwaterError as error:
             raise Failure(error) from error
+        except OSError as error:
+            if error.errno not in _OF_THE_MACHINE:
+                raise
+            where = f"{error.filename}: " if error.filename is not None else ""
+            raise Failure(HeadwaterError(f"{where}{error.strerror}")) from error
 
 
 def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:

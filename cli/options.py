@@ -40,7 +40,7 @@ class ProjectOptions:
 
 
 class Variables(click.ParamType[dict[str, Any]]):
-    """A YAML or JSON mapping: `{late_minutes: 30}`."""
+    """A YAML or JSON mapping: `{late_minutes: 30}`, read as strictly as the files of a project."""
 
     name = "yaml"
 
@@ -48,17 +48,20 @@ class Variables(click.ParamType[dict[str, Any]]):
         """The mapping; a usage error for anything else."""
         if isinstance(value, dict):
             return value
-        import yaml
-
-        try:
-            read = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            self.fail(f"this is not YAML: {' '.join(str(error).split())}", param, ctx)
-        if read is None:
+        if not value.strip():
             return {}
-        if not isinstance(read, dict) or not all(isinstance(name, str) for name in read):
+        from ..compiler.diagnostics import Diagnostics
+        from ..compiler.reading.source import SourceFile
+        from ..compiler.reading.yaml_loader import read_yaml
+
+        found = Diagnostics()
+        read = read_yaml(SourceFile("--vars", value), found)
+        for each in found:
+            self.fail(f"{each.message.rstrip('.')} ({each.code})" + (f": {each.hint}" if each.hint else ""), param, ctx)
+        variables = read.to_python() if read is not None else None
+        if not isinstance(variables, dict):
             self.fail("give a mapping of names to values, such as '{late_minutes: 30}'", param, ctx)
-        return read
+        return variables
 
 
 class PluginSwitch(click.ParamType[str]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -23,7 +24,7 @@ class Moment(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The milliseconds."""
         text = str(value)
-        if text.lstrip("-").isdigit():
+        if re.fullmatch("-?[0-9]{1,18}", text):
             return int(text)
         try:
             moment = datetime.fromisoformat(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,23 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
 def _records(source: Any) -> list[dict[str, Any]]:
     """JSON objects, one a line, in the form that `headwater read --format json` prints."""
     records = []
-    for number, line in enumerate(source, 1):
+    name = Path(source.name).name
+    for number, line in enumerate(_lines(source, name), 1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise click.ClickException(f"{Path(source.name).name}:{number}: this is not JSON: {error.msg}") from error
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+            raise click.ClickException(f"{name}:{number}: this is not JSON: {reason}") from error
         if not isinstance(record, dict):
-            raise click.ClickException(f"{Path(source.name).name}:{number}: a record is a JSON object")
+            raise click.ClickException(f"{name}:{number}: a record is a JSON object")
         records.append(record)
     return records
+
+
+def _lines(source: Any, name: str) -> Iterator[str]:
+    try:
+        yield from source
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{name}: this is not UTF-8") from error

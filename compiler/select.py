@@ -71,7 +71,7 @@ def _answers(resource: Resource, method: str, what: str, selector: str) -> bool:
     if method == "tag":
         return any(fnmatchcase(tag, what) for tag in resource.tags)
     if method == "path":
-        path = what.rstrip("/")
+        path = what.removeprefix("./").rstrip("/")
         return fnmatchcase(resource.file, path) or resource.file.startswith(f"{path}/")
     raise SelectorError(selector, f"there is no selector method {method!r}", "methods are tag: and path:")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +125,39 @@ def test_ls_as_json_has_what_feeds_what(headwater: Headwater) -> None:
 
 def test_ls_of_a_selection_lists_that_only(headwater: Headwater) -> None:
     assert headwater("ls", "-s", "daily_sales").stdout.split()[1] == "daily_sales"
+
+
+def test_ls_outside_of_a_project_is_an_error(headwater: Headwater, shop: Path) -> None:
+    (shop / "headwater.yml").unlink()
+    result = headwater("ls")
+
+    assert result.exit_code == 1
+    assert "HW001" in result.stderr
+
+
+def test_ls_of_a_project_with_errors_lists_what_is_there(headwater: Headwater, break_it: None) -> None:
+    assert "topology  sales" in headwater("ls").stdout
+
+
+@pytest.mark.parametrize("command", ["compile", "build"])
+def test_target_that_cannot_be_written_is_a_sentence(headwater: Headwater, shop: Path, command: str) -> None:
+    shutil.copytree(shop / "target", shop / "kept")
+    shutil.rmtree(shop / "target")
+    (shop / "target").symlink_to("kept")
+    (shop / "kept" / "sales").write_text("in the way")
+    result = headwater(command)
+
+    assert result.exit_code == 1
+    assert result.stderr == f"error: {shop / 'target' / 'sales'}: File exists\n"
+
+
+def test_clean_of_a_link_leaves_what_it_leads_to(headwater: Headwater, shop: Path) -> None:
+    (shop / "target").rename(shop / "kept")
+    (shop / "target").symlink_to("kept")
+
+    assert headwater("clean").exit_code == 0
+    assert not (shop / "target").is_symlink()
+    assert (shop / "kept" / ".cache").is_dir()
 
 
 def test_clean_removes_generated_files(headwater: Headwater, shop: Path) -> None:

@@ -59,6 +59,13 @@ def test_unknown_command_is_wrong_use() -> None:
     [
         ("--vars", "a: [b"),
         ("--vars", "[1, 2]"),
+        ("--vars", "{1: 2}"),
+        ("--vars", "{a: 1, a: 2}"),
+        ("--vars", "{a: no}"),
+        ("--vars", "{day: 2024-01-01}"),
+        ("--vars", "!!python/name:os.system x"),
+        ("--vars", "a: &a [*a]"),
+        pytest.param(("--vars", "[" * 5_000), id="deep"),
         ("-p", "lmdb"),
         ("--format", "xml"),
         ("--project-dir", str(Path(__file__))),

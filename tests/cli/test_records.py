@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import Result
 
 Headwater = Callable[..., Result]
@@ -68,6 +69,30 @@ def test_append_of_what_is_no_record_names_the_line(headwater: Headwater) -> Non
 
     assert result.exit_code == 1
     assert ":2: this is not JSON" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, '{"value": ' + "9" * 5_000 + "}", "NOT"], ids=["deep", "number", "word"]
+)
+def test_append_of_what_json_cannot_read_names_the_line(headwater: Headwater, line: str) -> None:
+    result = headwater("seed", "orders", "--append", stdin=f"\n{line}\n")
+
+    assert result.exit_code == 1
+    assert ":2: this is not JSON" in result.stderr
+
+
+def test_append_of_another_encoding_is_refused(headwater: Headwater, tmp_path: Path) -> None:
+    file = tmp_path / "latin.jsonl"
+    file.write_bytes('{"value": "\u00e9"}\n'.encode("latin-1"))
+    result = headwater("seed", "orders", "--append", "--file", str(file))
+
+    assert result.exit_code == 1
+    assert "latin.jsonl: this is not UTF-8" in result.stderr
+
+
+@pytest.mark.parametrize("moment", ["9" * 20, "--5", "\u0663", "2024-13-01"])
+def test_bound_that_is_no_time_is_wrong_use(headwater: Headwater, moment: str) -> None:
+    assert headwater("query", "sales_by_day", "--from", moment).exit_code == 2
 
 
 def test_append_to_a_topic_that_a_topology_writes_is_refused(headwater: Headwater) -> None:

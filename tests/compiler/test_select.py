@@ -36,6 +36,7 @@ RESOURCES = Resources({resource.id: resource for resource in EVERYTHING})
         ("tag:daily", "clean report"),
         ("path:topologies/daily", "clean report"),
         ("path:topologies/daily/", "clean report"),
+        ("path:./topologies/daily", "clean report"),
         ("path:topologies/hourly.yml", "hourly"),
         ("+hourly", "raw clean cleaned hourly"),
         ("2+hourly", "clean cleaned hourly"),

@@ -162,7 +162,7 @@ def test_hostile_module_is_no_module(project, name):
     assert load_in_a_process(root)["codes"] == ["HW305"]
 
 
-@pytest.mark.parametrize("text", ["5", "[1]", "[" * 100_000, "\ufeff{}"])
+@pytest.mark.parametrize("text", ["5", "[1]", "[" * 100_000, "\ufeff{}"], ids=["number", "list", "deep", "mark"])
 def test_cache_that_holds_anything_else_is_an_empty_one(project, text):
     root = project({"topics/t.yml": TOPIC, "topologies/x.yml": FLOW + "      - filter: a > 1\n    to: u\n"})
     (root / "target" / ".cache").mkdir(parents=True)
