@@ -14,21 +14,19 @@ pytestmark = pytest.mark.cluster
 PROGRAM = Path(__file__).with_name("run_on_executors.py")
 
 
-def run(root: Path, *arguments: str) -> dict[str, object]:
-    """A run in a process of its own: the tests' own session is a local one."""
+def test_lost_executor_ends_the_run_and_the_next_one_finishes_it(tmp_path: Path) -> None:
+    # A process of its own: the tests' session is a local one.
     ended = subprocess.run(
-        [sys.executable, str(PROGRAM), str(root), *arguments], capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, str(PROGRAM), str(tmp_path)], capture_output=True, text=True, timeout=240, check=False
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    result: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
-    return result
-
-
-def test_lost_executor_ends_the_run_and_the_next_one_finishes_it(tmp_path: Path) -> None:
-    lost = run(tmp_path, "--feed", "20000", "--kill")
+    outcome = json.loads(ended.stdout.splitlines()[-1])
+    lost, again = outcome["runs"]
     assert lost["status"] == "failed"
-    assert "its executor has ended" in str(lost["error"])
-    again = run(tmp_path)
+    assert "its executor has ended" in lost["error"]
     assert (again["status"], again["error"]) == ("caught_up", None)
-    assert again["clients"] == ["executor-0", "executor-1"]
-    assert again["equal"] is True
+    assert lost["clients"] == ["executor-0", "executor-1"]
+    # Spark starts another one in its place, in time for the second run or not.
+    assert "executor-0" in again["clients"]
+    assert "executor-1" not in again["clients"]
+    assert outcome["equal"] is True
