@@ -87,6 +87,9 @@ class _Builder:
 
     def topic(self, definition: TopicDefinition) -> TopicModel:
         node = definition.node
+        on_error = scalar(node, "on_error")
+        if on_error is not None and on_error.text in ("skip", "dead_letter"):
+            self._later(on_error.position, f"on_error: {on_error.text} is")
         return TopicModel(
             name=definition.name,
             partitions=integer(node, "partitions", 1),
@@ -97,7 +100,7 @@ class _Builder:
             cleanup=text(node, "cleanup", "delete"),
             retention_ms=milliseconds(scalar(node, "retention")),
             seed=mapping(node, "seed"),
-            on_error=text(node, "on_error", "fail"),
+            on_error=on_error.text if on_error is not None else "fail",
         )
 
     def topology(self, document: TopologyDocument) -> TopologyModel:
@@ -138,6 +141,9 @@ class _Builder:
         if type_ == "session":
             position = cast(Scalar, node["type"]).position
             self._later(position, "Session stores are")
+        if type_ == "key_value" and retention is not None:
+            message = "A key_value store keeps each row until it is deleted; 'retention' is for window stores."
+            self._diagnostics.add("HW210", retention.position, message, "Remove it.")
         return StoreModel(
             name=name,
             type=type_,

@@ -331,3 +331,26 @@ def test_name_inside_of_a_function_is_not_the_modules(compiled: Compile) -> None
     topics = "clicks: {partitions: 2, value: {a: int}, seed: {function: functions.seeds:rows}}"
     project = compiled(topics, functions__seeds="def f():\n    rows = 1\n")
     assert [code for code, _, _ in found(project)] == ["HW305"]
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+def test_error_policy_that_no_reader_has_yet_is_not_accepted_in_silence(compiled: Compile, policy: str) -> None:
+    project = compiled(f"clicks: {{partitions: 2, value: {{a: int}}, on_error: {policy}}}")
+    assert [code for code, _, _ in found(project)] == ["HW502"]
+    assert pointed_at(project) == policy
+
+
+def test_retention_of_a_store_that_keeps_everything_is_refused(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        tables:
+          people: {topic: users, store: names}
+        stores:
+          names: {type: key_value, retention: 1d}
+        flows:
+          copy: {from: people, to: out}
+        """,
+    )
+    assert [code for code, _, _ in found(project)] == ["HW210"]
+    assert pointed_at(project) == "1d"
