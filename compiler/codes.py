@@ -249,7 +249,7 @@ SCHEMA: dict[str, Code] = {
     "HW209": Code(
         "a name that is not allowed",
         "Names of projects, topics, topologies, tables, stores, flows and columns are letters, digits and "
-        "underscores, and do not begin with a digit.",
+        "underscores, and do not begin with a digit. No topology is called `seed`.",
         "Rename it.",
     ),
     "HW210": Code(
@@ -460,7 +460,8 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW515": Code(
         "a window that is not possible",
-        "A window has a size above zero, and an advance between 1 ms and its size.",
+        "A window has a size above zero, and an advance between 1 ms and its size that puts no record into more than "
+        "100,000 windows.",
         "Change `advance` or the size.",
     ),
     "HW516": Code(

@@ -61,6 +61,8 @@ _STEP_WORDS = frozenset(
     }
 )
 _RESERVED = frozenset({"_key", "_timestamp", "_offset", "_partition", "_headers", "window_start", "window_end"})
+_SEED = "seed"
+_MOST_WINDOWS = 100_000
 _OF_THE_PIPE = frozenset({"_kind", "_ts", "_order", "_meta", "_now"})
 
 
@@ -105,6 +107,9 @@ class _Builder:
 
     def topology(self, document: TopologyDocument) -> TopologyModel:
         node = document.node
+        if document.name.text == _SEED:
+            message = "'seed' is not allowed as a topology's name: the project's seeds are committed under it."
+            self._diagnostics.add("HW209", document.name.position, message, "Rename the topology.")
         return TopologyModel(
             name=document.name,
             description=text(node, "description", ""),
@@ -248,6 +253,10 @@ class _Builder:
             return None
         if advance_node is not None and not 0 < advance <= size:
             message = f"The advance ({advance_node.text}) must be above zero and at most the size ({size_node.text})."
+            self._diagnostics.add("HW515", advance_node.position, message)
+            return None
+        if advance_node is not None and size > advance * _MOST_WINDOWS:
+            message = f"Each record would be in {size // advance:,} windows; the most is {_MOST_WINDOWS:,}."
             self._diagnostics.add("HW515", advance_node.position, message)
             return None
         return WindowStep(size, advance, grace)

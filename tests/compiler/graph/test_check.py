@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from headwater.compiler.pipeline import CheckedProject
+from headwater.compiler.pipeline import CheckedProject, compile_project
 
 Compile = Callable[..., CheckedProject]
 
@@ -354,3 +355,30 @@ def test_retention_of_a_store_that_keeps_everything_is_refused(compiled: Compile
     )
     assert [code for code, _, _ in found(project)] == ["HW210"]
     assert pointed_at(project) == "1d"
+
+
+def test_topology_cannot_commit_where_seeds_do(tmp_path: Path, compiled: Compile) -> None:
+    compiled(TOPICS, "flows:\n  copy: {from: users, to: out}\n")
+    (tmp_path / "topologies" / "t.yml").write_text("topology: seed\nflows:\n  copy: {from: users, to: out}\n")
+    project = compile_project(tmp_path)
+    assert [code for code, _, _ in found(project)] == ["HW209"]
+    assert pointed_at(project) == "seed"
+
+
+def test_hop_that_puts_a_record_into_millions_of_windows_is_refused(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - window: {hopping: 30d, advance: 1ms}
+              - aggregate:
+                  values:
+                    visits: count(*)
+            to: out
+        """,
+    )
+    assert [code for code, _, _ in found(project)] == ["HW515"]
+    assert pointed_at(project) == "1ms"
