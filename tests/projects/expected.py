@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -150,15 +151,17 @@ def flights_by_zone(data: Flights) -> Table:
 def plane_days(data: Flights) -> Table:
     flown = _flown(data)
     day = 24 * HOUR
+    days = flown.groupby([flown["tailnum"], (flown["ts"] // day * day).rename("start")])
+    lists = days.agg(first=("origin", "first"), route=("dest", list), miles=("distance", list))
     return {
         (tailnum, (start, start + day)): {
-            "legs": len(group),
-            "start": group["origin"].iloc[0],
-            "finish": group["dest"].iloc[-1],
-            "route": group["dest"].tolist(),
-            "miles": math.fsum(group["distance"]),
+            "legs": len(route),
+            "start": first,
+            "finish": route[-1],
+            "route": route,
+            "miles": math.fsum(miles),
         }
-        for (tailnum, start), group in flown.groupby([flown["tailnum"], flown["ts"] // day * day])
+        for (tailnum, start), first, route, miles in zip(lists.index, *(lists[name] for name in lists), strict=True)
     }
 
 
@@ -186,14 +189,14 @@ def departures_by_hour(data: Flights) -> Stream:
     departures = _departures(data)
     start = departures["ts"] // HOUR * HOUR
     in_time = departures[start + HOUR > departures["ts"].cummax() - 15 * MINUTE].assign(start=start)
-    updates: Stream = {}
-    for (origin, begin), group in in_time.groupby(["origin", "start"]):
-        newest = group["ts"].cummax()
-        updates[(origin, (begin, begin + HOUR))] = [
-            (ts, {"departures": count, "last_carrier": carrier, "first_flight": int(group["flight"].iloc[0])})
-            for count, (ts, carrier) in enumerate(zip(newest, group["carrier"], strict=True), 1)
+    hours = in_time.groupby(["origin", "start"]).agg({"ts": list, "carrier": list, "flight": "first"})
+    return {
+        (origin, (begin, begin + HOUR)): [
+            (newest, {"departures": count, "last_carrier": carrier, "first_flight": int(flight)})
+            for count, (newest, carrier) in enumerate(zip(accumulate(times, max), carriers, strict=True), 1)
         ]
-    return updates
+        for (origin, begin), times, carriers, flight in zip(hours.index, *(hours[name] for name in hours), strict=True)
+    }
 
 
 def rush_hours(data: Flights) -> Table:
