@@ -98,3 +98,11 @@ def test_bug_in_a_command_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("headwater.cli.ls.command", broken)
 
     assert isinstance(CliRunner().invoke(main, ["ls"]).exception, KeyError)
+
+
+@pytest.mark.parametrize(("words", "offered"), [("headwater des", "describe"), ("headwater parse --for", "--format")])
+def test_shell_completes_commands_and_options(words: str, offered: str) -> None:
+    environment = {"_HEADWATER_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = CliRunner().invoke(main, prog_name="headwater", env=environment)
+
+    assert done.stdout == f"plain,{offered}\n"
