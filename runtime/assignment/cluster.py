@@ -6,14 +6,20 @@ them sorted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NewType
 
 from ..tasks.task_id import TaskId
 
 ProcessId = NewType("ProcessId", str)
 """Names a client; stays with its state directory over restarts."""
+
+LATEST_OFFSET = -2
+"""Lag of a client that runs the task."""
+
+UNKNOWN_LAG = -3
+"""Lag of a copy of which nothing is known."""
 
 
 class UnknownLagError(LookupError):
@@ -22,16 +28,27 @@ class UnknownLagError(LookupError):
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """A task to be assigned. `state_store_names`: its local stores; `topic_partitions`: its input and changelogs."""
+    """A task to be assigned. `state_store_names`: its local stores; `topic_partitions`: its input and changelogs.
+
+    What was measured of it, beyond KIP-924; None where nothing was: `state_bytes`, the size of its stores;
+    `records_per_second`, how fast it takes records.
+    """
 
     id: TaskId
     state_store_names: frozenset[str] = frozenset()
     topic_partitions: frozenset[TaskTopicPartition] = frozenset()
+    state_bytes: int | None = None
+    records_per_second: float | None = None
 
     @property
     def is_stateful(self) -> bool:
         """Whether it has a local store."""
         return bool(self.state_store_names)
+
+    @property
+    def is_changelogged(self) -> bool:
+        """Whether a store of it has a changelog: only of such a task can there be standbys."""
+        return any(each.is_changelog for each in self.topic_partitions)
 
 
 @dataclass(frozen=True)
@@ -63,8 +80,9 @@ class AssignmentConfigs:
 class ClientState:
     """One client (KIP-924: KafkaStreamsState).
 
-    `lags`: changelog records that its copy of a stateful task is behind, -2 for a running owner, -3 unknown; None
-    where lags were not computed.
+    `consumer_ids`: names of its threads, which tasks are dealt to. `lags`: changelog records that its copy of a
+    stateful task is behind, LATEST_OFFSET (-2) for a running owner, UNKNOWN_LAG (-3) where nothing is known; None where
+    lags were not computed.
     """
 
     process_id: ProcessId
@@ -75,6 +93,7 @@ class ClientState:
     rack_id: str | None = None
     host: str = ""
     lags: Mapping[TaskId, int] | None = None
+    consumer_ids: tuple[str, ...] = ()
 
     def lag_for(self, task: TaskId) -> int:
         """How far this client's copy of a stateful task is behind. Raises UnknownLagError."""
@@ -89,10 +108,35 @@ class ClientState:
         )
 
 
+Lags = Mapping[ProcessId, Mapping[TaskId, int]]
+"""Client -> stateful task -> records that its copy is behind, see `ClientState.lags`."""
+
+
 @dataclass(frozen=True)
 class ApplicationState:
-    """All that is to be assigned, and to whom."""
+    """All that is to be assigned, and to whom.
+
+    `clients`: without lags. `lookup_lags`: finds the lags of all clients; it is called once an assignor asks for them.
+    `leader`: the client that asks for follow-up assignments, None: the first by process id. `now_ms`: since 1970.
+    """
 
     all_tasks: Mapping[TaskId, TaskInfo]
     clients: Mapping[ProcessId, ClientState]
     assignment_configs: AssignmentConfigs = AssignmentConfigs()
+    lookup_lags: Callable[[], Lags] | None = None
+    leader: ProcessId | None = None
+    now_ms: int = 0
+
+    def client_states(self, compute_task_lags: bool) -> Mapping[ProcessId, ClientState]:
+        """The clients (KIP-924: kafkaStreamsStates), with lags where asked for.
+
+        Raises what the lookup raises, and UnknownLagError where there is nobody to ask.
+        """
+        if not compute_task_lags:
+            return self.clients
+        if self.lookup_lags is None:
+            if all(client.lags is not None for client in self.clients.values()):
+                return self.clients
+            raise UnknownLagError("nobody knows how far the clients' copies are behind")
+        lags = self.lookup_lags()
+        return {name: replace(client, lags=lags.get(name, {})) for name, client in self.clients.items()}
