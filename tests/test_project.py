@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -286,18 +287,28 @@ def test_stopped_run_has_committed_what_it_did_and_the_next_goes_on(shop: Path, 
     assert last_values(project.read("daily_sales")) == DAILY
 
 
-def run_program(path: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    command: Sequence[str] = [sys.executable, str(path), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
 
 
 @pytest.mark.spark
-def test_runner_is_a_program_of_its_own(shop: Path, spark_session: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [[sys.executable], [SUBMIT]], ids=["python", "spark-submit"])
+def test_runner_is_a_program_of_its_own(
+    program: Sequence[str], shop: Path, spark_session: SparkSession, tmp_path: Path
+) -> None:
     project = Project(shop, session=spark_session)
     project.compile()
     project.seed()
 
-    done = run_program(shop / "target" / "sales" / "runner.py", "--until-caught-up", cwd=tmp_path)
+    runner = str(shop / "target" / "sales" / "runner.py")
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [*program, runner, "--until-caught-up"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+    )
 
     assert done.returncode == 0, done.stderr
     assert last_values(project.read("daily_sales")) == DAILY
