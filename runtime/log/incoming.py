@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,13 @@ from ..operators.rows import Int64s, Kind
 from ..topology import Topic
 from ..types import ddl
 from .schema import key_columns, topic_schema, value_columns
-from .values import BadValueError, located, parse_text
+from .values import BadValueError, located, narrow, parse_text
 
-_REFUSED = (pa.ArrowException, TypeError, OverflowError)
+_REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)
 """What Arrow raises for Python values that it cannot take."""
+
+_LAST = 253_402_300_799_999
+"""The last millisecond of the year 9999. A later time is one in another unit, and 64 bits of microseconds end soon."""
 
 
 @dataclass(frozen=True)
@@ -45,36 +49,40 @@ def join(pieces: Sequence[Incoming]) -> Incoming:
     return Incoming(table, np.concatenate(partitions))
 
 
-class MissingSourceColumnsError(Exception):
-    """Rows that lack columns of the topic. `columns`: their names; `found`: what there is."""
+class SourceColumnsError(Exception):
+    """Rows that lack a column of the topic, or have two of its name."""
 
-    def __init__(self, columns: Sequence[str], found: Collection[str]) -> None:
-        super().__init__(", ".join(columns))
-        self.columns = tuple(columns)
-        self.cause = f"no column {', '.join(columns)}; there is {', '.join(found) or 'none'}"
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
 def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str, pa.DataType]]:
     """For each column of the topic's segments (`key.a`, `value.b`), which of the columns `found` it is taken from.
 
     That is the one called `key.a`, `value.b`, else the one called `a`, `b`. Others are left out. Raises
-    MissingSourceColumnsError.
+    SourceColumnsError.
     """
     roles = (("key", key_columns(topic)), ("value", value_columns(topic)))
     wanted = [(role, name, data_type) for role, columns in roles for name, data_type in columns.items()]
     missing = [name for role, name, _ in wanted if name not in found and f"{role}.{name}" not in found]
     if missing:
-        raise MissingSourceColumnsError(missing, found)
-    return {
+        raise SourceColumnsError(f"no column {', '.join(missing)}; there is {', '.join(found) or 'none'}")
+    sources = {
         f"{role}.{name}": (f"{role}.{name}" if f"{role}.{name}" in found else name, data_type)
         for role, name, data_type in wanted
     }
+    counts = Counter(found)
+    twice = dict.fromkeys(source for source, _ in sources.values() if counts[source] > 1)
+    if twice:
+        raise SourceColumnsError(f"more than one column {', '.join(twice)}")
+    return sources
 
 
 def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array | None = None) -> Incoming:
     """The rows of a table as records with a value. `clock`: the timestamp where neither topic nor caller gives one.
 
-    Raises MissingSourceColumnsError, BadValueError.
+    Raises SourceColumnsError, BadValueError.
     """
     columns = source_columns(topic, table.column_names)
     return build(
@@ -122,12 +130,13 @@ def event_times(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock:
 
 
 def valid_times(times: pa.Array, column: str | None) -> pa.Array:
-    """Timestamps as int64; BadValueError for a null one and, as in Kafka, for one before 1970."""
-    bad = pc.or_(times.is_null(), pc.fill_null(pc.less(times, 0), False))
-    row = pc.index(bad, True).as_py()
+    """Timestamps as int64; BadValueError for a null one, for one after 9999 and, as in Kafka, for one before 1970."""
+    beyond = pc.or_(pc.less(times, 0), pc.greater(times, _LAST))
+    row = pc.index(pc.fill_null(beyond, True), True).as_py()
     if row >= 0:
-        cause = "the timestamp is null" if not times[row].is_valid else "the timestamp lies before 1970"
-        raise BadValueError(row, cause, column)
+        found = times[row].as_py()
+        cause = "is null" if found is None else "lies before 1970" if found < 0 else "lies after 9999, in milliseconds"
+        raise BadValueError(row, f"the timestamp {cause}", column)
     return times.cast(pa.int64())
 
 
@@ -167,6 +176,11 @@ def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(data_type) and pa.types.is_integer(column.type):
         raise pa.ArrowInvalid("a number has no unit of time")
+    if pa.types.is_timestamp(column.type) and pa.types.is_date(data_type):
+        if not pc.all(pc.equal(column, pc.floor_temporal(column, unit="day"))).as_py():
+            raise pa.ArrowInvalid("a date has no time of day")
+    if pa.types.is_float32(data_type):
+        return narrow(column)
     if pa.types.is_decimal(data_type) and not pa.types.is_decimal(column.type):
         # Through the digits, as Arrow rounds floats and wants room for every integer of the type.
         return pc.cast(pc.cast(column, pa.string()), data_type)

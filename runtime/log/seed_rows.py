@@ -18,7 +18,7 @@ from ..topology import Topic
 from .errors import SeedError
 from .incoming import (
     Incoming,
-    MissingSourceColumnsError,
+    SourceColumnsError,
     build,
     convert,
     from_python,
@@ -39,6 +39,7 @@ def csv_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
     """The rows of a CSV file in UTF-8 with a header. Raises SeedError."""
     first = 0
     with _told(path.name, lambda row: f"line {_csv_line(path, first + row)}"):
+        _check_quotes(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(csv.reader(file), [])
         wanted = dict.fromkeys(source for source, _ in columns_of(topic, header).values())
@@ -107,9 +108,9 @@ def _told(source: str, place: Callable[[int], str] = str) -> Iterator[None]:
         yield
     except BadValueError as error:
         raise SeedError(source, error.cause, place(error.row), error.column) from error
-    except MissingSourceColumnsError as error:
+    except SourceColumnsError as error:
         raise SeedError(source, error.cause) from error
-    except (pa.ArrowInvalid, UnicodeDecodeError, FileNotFoundError) as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError, OSError) as error:
         raise SeedError(source, str(error)) from error
 
 
@@ -144,6 +145,19 @@ def _csv_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
         raise SeedError(path.name, f"the header has {expected} columns, this row {found}", f"line {line}") from error
 
 
+def _check_quotes(path: Path) -> None:
+    """Raises SeedError for a quote that is not closed: Arrow would take all lines up to the next one for one cell."""
+    with path.open("rb") as file:
+        if not any(b'"' in block for block in iter(partial(file.read, _CSV_BLOCK), b"")):
+            return
+    start = 1
+    try:
+        for start, _ in _csv_lines(path, strict=True):
+            pass
+    except csv.Error as error:
+        raise SeedError(path.name, f"no CSV: {error}", f"in or after line {start}") from error
+
+
 def _csv_line(path: Path, row: int) -> int:
     """The line in which a row starts, from 1; the header is no row."""
     return next(islice(_csv_lines(path), row + 1, None))[0]
@@ -171,7 +185,7 @@ def _json_lines(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SeedError(path.name, f"no JSON: {error}", f"line {number}") from error
     if not isinstance(found, dict):
         raise SeedError(path.name, "not an object", f"line {number}")
