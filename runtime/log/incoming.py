@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from ..operators.rows import Int64s, Kind
 from ..topology import Topic
-from ..types import ddl
 from .schema import key_columns, topic_schema, value_columns
-from .values import BadValueError, located, narrow, parse_text
+from .values import BadValueError, located, narrow, no, parse_text
 
 _REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)
 """What Arrow raises for Python values that it cannot take."""
@@ -131,8 +130,8 @@ def event_times(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock:
 
 def valid_times(times: pa.Array, column: str | None) -> pa.Array:
     """Timestamps as int64; BadValueError for a null one, for one after 9999 and, as in Kafka, for one before 1970."""
-    beyond = pc.or_(pc.less(times, 0), pc.greater(times, _LAST))
-    row = pc.index(pc.fill_null(beyond, True), True).as_py()
+    bad = times.is_null() if times.null_count else pc.or_(pc.less(times, 0), pc.greater(times, _LAST))
+    row = pc.index(bad, True).as_py()
     if row >= 0:
         found = times[row].as_py()
         cause = "is null" if found is None else "lies before 1970" if found < 0 else "lies after 9999, in milliseconds"
@@ -176,9 +175,9 @@ def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(data_type) and pa.types.is_integer(column.type):
         raise pa.ArrowInvalid("a number has no unit of time")
-    if pa.types.is_timestamp(column.type) and pa.types.is_date(data_type):
-        if not pc.all(pc.equal(column, pc.floor_temporal(column, unit="day"))).as_py():
-            raise pa.ArrowInvalid("a date has no time of day")
+    times = pa.types.is_timestamp(column.type) and pa.types.is_date(data_type)
+    if times and not pc.all(pc.equal(column, pc.floor_temporal(column, unit="day"))).as_py():
+        raise pa.ArrowInvalid("a date has no time of day")
     if pa.types.is_float32(data_type):
         return narrow(column)
     if pa.types.is_decimal(data_type) and not pa.types.is_decimal(column.type):
@@ -212,4 +211,4 @@ def _one_from_python(row: int, value: Any, data_type: pa.DataType) -> pa.Array:
     try:
         return _from_python([value], data_type)
     except (*_REFUSED, BadValueError) as error:
-        raise BadValueError(row, f"{value!r} is no {ddl(data_type)}") from error
+        raise BadValueError(row, no(value, data_type)) from error

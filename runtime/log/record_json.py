@@ -14,7 +14,7 @@ from ..operators.rows import Int64s, Kind
 from ..topology import Topic
 from .incoming import Incoming, convert, event_times, valid_times
 from .schema import HEADERS, WINDOW_COLUMNS, key_columns, topic_schema, value_columns
-from .values import BadValueError, from_json, to_json
+from .values import BadValueError, from_json, located, texts, to_json
 
 FIELDS = frozenset({"partition", "offset", "timestamp", "key", "value", "headers"})
 
@@ -80,7 +80,7 @@ def parse_records(
             pa.array(kinds, pa.int8()),
             times,
             times,
-            *([pa.array(headers, pa.string())] if some else []),
+            *([convert("headers", headers, pa.string(), lambda column, _: texts(column))] if some else []),
         ],
         schema=topic_schema(topic, headers=some),
     )
@@ -99,8 +99,9 @@ def _to_ms(column: pa.Array) -> list[int | None]:
 
 
 def _from_ms(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    micros = [value and value * 1000 for value in from_json(values, pa.int64()).to_pylist()]
-    return pa.array(micros, pa.int64()).cast(data_type)
+    return located(
+        from_json(values, pa.int64()), data_type, lambda some, to: some.cast(pa.timestamp("ms", to.tz)).cast(to)
+    )
 
 
 def _check_fields(row: int, record: Mapping[str, Any]) -> None:

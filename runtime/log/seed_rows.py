@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,13 @@ from .record_json import FIELDS, parse_records
 from .schema import key_columns, value_columns
 from .values import BadValueError, from_json
 
+csv.field_size_limit(2**31 - 1)  # of the process; less would be no limit of Arrow's, which reads the rows
+
 PIECE_ROWS = 65_536
 """Rows that are turned into columns at once: enough for Arrow, little memory."""
+
+_CSV_BLOCK = 16 << 20
+"""Bytes of a CSV file that are parsed at once: no row may be longer."""
 
 
 def csv_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
@@ -133,9 +139,10 @@ def _csv_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
         quoted_strings_can_be_null=False,
         null_values=[""],
     )
+    read_options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK)
     parse_options = arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse)
     try:
-        with arrow_csv.open_csv(path, parse_options=parse_options, convert_options=convert_options) as reader:
+        with arrow_csv.open_csv(path, read_options, parse_options, convert_options) as reader:
             yield from reader
     except pa.ArrowInvalid as error:
         if not wrong:
@@ -151,11 +158,13 @@ def _check_quotes(path: Path) -> None:
         if not any(b'"' in block for block in iter(partial(file.read, _CSV_BLOCK), b"")):
             return
     start = 1
-    try:
-        for start, _ in _csv_lines(path, strict=True):
-            pass
-    except csv.Error as error:
-        raise SeedError(path.name, f"no CSV: {error}", f"in or after line {start}") from error
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            for _ in reader:
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise SeedError(path.name, f"no CSV: {error}", f"line {start}") from error
 
 
 def _csv_line(path: Path, row: int) -> int:

@@ -20,6 +20,9 @@ import pyarrow.compute as pc
 
 from ..types import ddl
 
+_SHOWN = 200
+"""Characters of a value that an error shows."""
+
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
 
@@ -69,12 +72,27 @@ def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     if pa.types.is_integer(data_type):
         return _integers_from_json(values, data_type)
     if pa.types.is_floating(data_type):
-        values = [_FLOATS.get(value, value) if type(value) is str else value for value in values]
-        numbers = [None if value is None else float(value) for value in _checked(values, data_type, int, float)]
-        return pa.array(numbers, pa.float64()).cast(data_type, safe=False)
+        return _floats_from_json(values, data_type)
     if pa.types.is_decimal(data_type):
         values = [str(value) if type(value) is int else value for value in values]
-    return parse_text(pa.array(_checked(values, data_type, str), pa.string()), data_type)
+    return parse_text(texts(_checked(values, data_type, str)), data_type)
+
+
+def texts(values: Sequence[str | None]) -> pa.Array:
+    """Strings as a column. Raises BadValueError for halves of characters, which JSON can name and UTF-8 cannot."""
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        row = next(row for row, value in enumerate(values) if value is not None and not _is_unicode(value))
+        raise BadValueError(row, no(values[row], pa.string())) from None
+
+
+def narrow(column: pa.Array) -> pa.Array:
+    """Numbers as 32-bit floats, the nearest ones. Raises pa.ArrowInvalid for one that would become infinite."""
+    floats = pc.cast(column, pa.float32(), safe=False)
+    if pc.any(pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(pc.cast(column, pa.float64(), safe=False))))).as_py():
+        raise pa.ArrowInvalid("beyond the range of a float")
+    return floats
 
 
 def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
@@ -103,11 +121,13 @@ def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, 
             good = middle
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             bad = middle
-    raise BadValueError(good, _no(column[good].as_py(), data_type))
+    raise BadValueError(good, no(column[good].as_py(), data_type))
 
 
-def _no(value: Any, data_type: pa.DataType) -> str:
-    return f"{value if isinstance(value, float) else repr(value)} is no {ddl(data_type)}"
+def no(value: Any, data_type: pa.DataType) -> str:
+    """What is wrong with a value: that it is not one of the type."""
+    shown = str(value) if isinstance(value, float) else repr(value)
+    return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'} is no {ddl(data_type)}"
 
 
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -159,7 +179,7 @@ def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> S
     if set(map(type, values)) <= allowed:
         return values
     row = next(row for row, value in enumerate(values) if type(value) not in allowed)
-    raise BadValueError(row, _no(values[row], data_type))
+    raise BadValueError(row, no(values[row], data_type))
 
 
 def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
@@ -170,7 +190,19 @@ def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Arr
         limit = 1 << (data_type.bit_width - 1)
         fits = (value is None or -limit <= value < limit for value in whole)
         row = next(row for row, good in enumerate(fits) if not good)
-        raise BadValueError(row, _no(values[row], data_type)) from None
+        raise BadValueError(row, no(values[row], data_type)) from None
+
+
+def _floats_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    values = [_FLOATS.get(value, value) if type(value) is str else value for value in values]
+    numbers: list[float | None] = []
+    for row, value in enumerate(_checked(values, data_type, int, float)):
+        try:
+            numbers.append(None if value is None else float(value))
+        except OverflowError as error:
+            raise BadValueError(row, no(value, data_type)) from error
+    doubles = pa.array(numbers, pa.float64())
+    return located(doubles, data_type, lambda some, _: narrow(some)) if pa.types.is_float32(data_type) else doubles
 
 
 def _lists_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
@@ -186,7 +218,7 @@ def _structs_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Arra
     names = {field.name for field in data_type}
     for row, value in enumerate(rows):
         if value is not None and not value.keys() <= names:
-            raise BadValueError(row, _no(value, data_type))
+            raise BadValueError(row, no(value, data_type))
     fields = [from_json([row and row.get(field.name) for row in rows], field.type) for field in data_type]
     return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=_nulls(rows))
 
@@ -203,7 +235,7 @@ def _maps_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
             if keys.null_count:
                 raise BadValueError(keys.is_null().index(True).as_py(), "the key of a map is null")
         else:
-            keys = pa.array([key for key, _ in found], pa.string())
+            keys = texts([key for key, _ in found])
             items = from_json([item for _, item in found], data_type.item_type)
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=data_type, mask=_nulls(rows))
 
@@ -231,7 +263,7 @@ def _bytes_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
         try:
             found.append(None if value is None else base64.b64decode(value, validate=True))
         except ValueError as error:
-            raise BadValueError(row, _no(value, data_type)) from error
+            raise BadValueError(row, no(value, data_type)) from error
     return pa.array(found, data_type)
 
 
@@ -240,8 +272,8 @@ def _nested_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     for row, value in enumerate(text.to_pylist()):
         try:
             found.append(None if value is None else json.loads(value))
-        except ValueError as error:
-            raise BadValueError(row, _no(value, data_type)) from error
+        except (ValueError, RecursionError) as error:
+            raise BadValueError(row, no(value, data_type)) from error
     return from_json(found, data_type)
 
 
@@ -253,7 +285,17 @@ def _cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_integer(data_type):
         # A column of integers that had nulls is often written as 517.0.
         text = pc.replace_substring_regex(text, r"^(-?\d+)\.0+$", r"\1")
+    if pa.types.is_float32(data_type):
+        return narrow(pc.cast(text, pa.float64()))
     return pc.cast(text, data_type)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _join(text: pa.Array, end: str) -> pa.Array:

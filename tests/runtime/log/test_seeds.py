@@ -287,6 +287,9 @@ WRONG = {
         ('{"carrier":"UA","flight":1,"delay":"1","at":"1970-01-01"}', "line 1", "delay", "'1' is no double"),
         ('\n{"carrier":"UA",\n', "line 2", None, "no JSON: "),
         ("[1]", "line 1", None, "not an object"),
+        ("[" * 100_000, "line 1", None, "no JSON: "),
+        ('{"carrier":"\\ud800","flight":1,"delay":1,"at":"1970-01-01"}', "line 1", "carrier", r"'\ud800' is no string"),
+        (f'{{"carrier":"UA","flight":1,"delay":{"9" * 400},"at":"1970-01-01"}}', "line 1", "delay", "9999"),
         ('{"carrier":"UA","at":"1970-01-01"}', None, None, "no column flight, delay; there is at, carrier"),
     ],
     "records": [
@@ -298,6 +301,8 @@ WRONG = {
         ('{"value":{"nme":1}}', "line 1", "value", "the value of flights has no column nme"),
         ('{"value":{"at":null}}', "line 1", "at", "the timestamp is null"),
         ('{"value":null,"timestamp":1,"headers":{"a":1}}', "line 1", "headers", "not an object of texts"),
+        ('{"value":null,"timestamp":1,"headers":{"a":"\\ud800"}}', "line 1", "headers", ""),
+        ('{"value":null,"timestamp":1700000000000000}', "line 1", "timestamp", "the timestamp lies after 9999"),
     ],
 }
 
@@ -330,6 +335,53 @@ def test_csv_without_a_column_is_told_with_those_there_are(plant, project, fligh
     with pytest.raises(SeedError) as caught:
         plant(flights, SeedSpec("a.csv"))
     assert caught.value.cause == cause
+
+
+def test_csv_with_two_columns_of_a_name_is_refused(plant, project, airlines):
+    (project / "a.csv").write_text("carrier,name,unused,name,unused\nUA,United,,Airlines,\n")
+    with pytest.raises(SeedError, match=r"a\.csv: more than one column name"):
+        plant(airlines, SeedSpec("a.csv"))
+
+
+@pytest.mark.parametrize("end", ["", '\nAA,"American"\nB6,JetBlue\n'])
+def test_quote_that_is_not_closed_takes_no_lines_into_its_cell(plant, project, airlines, end):
+    (project / "a.csv").write_text(f'carrier,name\nDL,"Delta\n(Atlanta)"\nUA,"United{end}')
+    with pytest.raises(SeedError, match=r"a\.csv, line 4: no CSV"):
+        plant(airlines, SeedSpec("a.csv"))
+
+
+def test_cell_of_megabytes_is_read_and_told_of_in_short(plant, project, airlines, flights, read):
+    (project / "a.csv").write_text(f"carrier,name,{'x' * 200_000}\nUA,{'z' * 3_000_000},\n")
+    plant(airlines, SeedSpec("a.csv"))
+    assert [len(record.value["name"]) for record in read(airlines)] == [3_000_000]
+    (project / "b.csv").write_text(f"{HEADER}UA,{'z' * 3_000_000},1,1970-01-01\n")
+    with pytest.raises(SeedError, match=r"line 2, column flight: 'z{100,200}… is no int"):
+        plant(flights, SeedSpec("b.csv"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "cause"),
+    [
+        ("date", pa.array([90_000_000_000], pa.timestamp("us")), "is no date"),
+        ("float", pa.array([1e300]), r"1e\+300 is no float"),
+        ("float", pa.array(["1e300"]), "'1e300' is no float"),
+    ],
+)
+def test_value_that_would_be_cut_is_refused(plant, project, kind, column, cause):
+    parquet.write_table(pa.table({"a": column}), project / "a.parquet")
+    with pytest.raises(SeedError, match=cause):
+        plant(Topic("t", partitions=1, key="", value=f"a {kind}"), SeedSpec("a.parquet"))
+
+
+def test_damaged_parquet_file_is_told(log, plant, project):
+    path = project / "a.parquet"
+    parquet.write_table(pa.table({"a": [str(number) for number in range(100_000)]}), path)
+    damaged = bytearray(path.read_bytes())
+    damaged[3000:3100] = b"\xff" * 100
+    path.write_bytes(damaged)
+    with pytest.raises(SeedError, match=r"a\.parquet: "):
+        plant(Topic("t", partitions=1, key="", value="a string"), SeedSpec("a.parquet"))
+    assert log.commits(APPLICATION).latest() == 0
 
 
 def test_seed_of_unknown_format_is_refused(plant, project, flights):
