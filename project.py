@@ -22,6 +22,7 @@ from .compiler.select import select
 from .compiler.settings import absolute, settings_of
 from .errors import HeadwaterError
 from .plugins.manager import PluginManager
+from .plugins.registry import Registry
 from .runtime.topology import Settings, Topic
 from .sessions import SparkOnDemand
 
@@ -139,6 +140,11 @@ class Project:
             raise InvalidProjectError(list(checked.diagnostics))
         settings = absolute(settings_of(checked.loaded), self.root)
         return replace(settings, without_plugins=self._without_plugins)
+
+    def assignors(self) -> Registry:
+        """Task assignors by name, the project's own among them. Raises InvalidProjectError, PluginError."""
+        self.settings()
+        return self._plugins().assignors
 
     def seed(self, topics: Sequence[str] = (), *, full_refresh: bool = False) -> tuple[SeedResult, ...]:
         """Fill topics from their seeds: those named, or the selected and what selected topologies read.

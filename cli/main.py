@@ -23,6 +23,7 @@ COMMANDS = (
     "build",
     "read",
     "query",
+    "assign",
     "ls",
     "clean",
     "debug",

@@ -1,0 +1,65 @@
+"""`headwater assign`: cases of assignment in, where an assignor puts their tasks out; nothing is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from .options import ProjectOptions, project_options
+
+if TYPE_CHECKING:
+    from ..plugins.registry import Registry
+    from ..runtime.assignment.assignor import TaskAssignor
+
+_PROJECT = "headwater.yml"
+_KEPT = 64
+
+
+@click.command()
+@project_options
+@click.argument("file", type=click.File("rb"), default="-")
+def command(options: ProjectOptions, file: BinaryIO) -> None:
+    """Place the tasks of described clusters, without running anything.
+
+    FILE, or standard input, has a case in each line, as JSON; so has the output an answer. What is wrong with a case is
+    in its answer. Outside a project, the assignors are those that are built in or installed.
+    """
+    from ..runtime.assignment.cases_lines import answers
+
+    for line in answers(file, Assignors(_registry(options))):
+        click.echo(line)
+
+
+class Assignors:
+    """Makes assignors by name and options. Options are held against their schema once, not in every case."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._checked = lru_cache(_KEPT)(self._check)
+
+    def __call__(self, name: str, options: Mapping[str, Any]) -> TaskAssignor:
+        """A new assignor. Raises UnknownPluginError, PluginOptionsError, InvalidPluginError."""
+        self._checked(name, json.dumps(options, sort_keys=True))
+        assignor: TaskAssignor = self._registry[name].load()(**options)
+        return assignor
+
+    def _check(self, name: str, options: str) -> None:
+        from ..plugins.errors import PluginOptionsError
+
+        registration = self._registry[name]
+        if problems := registration.problems(json.loads(options)):
+            raise PluginOptionsError(registration.kind, name, problems)
+
+
+def _registry(options: ProjectOptions) -> Registry:
+    """Those of the project, where there is one or was asked for."""
+    from ..plugins.manager import PluginManager
+
+    given = click.get_current_context().get_parameter_source("directory")
+    if given is not click.core.ParameterSource.DEFAULT or (options.directory / _PROJECT).exists():
+        return options.project().assignors()
+    return PluginManager(block=options.without_plugins).assignors
