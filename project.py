@@ -103,7 +103,7 @@ class Project:
         found = self._found(checked)
         if checked.diagnostics.has_errors:
             if check:
-                raise InvalidProjectError(list(checked.diagnostics))
+                raise InvalidProjectError(Parsed(**self._found(checked)))
             return Compiled(**found)
         from .compiler.emit.manifest import manifest
         from .compiler.emit.target import emit
@@ -118,7 +118,7 @@ class Project:
         Raises InvalidProjectError where headwater.yml is missing or cannot be read.
         """
         if not self._parsed.loaded.project.entries:
-            raise InvalidProjectError(list(self._parsed.diagnostics))
+            raise InvalidProjectError(self.parse())
         selected = self._selected
         return tuple(
             each
@@ -137,7 +137,7 @@ class Project:
         """The chosen target, with absolute paths. Raises InvalidProjectError."""
         checked = self._parsed
         if checked.diagnostics.has_errors:
-            raise InvalidProjectError(list(checked.diagnostics))
+            raise InvalidProjectError(Parsed(**self._found(checked)))
         settings = absolute(settings_of(checked.loaded), self.root)
         return replace(settings, without_plugins=self._without_plugins)
 
@@ -340,7 +340,7 @@ class Project:
     def _selected_graphs(self) -> tuple[TopologyGraph, ...]:
         checked = self._checked
         if checked.diagnostics.has_errors:
-            raise InvalidProjectError(list(checked.diagnostics))
+            raise InvalidProjectError(Parsed(**self._found(checked)))
         return tuple(graph for graph in checked.topologies if f"topology.{graph.name}" in self._selected)
 
     def _plugins(self) -> PluginManager:

@@ -11,6 +11,7 @@ import click
 
 from ..errors import HeadwaterError
 from ..version import __version__
+from .findings import show
 from .options import PluginSwitch
 
 COMMANDS = (
@@ -69,9 +70,17 @@ class Commands(click.Group):
         return _of_plugins(ctx).get(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Headwater's own errors, and the machine's, become a sentence, any other keeps its trace."""
+        """Run the command; Headwater's own errors, and the machine's, become a sentence, any other keeps its trace.
+
+        What is wrong with a project is shown as `parse` shows it.
+        """
+        from ..compiler.outcomes import InvalidProjectError
+
         try:
             return super().invoke(ctx)
+        except InvalidProjectError as invalid:
+            show(invalid.found.diagnostics, invalid.found.sources, invalid.found.root, "text")
+            raise SystemExit(invalid.exit_code) from invalid
         except HeadwaterError as error:
             raise Failure(error) from error
         except OSError as error:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class InvalidProjectError(HeadwaterError):
-    """The compiler found errors: `diagnostics` has all it found, warnings too."""
+    """The compiler found errors: `found` has all of them, warnings too, and the files' texts to show them in."""
 
-    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
-        errors = [each for each in diagnostics if each.severity is Severity.ERROR]
+    def __init__(self, found: Parsed) -> None:
+        errors = [each for each in found.diagnostics if each.severity is Severity.ERROR]
         first = errors[0]
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         super().__init__(f"{first.position}: {first.message.rstrip('.')} ({first.code}){more}", first.hint)
-        self.diagnostics = tuple(diagnostics)
+        self.found = found
 
 
 class UnknownNameError(HeadwaterError):

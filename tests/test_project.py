@@ -85,7 +85,7 @@ def test_what_needs_a_valid_project_raises_the_first_error(shop: Path) -> None:
         Project(shop).seed()
 
     assert raised.value.message.startswith("topologies/sales.yml:3:13: There is no topic")
-    assert "HW302" in {found.code for found in raised.value.diagnostics}
+    assert "HW302" in {each.code for each in raised.value.found.diagnostics}
 
 
 def test_folder_without_a_project_names_init(tmp_path: Path) -> None:

@@ -102,6 +102,15 @@ def test_selector_that_names_nothing_is_wrong_use(headwater: Headwater) -> None:
     assert "Did you mean 'sales'?" in result.stderr
 
 
+@pytest.mark.usefixtures("break_it")
+def test_any_command_shows_what_is_wrong_with_a_project_as_parse_does(headwater: Headwater) -> None:
+    said = headwater("parse").stderr
+
+    for command in (["describe"], ["seed"], ["query", "daily_sales"], ["read", "orders"]):
+        result = headwater(*command)
+        assert (result.exit_code, result.stderr) == (1, said), command
+
+
 def test_describe_shows_subtopologies(headwater: Headwater) -> None:
     assert headwater("describe").stdout.startswith("Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-")
     assert headwater("describe", "--format", "mermaid").stdout.startswith("flowchart TD\n")
