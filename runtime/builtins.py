@@ -18,7 +18,12 @@ def _options(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> di
 
 @hookimpl
 def headwater_register_assignors(register: Register) -> None:
-    """Register `balanced_count`."""
+    """Register `high_availability` and `balanced_count`."""
+    register(
+        "high_availability",
+        "headwater.runtime.assignment.high_availability:HighAvailability",
+        description="Balanced; a task stays where its state is until the client that shall have it has caught up.",
+    )
     register(
         "balanced_count",
         "headwater.runtime.assignment.balanced_count:BalancedCount",

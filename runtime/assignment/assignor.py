@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Protocol
 
 from ...errors import HeadwaterError
 from ..tasks.task_id import TaskId
 from .cluster import ApplicationState, ProcessId
+
+_IN_ORDER = attrgetter("subtopology", "partition")
 
 
 class TaskType(Enum):
@@ -75,7 +78,7 @@ class ClientAssignment:
     @property
     def tasks(self) -> Mapping[TaskId, AssignedTask]:
         """The tasks by id, sorted."""
-        return {task: self._tasks[task] for task in sorted(self._tasks)}
+        return {task: self._tasks[task] for task in sorted(self._tasks, key=_IN_ORDER)}
 
     def of_type(self, role: TaskType) -> tuple[TaskId, ...]:
         """The ids of the tasks it has in this role, sorted."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NewType
 
+from ...errors import HeadwaterError
 from ..tasks.task_id import TaskId
 
 ProcessId = NewType("ProcessId", str)
@@ -22,8 +23,37 @@ UNKNOWN_LAG = -3
 """Lag of a copy of which nothing is known."""
 
 
-class UnknownLagError(LookupError):
-    """A lag was asked for that was not computed: see `ApplicationState.client_states`."""
+UNBOUNDED_LAG = 2**63 - 1
+"""An acceptable recovery lag that every copy meets."""
+
+
+class UnknownLagError(HeadwaterError, LookupError):
+    """A lag was asked for that was not computed: see `ApplicationState.client_states`.
+
+    `task`, `process_id`: of which task on which client; None where nothing is known of any.
+    """
+
+    def __init__(self, problem: str, task: TaskId | None = None, process_id: ProcessId | None = None) -> None:
+        super().__init__(problem)
+        self.task = task
+        self.process_id = process_id
+
+
+class NoClientsError(HeadwaterError):
+    """There is nobody to assign tasks to."""
+
+    def __init__(self) -> None:
+        super().__init__("there are no clients to assign tasks to")
+
+
+class AssignmentConfigError(HeadwaterError):
+    """An assignment is asked for that makes no sense. `field`: of AssignmentConfigs, `value`, `least`: the bound."""
+
+    def __init__(self, field: str, value: int, least: int) -> None:
+        super().__init__(f"{field} is {value}, but must be at least {least}")
+        self.field = field
+        self.value = value
+        self.least = least
 
 
 @dataclass(frozen=True)
@@ -75,6 +105,12 @@ class AssignmentConfigs:
     rack_aware_non_overlap_cost: int | None = None
     rack_aware_assignment_strategy: str = "none"
 
+    def __post_init__(self) -> None:
+        """Raises AssignmentConfigError."""
+        for name, least in (("acceptable_recovery_lag", 0), ("max_warmup_replicas", 1), ("num_standby_replicas", 0)):
+            if getattr(self, name) < least:
+                raise AssignmentConfigError(name, getattr(self, name), least)
+
 
 @dataclass(frozen=True)
 class ClientState:
@@ -98,7 +134,7 @@ class ClientState:
     def lag_for(self, task: TaskId) -> int:
         """How far this client's copy of a stateful task is behind. Raises UnknownLagError."""
         if self.lags is None or task not in self.lags:
-            raise UnknownLagError(f"no lag of task {task} on {self.process_id}")
+            raise UnknownLagError(f"no lag of task {task} on {self.process_id}", task, self.process_id)
         return self.lags[task]
 
     def prev_tasks_by_lag(self) -> list[TaskId]:

@@ -1,0 +1,85 @@
+"""The built-in assignor `high_availability`: balanced, but no task leaves a copy of its state for an empty one.
+
+After KIP-441. Steps: spread the tasks with state, then standbys, as if all clients were equally far on; let tasks stay
+where state is, and let the clients that are to have them warm up; spread the tasks without state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+
+from .assignor import AssignmentError, TaskAssignment
+from .balance import balance_actives, balance_standbys
+from .cluster import ApplicationState, ClientState
+from .lags import LagTable, clients_in_order
+from .movements import Warmups, move_actives, move_standbys
+from .optimization import RackCosts, optimize_placed_actives, optimize_placed_standbys
+from .placement import Placement, followup
+from .priority import ConstrainedPrioritySet
+from .standbys import assign_standbys, tags_allow
+
+STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)
+STATELESS_COSTS = RackCosts(traffic=1, non_overlap=0)
+
+
+class HighAvailability:
+    """A TaskAssignor that needs lags. It asks for a follow-up as long as some task is not where it is wanted."""
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Raises NoClientsError, and UnknownLagError where a lag of a task with state is not there."""
+        states = application_state.client_states(compute_task_lags=True)
+        configs = application_state.assignment_configs
+        placement = Placement(application_state.all_tasks, states)
+        clients = clients_in_order(states)
+        infos = [application_state.all_tasks[task] for task in placement.tasks]
+        stateful = [task for task, info in enumerate(infos) if info.is_stateful]
+        costs = STATEFUL_COSTS.configured(configs)
+
+        _spread(placement, stateful)
+        balance_actives(placement)
+        optimize_placed_actives(application_state, placement, stateful, costs)
+        if configs.num_standby_replicas:
+            changelogged = [task for task in stateful if infos[task].is_changelogged]
+            assign_standbys(placement, changelogged, clients, configs)
+            balance_standbys(placement, tags_allow(clients, configs))
+            optimize_placed_standbys(application_state, placement, clients, costs)
+
+        moved = _move(placement, stateful, clients, application_state)
+
+        stateless = [task for task, info in enumerate(infos) if not info.is_stateful]
+        _place_stateless(placement, stateless)
+        optimize_placed_actives(application_state, placement, stateless, STATELESS_COSTS)
+        return placement.to_assignment(followup(application_state) if moved else None)
+
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
+        """Nothing to remember."""
+
+
+def _spread(placement: Placement, tasks: Sequence[int]) -> None:
+    """One task after another, to one client after another."""
+    for task, client in zip(tasks, cycle(range(len(placement.clients)))):
+        placement.assign_active(client, task)
+
+
+def _move(
+    placement: Placement, stateful: Sequence[int], clients: Sequence[ClientState], application_state: ApplicationState
+) -> int:
+    """Let tasks with state stay where it is; how many do."""
+    configs = application_state.assignment_configs
+    lags = LagTable(placement.tasks, stateful, clients, configs.acceptable_recovery_lag)
+    warmups = Warmups(configs.max_warmup_replicas)
+    return move_actives(placement, lags, warmups) + move_standbys(placement, lags, warmups)
+
+
+def _place_stateless(placement: Placement, tasks: Sequence[int]) -> None:
+    """Each to the client with the fewest active tasks for each thread."""
+    loads = [len(own) / threads for own, threads in zip(placement.active, placement.threads, strict=True)]
+    queue = ConstrainedPrioritySet(loads)
+    queue.offer_all(range(len(loads)))
+    for task in tasks:
+        client = queue.poll()
+        assert client is not None  # every client is offered, and there is one
+        placement.assign_active(client, task)
+        loads[client] = len(placement.active[client]) / placement.threads[client]
+        queue.offer(client)

@@ -1,0 +1,169 @@
+"""The state an assignor works on: which client has which task so far, with counts and loads kept up to date.
+
+Tasks and clients are numbers here, given in the order in which everything is visited: tasks by subtopology and
+partition, clients by process id. So "the first of equals" is the least number, and no set need ever be sorted by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from ..tasks.task_id import TaskId
+from .assignor import AssignedTask, ClientAssignment, TaskAssignment, TaskType
+from .cluster import ApplicationState, ClientState, NoClientsError, ProcessId
+
+_IN_ORDER = attrgetter("subtopology", "partition")
+
+
+def in_order(tasks: Iterable[TaskId]) -> list[TaskId]:
+    """Tasks by subtopology and partition; faster than comparing them one by one."""
+    return sorted(tasks, key=_IN_ORDER)
+
+
+class Placement:
+    """Tasks on clients while an assignor works; empty at first.
+
+    `count` and `load` (tasks of all roles for each thread) are lists by client, `loads` the same as an array. `active`
+    and `standby` are sets of tasks by client; `owner` is the client of each active task, -1 where there is none. They
+    are read by everyone and changed by the methods here alone.
+    """
+
+    def __init__(self, tasks: Iterable[TaskId], clients: Mapping[ProcessId, ClientState]) -> None:
+        """Raises NoClientsError."""
+        if not clients:
+            raise NoClientsError
+        self.tasks = in_order(tasks)
+        self.clients = sorted(clients)
+        self.threads = [clients[client].num_processing_threads for client in self.clients]
+        self.count = [0] * len(self.clients)
+        self.load = [0.0] * len(self.clients)
+        self.loads: npt.NDArray[np.float64] = np.zeros(len(self.clients))
+        self.active: list[set[int]] = [set() for _ in self.clients]
+        self.standby: list[set[int]] = [set() for _ in self.clients]
+        self.owner = [-1] * len(self.tasks)
+        self._holders: dict[int, set[int]] = {}
+
+    def holders(self, task: int) -> Collection[int]:
+        """The clients that have a standby of the task."""
+        return self._holders.get(task, ())
+
+    def has(self, client: int, task: int) -> bool:
+        """Whether the client has the task, in whatever role."""
+        return self.owner[task] == client or client in self.holders(task)
+
+    def lacking(self, task: int) -> npt.NDArray[np.bool_]:
+        """By client: whether it does not have the task in any role."""
+        free = np.ones(len(self.clients), np.bool_)
+        free[list(self.holders(task))] = False
+        if self.owner[task] >= 0:
+            free[self.owner[task]] = False
+        return free
+
+    def lightest(self, among: npt.NDArray[np.bool_]) -> int | None:
+        """The client with the least load, the first of equals; None where there is none."""
+        client = int(np.where(among, self.loads, np.inf).argmin())
+        return client if among[client] else None
+
+    def assign_active(self, client: int, task: int) -> None:
+        """Give a client a task, which nobody has as an active."""
+        self.owner[task] = client
+        self.active[client].add(task)
+        self._counted(client, 1)
+
+    def unassign_active(self, client: int, task: int) -> None:
+        """Take its active task from a client. Raises KeyError where it has it not."""
+        self.active[client].remove(task)
+        if self.owner[task] == client:
+            self.owner[task] = -1
+        self._counted(client, -1)
+
+    def assign_standby(self, client: int, task: int) -> None:
+        """Give a client a standby of a task, which it has not in any role."""
+        self._holders.setdefault(task, set()).add(client)
+        self.standby[client].add(task)
+        self._counted(client, 1)
+
+    def unassign_standby(self, client: int, task: int) -> None:
+        """Take a standby from a client. Raises KeyError where it has it not."""
+        self._holders[task].remove(client)
+        self.standby[client].remove(task)
+        self._counted(client, -1)
+
+    def move_active(self, source: int, destination: int, task: int) -> None:
+        """Give an active task of one client to another, which has it not in any role."""
+        self.unassign_active(source, task)
+        self.assign_active(destination, task)
+
+    def move_standby(self, source: int, destination: int, task: int) -> None:
+        """Give a standby of one client to another, which has the task not in any role."""
+        self.unassign_standby(source, task)
+        self.assign_standby(destination, task)
+
+    def swap(self, task: int, standby: int) -> None:
+        """Let the owner of a task and a client with a standby of it change roles."""
+        owner = self.owner[task]
+        self.unassign_standby(standby, task)
+        self.move_active(owner, standby, task)
+        self.assign_standby(owner, task)
+
+    def by_name(self, sets: list[set[int]], among: Collection[int] | None = None) -> dict[ProcessId, set[TaskId]]:
+        """`active` or `standby` with names instead of numbers, of these tasks alone where some are given."""
+        return {
+            client: {self.tasks[task] for task in (own if among is None else own.intersection(among))}
+            for client, own in zip(self.clients, sets, strict=True)
+        }
+
+    def replace_actives(self, placed: Mapping[ProcessId, Collection[TaskId]]) -> None:
+        """Move active tasks to where they are placed; tasks that are not named stay."""
+        for task, client in self._numbered(placed):
+            if self.owner[task] != client:
+                self.move_active(self.owner[task], client, task)
+
+    def replace_standbys(self, placed: Mapping[ProcessId, Collection[TaskId]]) -> None:
+        """Let clients have these standbys, and no others."""
+        wanted = {(client, task) for task, client in self._numbered(placed)}
+        here = {(client, task) for client, own in enumerate(self.standby) for task in own}
+        for client, task in sorted(here - wanted):
+            self.unassign_standby(client, task)
+        for client, task in sorted(wanted - here):
+            self.assign_standby(client, task)
+
+    def to_assignment(self, deadlines: Mapping[ProcessId, int] | None = None) -> TaskAssignment:
+        """The answer of an assignor. `deadlines`: in ms since 1970, of clients that ask for a follow-up."""
+        return TaskAssignment(
+            [
+                ClientAssignment(
+                    client,
+                    [
+                        AssignedTask(self.tasks[task], role)
+                        for own, role in ((active, TaskType.ACTIVE), (standby, TaskType.STANDBY))
+                        for task in sorted(own)
+                    ],
+                    (deadlines or {}).get(client),
+                )
+                for client, active, standby in zip(self.clients, self.active, self.standby, strict=True)
+            ]
+        )
+
+    def _counted(self, client: int, change: int) -> None:
+        count = self.count[client] = self.count[client] + change
+        load = self.load[client] = count / self.threads[client]
+        self.loads[client] = load
+
+    def _numbered(self, placed: Mapping[ProcessId, Collection[TaskId]]) -> list[tuple[int, int]]:
+        tasks = {task: number for number, task in enumerate(self.tasks)}
+        clients = {client: number for number, client in enumerate(self.clients)}
+        return [(tasks[task], clients[client]) for client, own in placed.items() for task in own]
+
+
+def followup(application_state: ApplicationState) -> dict[ProcessId, int]:
+    """The leader's deadline: now plus the probing interval. Without a leader, the first client has it."""
+    leader = application_state.leader
+    if leader is None:
+        leader = min(application_state.clients)
+    interval = application_state.assignment_configs.probing_rebalance_interval_ms
+    return {leader: application_state.now_ms + interval}

@@ -1,0 +1,46 @@
+"""Clients by weight, of which the lightest is taken that will do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+
+
+class ConstrainedPrioritySet:
+    """Clients by weight and number. A client that is polled has left, until it is offered again.
+
+    A heap whose outdated entries stay until they come up: offering again is cheap, nothing is ever searched for.
+    """
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        """`weights`: by client; a client counts with its weight when it was last offered."""
+        self._weights = weights
+        self._offers = [0] * len(weights)
+        self._heap: list[tuple[float, int, int]] = []
+
+    def offer(self, client: int) -> None:
+        """Add a client, or place it anew after its weight has changed."""
+        offer = self._offers[client] = self._offers[client] + 1
+        heappush(self._heap, (self._weights[client], client, offer))
+
+    def offer_all(self, clients: Iterable[int]) -> None:
+        """Offer each."""
+        for client in clients:
+            self.offer(client)
+
+    def poll(self, allowed: Callable[[int], bool] | None = None) -> int | None:
+        """Take out the lightest client, of those that are allowed, the first of equals; None where there is none."""
+        heap, aside, found = self._heap, [], None
+        while heap:
+            entry = heappop(heap)
+            client, offer = entry[1:]
+            if offer != self._offers[client]:
+                continue
+            if allowed is None or allowed(client):
+                found = client
+                self._offers[client] += 1
+                break
+            aside.append(entry)
+        for entry in aside:
+            heappush(heap, entry)
+        return found
