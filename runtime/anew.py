@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ..errors import HeadwaterError
+from .log.errors import LogError
 from .log.log import Log
 from .log.state import LogState
 from .state.directory import StateDirectory
@@ -33,8 +34,10 @@ def start_anew(log: Log, state_dir: Path, applications: Collection[str]) -> None
     has happened.
     """
     for application in log.applications():
+        if application in applications:
+            continue
         for topic, writer in _reads(log, application).items():
-            if writer is not None and writer in applications and application not in applications:
+            if writer is not None and writer in applications:
                 raise ReaderError(application, topic, writer)
     with held(state_dir, applications) as directories:
         _remove(directories)  # before the commits: a store that outlives them would pass for one of their successors'
@@ -79,7 +82,7 @@ def held(state_dir: Path, applications: Collection[str]) -> Iterator[list[StateD
 
 def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
     """The applications in such an order that none is left, wherever this is broken off, that has read what is gone."""
-    writers = {application: set(_reads(log, application).values()) for application in applications}
+    writers = {application: set(_reads_if_known(log, application).values()) for application in applications}
     while writers:
         unread = (each for each in writers if not any(each in read for read in writers.values()))
         last = next(unread, next(iter(writers)))  # in a circle there is no last one
@@ -90,6 +93,14 @@ def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
 def _remove(directories: Collection[StateDirectory]) -> None:
     for directory in directories:
         shutil.rmtree(directory.path)
+
+
+def _reads_if_known(log: Log, application: str) -> dict[str, str | None]:
+    """Nothing of an application whose commits cannot be read: starting it anew is the way out of that."""
+    try:
+        return _reads(log, application)
+    except LogError:
+        return {}
 
 
 def _reads(log: Log, application: str) -> dict[str, str | None]:

@@ -7,6 +7,7 @@ guessed at.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from .errors import CommitFormatError
 from .records import AppendRecord, Batch, CommitRecord, EpochRecord, GenerationRecord, Segment, TaskCommit
 
 FORMAT = 1
+
+_CHECKSUM = b',"crc32":'
 
 Json = dict[str, Any]
 
@@ -51,8 +54,9 @@ def decode_commit(data: bytes) -> CommitRecord:
 
 
 def dump(body: Json) -> bytes:
-    """JSON with the format's number in front, without spaces."""
-    return json.dumps({"format": FORMAT, **body}, separators=(",", ":"), ensure_ascii=False).encode()
+    """JSON with the format's number in front and a checksum behind, without spaces."""
+    data = json.dumps({"format": FORMAT, **body}, separators=(",", ":"), ensure_ascii=False).encode()
+    return b"%b%b%d}" % (data[:-1], _CHECKSUM, zlib.crc32(data))
 
 
 def load(data: bytes) -> Json:
@@ -65,6 +69,9 @@ def load(data: bytes) -> Json:
         raise CommitFormatError(None, FORMAT)
     if body["format"] != FORMAT:
         raise CommitFormatError(body["format"], FORMAT)
+    content, found, _ = data.rpartition(_CHECKSUM)
+    if found and body.pop("crc32", None) != zlib.crc32(content + b"}"):
+        raise CommitFormatError(None, FORMAT)
     return body
 
 
@@ -79,6 +86,7 @@ def segment_to_json(segment: Segment) -> Json:
         "base_offset": segment.base_offset,
         "base_position": segment.base_position,
         "head": segment.head,
+        "head_checksum": segment.head_checksum,
         "batches": [
             [
                 batch.start,

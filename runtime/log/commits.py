@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from pathlib import Path
 from typing import Protocol
@@ -109,7 +110,8 @@ class DirectoryCommitStore:
             names = os.listdir(self._directory)
         except FileNotFoundError:
             return []
-        return [int(name[: -len(suffix)]) for name in names if name.endswith(suffix)]
+        stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+        return [int(stem) for stem in stems if re.fullmatch("[0-9]{12,}", stem)]
 
     def _write(self, data: bytes) -> Path:
         path = self._directory / f".{uuid.uuid4().hex}.tmp"

@@ -6,6 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from ...errors import HeadwaterError
 
+_DAMAGED = (
+    "put the files of the log back from a copy; or start anew, a topology with --full-refresh, "
+    "what was seeded by removing the log's folder"
+)
+
 
 class LogError(HeadwaterError):
     """The root of the log's errors."""
@@ -44,6 +49,16 @@ class CommitFormatError(LogError):
         self.supported = supported
 
 
+class CommitDamagedError(LogError):
+    """A commit that is no longer what was committed, or is gone while later ones are there."""
+
+    def __init__(self, application: str, number: int, what: str) -> None:
+        super().__init__(f"commit {number} of {application} is {what}", hint=_DAMAGED)
+        self.application = application
+        self.number = number
+        self.what = what
+
+
 class GenerationError(LogError):
     """A driver commits under a generation that is not the current one: another driver has taken over."""
 
@@ -59,7 +74,8 @@ class CommitOrderError(LogError):
 
     def __init__(self, number: int, topic: str, partition: int, expected: int, found: int) -> None:
         super().__init__(
-            f"commit {number} puts records of {topic}, partition {partition}, at {found} where {expected} comes next"
+            f"commit {number} puts records of {topic}, partition {partition}, at {found} where {expected} comes next",
+            hint=_DAMAGED,
         )
         self.number = number
         self.topic = topic
@@ -72,7 +88,7 @@ class SegmentMissingError(LogError):
     """A file that a commit lists is gone: it was replaced (reload the commits and try again), or deleted by hand."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"segment {path} is missing from the log")
+        super().__init__(f"segment {path} is missing from the log", hint=_DAMAGED)
         self.path = path
 
 
@@ -80,7 +96,9 @@ class CorruptSegmentError(LogError):
     """The bytes of a segment are not those that were committed. `batch`: its number; None: the schema."""
 
     def __init__(self, path: str, batch: int | None) -> None:
-        super().__init__(f"{'the schema' if batch is None else f'batch {batch}'} of segment {path} is damaged")
+        super().__init__(
+            f"{'the schema' if batch is None else f'batch {batch}'} of segment {path} is damaged", hint=_DAMAGED
+        )
         self.path = path
         self.batch = batch
 

@@ -39,7 +39,8 @@ class Segment:
 
     `lane`: the partition number of the writing task (SOURCE_LANE for appends). `base_offset`: offset of its first
     record in the partition; `base_position`: of its first record in the lane (both given at commit; -1 before).
-    `headers`: whether any record of the file has headers. `head`: bytes of the schema at the start of the file.
+    `headers`: whether any record of the file has headers. `head`: bytes of the schema at the start of the file,
+    `head_checksum`: their crc32 (None in logs that were begun before there was one).
     """
 
     topic: str
@@ -51,6 +52,7 @@ class Segment:
     base_offset: int = -1
     base_position: int = -1
     head: int = 0
+    head_checksum: int | None = None
 
     @cached_property
     def rows(self) -> int:

@@ -60,6 +60,7 @@ def encode_segments(
             batches=tuple(batches[at] for at in np.flatnonzero(owners == index)),
             headers=headers,
             head=head,
+            head_checksum=zlib.crc32(data[:head]),
         )
         for index, number in enumerate(numbers)
     )
@@ -86,6 +87,8 @@ def decode_batches(
     A column `_headers` that the segment lacks is null. Raises CorruptSegmentError, MissingColumnsError.
     """
     at = segment.head
+    if segment.head_checksum not in (None, zlib.crc32(data[:at])):
+        raise CorruptSegmentError(segment.path, None)
     for index in batches:
         batch = segment.batches[index]
         if zlib.crc32(data[at : at + batch.length]) != batch.checksum:

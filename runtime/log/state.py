@@ -26,7 +26,7 @@ from .commit_json import (
     task_to_json,
 )
 from .commits import CommitStore
-from .errors import GenerationError
+from .errors import CommitDamagedError, CommitFormatError, GenerationError
 from .partitions import Partitions
 from .records import AppendRecord, CommitRecord, EpochRecord, GenerationRecord, Segment, TaskCommit
 from .schema import changelog_topic
@@ -63,7 +63,7 @@ class LogState:
 
     @classmethod
     def load(cls, commits: CommitStore) -> LogState:
-        """The state after the last commit there is. Raises CommitFormatError, CommitOrderError."""
+        """The state after the last commit there is. Raises CommitFormatError, CommitDamagedError, CommitOrderError."""
         state = cls(commits)
         state.reload()
         return state
@@ -81,13 +81,17 @@ class LogState:
             if snapshot is not None:
                 self._restore(*snapshot)
             self.refresh()
+            # Looked for here only, as it lists all commits. More may have come between the two looks.
+            while self.commits.latest() > self.number:
+                if not self.refresh():
+                    raise CommitDamagedError(self.application, self.number + 1, "missing, though later ones are there")
 
     def refresh(self) -> int:
         """Take up what others have committed since; the number of new commits."""
         with self.lock:
             before = self.number
             while (data := self.commits.read(self.number + 1)) is not None:
-                self.apply(decode_commit(data))
+                self.apply(self._decoded(data))
             return self.number - before
 
     def commit(self, record: CommitRecord) -> CommitRecord:
@@ -209,8 +213,21 @@ class LogState:
                 }
             )
 
+    def _decoded(self, data: bytes) -> CommitRecord:
+        try:
+            return decode_commit(data)
+        except CommitFormatError as error:
+            if error.found is not None:
+                raise
+            raise CommitDamagedError(self.application, self.number + 1, "damaged") from error
+
     def _restore(self, number: int, data: bytes) -> None:
-        body = load(data)
+        try:
+            body = load(data)
+        except CommitFormatError as error:
+            if error.found is not None:
+                raise
+            return  # it only saves time: the commits have it all
         self.number = number
         self.generation = body["generation"]
         self.topology = body["topology"]

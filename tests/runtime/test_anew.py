@@ -9,6 +9,7 @@ from commits import Applications, part, topic, topology
 
 from headwater.runtime.anew import readers, start_anew
 from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.errors import CommitDamagedError
 from headwater.runtime.state.directory import StateDirectory, StoreId
 from headwater.runtime.topology import GlobalTable, Store
 
@@ -53,3 +54,19 @@ def test_broken_off_it_leaves_no_reader_of_what_is_gone_and_no_store_of_lost_com
 
     assert log.applications() == ["p-cleaning"]
     assert directory.stores() == []
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"format":2}'])
+def test_application_whose_commits_cannot_be_read_can_be_started_anew(
+    log: EmbeddedLog, tmp_path: Path, damage: bytes
+) -> None:
+    (log.root / "commits" / "p-days" / "000000000001.json").write_bytes(damage)
+    start_anew(log, tmp_path / "state", ["p-days"])
+    assert log.applications() == ["p-cleaning"]
+
+
+def test_writer_of_an_application_whose_commits_cannot_be_read_stays(log: EmbeddedLog, tmp_path: Path) -> None:
+    (log.root / "commits" / "p-days" / "000000000001.json").write_bytes(b"")
+    with pytest.raises(CommitDamagedError):
+        start_anew(log, tmp_path / "state", ["p-cleaning"])
+    assert log.applications() == ["p-cleaning", "p-days"]

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ SEGMENT = Segment(
     base_offset=70,
     base_position=12,
     head=400,
+    head_checksum=17,
 )
 TASK = TaskCommit(
     subtopology="late",
@@ -60,3 +62,17 @@ def test_commit_of_another_format_is_refused_with_both_formats():
 def test_bytes_that_are_no_commit_are_refused(data):
     with pytest.raises(CommitFormatError):
         decode_commit(data)
+
+
+def test_any_changed_byte_of_a_commit_is_found():
+    data = encode_commit(EpochRecord(2, 17, 1_700_000_000_000, (TASK,)))
+    for at in range(data.index(b',"crc32"')):
+        with pytest.raises(CommitFormatError):
+            decode_commit(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+
+
+def test_commit_from_before_there_were_checksums_is_read():
+    record = AppendRecord(5, (replace(SEGMENT, head_checksum=None),))
+    body = json.loads(encode_commit(record))
+    del body["crc32"], body["segments"][0]["head_checksum"]
+    assert decode_commit(json.dumps(body).encode()) == record

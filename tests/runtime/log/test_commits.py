@@ -90,3 +90,11 @@ def test_file_system_without_links_is_refused_before_and_at_a_commit(store, tmp_
 def test_file_system_with_links_passes_the_check(tmp_path):
     EmbeddedLog(tmp_path / "log").check()
     assert os.listdir(tmp_path / "log") == []
+
+
+def test_files_of_others_are_passed_over(store, tmp_path):
+    store.create(1, b"one")
+    store.save_snapshot(1, b"folded")
+    for name in ("000000000001 (copy).json", "notes.json", "~.snapshot", "2.snapshot"):
+        (tmp_path / "commits" / name).write_text("x")
+    assert (store.latest(), store.load_snapshot()) == (1, (1, b"folded"))

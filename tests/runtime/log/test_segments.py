@@ -143,6 +143,16 @@ def test_file_cut_short_is_damaged(log, records, keep):
         list(log.read_batches(segment))
 
 
+def test_any_changed_byte_of_the_schema_is_found(log, records):
+    (segment,) = log.write_segments(PATH, "t", records(20), 0, lane=0)
+    file = log.root / PATH
+    data = file.read_bytes()
+    for at in range(segment.head):
+        file.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(CorruptSegmentError):
+            list(log.read_batches(segment))
+
+
 def test_damaged_schema_is_found(log, records):
     (segment,) = log.write_segments(PATH, "t", records(20), 0, lane=0)
     file = log.root / PATH

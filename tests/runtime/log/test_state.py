@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
-from headwater.runtime.log.errors import CommitExistsError, CommitOrderError, GenerationError
+from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
 from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 
@@ -218,3 +218,29 @@ def test_reader_that_holds_the_lock_sees_whole_commits(state, segment):
         state.commit(epoch(task(0, segments, stream_time=number), number=number))
     reader.join()
     assert all(rows == end == 2 * max(clock, 0) for clock, rows, end in seen)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", None])
+def test_damaged_snapshot_is_passed_over(log, state, commits, damage):
+    for number in range(SNAPSHOT_EVERY):
+        state.commit(epoch(task(number % 3, dropped={"a:b": 1}, records=1)))
+    (snapshot,) = (log.root / "commits").glob("*/*.snapshot")
+    if damage is None:
+        snapshot.unlink()
+    else:
+        snapshot.write_bytes(damage)
+    assert view(LogState.load(commits)) == view(state)
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"format":1}', None])
+def test_commit_that_is_damaged_or_missing_is_named_and_nothing_is_put_in_its_place(log, state, damage):
+    for _ in range(3):
+        state.commit(epoch(task(records=1)))
+    path = log.root / "commits" / "flights-delays" / f"{3:012d}.json"
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage)
+    with pytest.raises(CommitDamagedError) as caught:
+        LogState.load(log.commits("flights-delays"))
+    assert (caught.value.application, caught.value.number) == ("flights-delays", 3)
