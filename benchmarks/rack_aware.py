@@ -70,11 +70,10 @@ def measure(tasks: int, clients: int, racks: int, strategy: str) -> None:
     state, actives, standbys = cluster(tasks, clients, racks, strategy)
     of_actives, of_standbys = [], []
     for _ in range(RUNS):
-        copy = {name: set(own) for name, own in standbys.items()}
         start = time.perf_counter()
         placed = optimize_actives(state, state.all_tasks, actives, *COSTS)
         middle = time.perf_counter()
-        replicas = optimize_standbys(state, copy, placed, anywhere, *COSTS)
+        replicas = optimize_standbys(state, standbys, placed, anywhere, *COSTS)
         of_actives.append(middle - start)
         of_standbys.append(time.perf_counter() - middle)
     print(

@@ -62,9 +62,6 @@ class Case:
     traffic_cost: int
     non_overlap_cost: int
 
-    def copy_of_standbys(self) -> Placement:
-        return {name: set(own) for name, own in self.standbys.items()}
-
 
 @st.composite
 def cases(draw: st.DrawFn, strategy: str | None = None, most_tasks: int = 8) -> Case:

@@ -3,7 +3,7 @@
 A task costs, where it is placed, `traffic_cost` for each partition that has no replica on the client's rack, and
 `non_overlap_cost` if it was not there before. Strategy `min_traffic` looks for the least sum; `balance_subtopology`
 does so while spreading each subtopology over the clients. No task moves without gain: of placements that cost the
-same, the one with fewest moves is taken.
+same, the one with fewest moves is taken. Costs are whole numbers, and those passed hold, whatever is configured.
 
 Nothing moves under strategy `none`, nor where the racks of clients or of partitions that count are not all known.
 """
@@ -26,6 +26,9 @@ Placement = Mapping[ProcessId, set[TaskId]]
 
 MayMove = Callable[[ProcessId, ProcessId, TaskId], bool]
 """Whether a standby may go from a client to another one."""
+
+Moved = Callable[[ProcessId, ProcessId, TaskId], object]
+"""Told of a standby that went from a client to another one."""
 
 
 class RackRules(Enum):
@@ -62,7 +65,6 @@ def optimize_actives(
 ) -> dict[ProcessId, set[TaskId]]:
     """A new placement with `tasks` where they cost least in all; other tasks in `placed` stay.
 
-    The costs are defaults: those of the configs win, which are meant for state, so not if no task has a changelog.
     Raises TaskPlacementError, and RackCostError.
     """
     result = {client: set(own) for client, own in placed.items()}
@@ -75,8 +77,7 @@ def optimize_actives(
     if strategy == "balance_subtopology":
         sized = application_state.all_tasks if rules is RackRules.HIGH_AVAILABILITY else owners
         rooms = subtopology_rooms(owners, Counter(task.subtopology for task in sized))
-    costs = _costs(application_state, tasks, traffic_cost, non_overlap_cost)
-    moved = cheapest(owners, traffic, *costs, rooms)
+    moved = cheapest(owners, traffic, traffic_cost, non_overlap_cost, rooms)
     for task, owner in owners.items():
         result[owner].remove(task)
     for task, owner in moved.items():
@@ -93,19 +94,20 @@ def optimize_standbys(
     non_overlap_cost: int,
     rules: RackRules = RackRules.HIGH_AVAILABILITY,
     tasks: Collection[TaskId] | None = None,
+    moved: Moved | None = None,
 ) -> dict[ProcessId, set[TaskId]]:
     """Swap standbys between clients on different racks, pair by pair, at most four rounds, as long as that pays.
 
-    `allowed` is asked about the placement of that moment: the sets in `standbys` are changed in place, and returned.
-    `tasks`: whose standbys may move, None: all. The costs are defaults: those of the configs win. Raises RackCostError.
+    `allowed` is asked about the placement of that moment; where its answer depends on who has what, `moved` lets the
+    caller follow. `tasks`: whose standbys may move, None: all. Raises RackCostError.
     """
+    result = {client: set(own) for client, own in standbys.items()}
     strategy = application_state.assignment_configs.rack_aware_assignment_strategy
     traffic = _traffic(application_state, _is_changelog, rules)
     if strategy != "none" and traffic is not None:
         balance = strategy == "balance_subtopology" and rules is RackRules.UTILITY
-        costs = _costs(application_state, application_state.all_tasks, traffic_cost, non_overlap_cost)
-        Swaps(traffic, *costs, standbys, actives, allowed, tasks, balance).run()
-    return dict(standbys)
+        Swaps(traffic, traffic_cost, non_overlap_cost, result, actives, allowed, moved, tasks, balance).run()
+    return result
 
 
 def active_cost(
@@ -164,17 +166,6 @@ def _traffic(application_state: ApplicationState, counts: Counts, rules: RackRul
         if not racks_known(application_state, _any if standbys else _is_input):
             return None
     return rack_traffic(application_state, counts)
-
-
-def _costs(
-    application_state: ApplicationState, tasks: Iterable[TaskId], traffic_cost: int, non_overlap_cost: int
-) -> tuple[int, int]:
-    """The costs that hold for these tasks."""
-    configs, infos = application_state.assignment_configs, application_state.all_tasks
-    if not any(task in infos and infos[task].is_changelogged for task in tasks):
-        return traffic_cost, non_overlap_cost
-    traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
-    return traffic_cost if traffic is None else traffic, non_overlap_cost if non_overlap is None else non_overlap
 
 
 def _owners(tasks: Iterable[TaskId], placed: Placement) -> dict[TaskId, ProcessId]:

@@ -33,6 +33,7 @@ class Swaps:
     standbys: Mapping[ProcessId, set[TaskId]]
     actives: Mapping[ProcessId, set[TaskId]]
     allowed: Callable[[ProcessId, ProcessId, TaskId], bool]
+    moved: Callable[[ProcessId, ProcessId, TaskId], object] | None
     tasks: Collection[TaskId] | None
     balance: bool
     best: dict[tuple[ProcessId, str], int | None] = field(default_factory=dict, init=False)
@@ -64,6 +65,8 @@ class Swaps:
         for tasks, source, destination in ((given, one, other), (taken, other, one)):
             self.standbys[source].difference_update(tasks)
             self.standbys[destination].update(tasks)
+            for task in tasks if self.moved is not None else ():
+                self.moved(source, destination, task)
         if given:
             for key in [key for key in self.best if key[0] in (one, other)]:
                 del self.best[key]

@@ -39,7 +39,7 @@ def pair_may(source: ProcessId, destination: ProcessId, task: TaskId) -> bool:
 def standbys(case: Case, rules: RackRules = RackRules.HIGH_AVAILABILITY) -> Placement:
     return optimize_standbys(
         case.state,
-        case.copy_of_standbys(),
+        case.standbys,
         case.actives,
         pair_may,
         case.traffic_cost,
@@ -190,7 +190,7 @@ def as_it_comes(case: Case) -> Placement:
 
 def one_sided(case: Case) -> Placement:
     """Standbys are given without taking."""
-    after, names = case.copy_of_standbys(), sorted(case.standbys)
+    after, names = {name: set(own) for name, own in case.standbys.items()}, sorted(case.standbys)
     for name, other in pairwise(names):
         given = after[name] - after[other] - case.actives[other]
         after[name] -= given
@@ -205,7 +205,7 @@ def rotated_standbys(case: Case) -> Placement:
 def unasked(case: Case) -> Placement:
     """Standbys are swapped without asking whether they may."""
     costs = case.traffic_cost, case.non_overlap_cost
-    return optimize_standbys(case.state, case.copy_of_standbys(), case.actives, lambda *_: True, *costs)
+    return optimize_standbys(case.state, case.standbys, case.actives, lambda *_: True, *costs)
 
 
 CAUGHT = [
