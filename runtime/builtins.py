@@ -18,11 +18,21 @@ def _options(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> di
 
 @hookimpl
 def headwater_register_assignors(register: Register) -> None:
-    """Register `high_availability` and `balanced_count`."""
+    """Register `high_availability`, `sticky`, `fallback` and `balanced_count`."""
     register(
         "high_availability",
         "headwater.runtime.assignment.high_availability:HighAvailability",
         description="Balanced; a task stays where its state is until the client that shall have it has caught up.",
+    )
+    register(
+        "sticky",
+        "headwater.runtime.assignment.sticky:Sticky",
+        description="As few moves as shares by threads allow, wherever state is.",
+    )
+    register(
+        "fallback",
+        "headwater.runtime.assignment.fallback:Fallback",
+        description="Every task stays where it was: for when nobody knows how far copies are behind.",
     )
     register(
         "balanced_count",

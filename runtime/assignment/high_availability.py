@@ -14,13 +14,12 @@ from .balance import balance_actives, balance_standbys
 from .cluster import ApplicationState, ClientState
 from .lags import LagTable, clients_in_order
 from .movements import Warmups, move_actives, move_standbys
-from .optimization import RackCosts, optimize_placed_actives, optimize_placed_standbys
+from .optimization import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
 from .placement import Placement, followup
 from .priority import ConstrainedPrioritySet
 from .standbys import assign_standbys, tags_allow
 
 STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)
-STATELESS_COSTS = RackCosts(traffic=1, non_overlap=0)
 
 
 class HighAvailability:

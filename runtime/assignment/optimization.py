@@ -28,6 +28,10 @@ class RackCosts:
         )
 
 
+STATELESS_COSTS = RackCosts(traffic=1, non_overlap=0)
+"""Of tasks without state, which move for nothing."""
+
+
 def optimize_placed_actives(
     application_state: ApplicationState, placement: Placement, tasks: Collection[int], costs: RackCosts
 ) -> None:
