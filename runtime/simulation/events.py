@@ -1,0 +1,88 @@
+"""What happens to the clients: `kill c2; add 3; restart c1 2m; roll`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ...errors import HeadwaterError
+from .quantities import duration_ms
+
+RESTART_MS = 30_000
+"""How long a client is away in a restart, unless the event says otherwise."""
+
+MOST_ADDED = 1_000
+
+FORMS = {
+    "kill": "kill NAME..., or kill rack RACK",
+    "add": "add NUMBER [RACK]",
+    "restart": "restart NAME... [DURATION]",
+    "roll": "roll [DURATION]",
+}
+"""The events and how each is written."""
+
+_DURATION = re.compile(r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)")
+
+
+class EventError(HeadwaterError):
+    """An event that cannot be understood, or cannot happen. `event`: as it was written."""
+
+    exit_code = 2
+
+    def __init__(self, event: str, problem: str, hint: str | None = None) -> None:
+        super().__init__(f"event {event!r}: {problem}", hint)
+        self.event = event
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happens. `kind`: of FORMS; which fields mean something depends on it. `text`: as written."""
+
+    kind: str
+    text: str
+    names: tuple[str, ...] = ()
+    rack: str | None = None
+    count: int = 0
+    away_ms: int = RESTART_MS
+
+
+def parse_events(text: str) -> tuple[Event, ...]:
+    """The events of a text, with `;` or line ends between them. Raises EventError."""
+    written = (" ".join(each.split()) for each in re.split(r"[;\n]", text))
+    return tuple(_event(each) for each in written if each)
+
+
+def _event(text: str) -> Event:
+    kind, *words = text.split(" ")
+    match kind, words:
+        case "kill", ["rack", rack]:
+            return Event(kind, text, rack=rack)
+        case "kill", [_, *_]:
+            return Event(kind, text, names=tuple(words))
+        case "add", [number] | [number, _] if re.fullmatch("[0-9]{1,9}", number):
+            if not 1 <= int(number) <= MOST_ADDED:
+                raise EventError(text, f"add from 1 to {MOST_ADDED:,} clients")
+            return Event(kind, text, count=int(number), rack=words[1] if len(words) > 1 else None)
+        case "restart", [_, *_] if not _DURATION.fullmatch(words[0]):
+            names, away_ms = _away(words)
+            return Event(kind, text, names=names, away_ms=away_ms)
+        case "roll", [] | [_]:
+            names, away_ms = _away(words)
+            if not names:
+                return Event(kind, text, away_ms=away_ms)
+    if kind in FORMS:
+        raise EventError(text, f"it is written {FORMS[kind]}")
+    close = get_close_matches(kind, FORMS, 1)
+    raise EventError(text, f"there is no event {kind!r}", f"did you mean {close[0]!r}?" if close else _known())
+
+
+def _away(words: list[str]) -> tuple[tuple[str, ...], int]:
+    """Names, and the duration behind them."""
+    if words and _DURATION.fullmatch(words[-1]):
+        return tuple(words[:-1]), duration_ms(words[-1])
+    return tuple(words), RESTART_MS
+
+
+def _known() -> str:
+    return f"events: {'; '.join(FORMS.values())}"

@@ -1,0 +1,233 @@
+"""The clients of a simulation as they are at one moment: who runs what, and how much of each task's state each holds.
+
+The rules, where Kafka Streams leaves a choice: a client restores one task after the other, those that nobody runs
+first, then standbys, each in order of its id. Copies of standbys that have caught up stay so. A copy that nobody asked
+for any more stays on disk for ten minutes and falls behind meanwhile; until then it counts as a previous standby. A
+task is down from the moment its client is lost, or it is given to one that must restore, to the moment it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..assignment.assignor import ClientAssignment, TaskType
+from ..assignment.cluster import (
+    LATEST_OFFSET,
+    ApplicationState,
+    AssignmentConfigs,
+    ClientState,
+    Lags,
+    ProcessId,
+)
+from ..tasks.task_id import TaskId
+from .model import Assumptions, Member, SimulatedTask
+
+CLEANUP_MS = 600_000
+"""How long an unused copy stays on disk: Kafka Streams' state.cleanup.delay.ms."""
+
+
+@dataclass
+class Copy:
+    """A client's copy of a task's state: `held` changelog records. `unused_since`: ms, None while it is wanted."""
+
+    held: float = 0.0
+    unused_since: float | None = None
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a stretch of time brought: records and bytes restored, and by task how long it has been down by then, ms."""
+
+    records: float = 0.0
+    bytes: float = 0.0
+    by_task: Mapping[tuple[str, TaskId], float] = field(default_factory=dict)
+    down: Mapping[TaskId, float] = field(default_factory=dict)
+
+
+class Fleet:
+    """See the module. Times are ms since the simulation began."""
+
+    def __init__(self, tasks: Iterable[SimulatedTask], members: Iterable[Member], assumptions: Assumptions) -> None:
+        self.tasks = {task.info.id: task for task in sorted(tasks, key=lambda task: task.info.id)}
+        self.members = {member.name: member for member in members}
+        self.now = 0.0
+        self.owner: dict[TaskId, str] = {}
+        self.standbys: dict[TaskId, tuple[str, ...]] = {}
+        self.running: set[TaskId] = set()
+        self._assumptions = assumptions
+        self._ends: dict[TaskId, float] = dict.fromkeys(self.tasks, 0.0)
+        self._copies: dict[str, dict[TaskId, Copy]] = {name: {} for name in self.members}
+        self._down_since: dict[TaskId, float] = {}
+
+    def fill(self) -> None:
+        """The state of all tasks has grown to its size, where they are."""
+        for task, simulated in self.tasks.items():
+            before, self._ends[task] = self._ends[task], float(simulated.size.records)
+            for copies in self._copies.values():
+                copy = copies.get(task)
+                if copy is not None and copy.held >= before:
+                    copy.held = self._ends[task]
+
+    def join(self, member: Member) -> None:
+        """A client comes, or comes back with what its disk holds."""
+        self.members[member.name] = member
+        self._copies.setdefault(member.name, {})
+
+    def leave(self, name: str, *, keeps_disk: bool) -> None:
+        """A client goes; its tasks are down from now on."""
+        del self.members[name]
+        for task in [task for task, owner in self.owner.items() if owner == name]:
+            del self.owner[task]
+            self._stop(task)
+        self.standbys = {task: tuple(each for each in names if each != name) for task, names in self.standbys.items()}
+        if not keeps_disk:
+            del self._copies[name]
+            return
+        for copy in self._copies[name].values():
+            copy.unused_since = self.now
+
+    def state(self, configs: AssignmentConfigs, start_ms: int = 0) -> ApplicationState:
+        """What an assignor is asked now."""
+        self._clean()
+        clients = {ProcessId(name): self._client(member, configs) for name, member in sorted(self.members.items())}
+        return ApplicationState(
+            all_tasks={task: simulated.info for task, simulated in self.tasks.items()},
+            clients=clients,
+            assignment_configs=configs,
+            lookup_lags=self._lags,
+            leader=min(clients),
+            now_ms=start_ms + round(self.now),
+        )
+
+    def place(self, assignments: Mapping[ProcessId, ClientAssignment]) -> None:
+        """Carry an assignment out: what needs no restoring runs at once."""
+        before, self.owner, standbys = self.owner, {}, dict[TaskId, list[str]]()
+        for name, assignment in sorted(assignments.items()):
+            for task in assignment.of_type(TaskType.ACTIVE):
+                self.owner[task] = name
+            for task in assignment.of_type(TaskType.STANDBY):
+                standbys.setdefault(task, []).append(name)
+        self.standbys = {task: tuple(names) for task, names in standbys.items()}
+        for task in self.tasks:
+            self._use_copies(task)
+            if task in self.running and self.owner.get(task) == before.get(task):
+                continue
+            self._stop(task)
+            owner = self.owner.get(task)
+            if owner is not None and self._missing(owner, task) <= 0:
+                self._start(task)
+
+    def restoring(self) -> dict[tuple[str, TaskId], float]:
+        """What is being restored: client and task -> records to go."""
+        return {(name, task): self._missing(name, task) for name in self.members for task in self._queue(name)}
+
+    def settles_at(self) -> float:
+        """When all that is being restored now will have been."""
+        to_go = dict.fromkeys(self.members, 0.0)
+        for (name, task), records in self.restoring().items():
+            to_go[name] += self._seconds(task, records)
+        return self.now + 1000 * max(to_go.values(), default=0.0)
+
+    def advance(self, until: float) -> Restored:
+        """Let time go by: clients restore, tasks that run add to their changelogs."""
+        by_task: dict[tuple[str, TaskId], float] = {}
+        started: dict[TaskId, float] = dict.fromkeys(self.running, self.now)
+        down: dict[TaskId, float] = {}
+        for name in self.members:
+            clock = self.now
+            for task in self._queue(name):
+                missing = self._missing(name, task)
+                took = min(1000 * self._seconds(task, missing), until - clock)
+                done = missing if clock + 1000 * self._seconds(task, missing) <= until else self._records(task, took)
+                clock += took
+                self._copies[name][task].held += done
+                by_task[name, task] = done
+                if self.owner.get(task) == name and done == missing:
+                    down[task] = clock - self._down_since[task]
+                    started[task] = clock
+                    self._start(task)
+        for task, since in self._down_since.items():
+            down[task] = until - since
+        self._grow(started, until)
+        self.now = until
+        written = sum(records * self.tasks[task].record_bytes for (_, task), records in by_task.items())
+        return Restored(sum(by_task.values()), written, by_task, {task: ms for task, ms in down.items() if ms > 0})
+
+    def _client(self, member: Member, configs: AssignmentConfigs) -> ClientState:
+        own = frozenset(task for task, owner in self.owner.items() if owner == member.name)
+        return ClientState(
+            process_id=ProcessId(member.name),
+            num_processing_threads=member.threads,
+            previous_active_tasks=own,
+            previous_standby_tasks=frozenset(self._copies[member.name].keys() - own),
+            client_tags={tag: member.rack for tag in configs.rack_aware_assignment_tags if member.rack is not None},
+            rack_id=member.rack,
+            host=member.name,
+            consumer_ids=tuple(f"{member.name}-{thread}" for thread in range(1, member.threads + 1)),
+        )
+
+    def _lags(self) -> Lags:
+        stateful = [task for task, simulated in self.tasks.items() if simulated.info.is_stateful]
+        return {ProcessId(name): {task: self._lag(name, task) for task in stateful} for name in self.members}
+
+    def _lag(self, name: str, task: TaskId) -> int:
+        if task in self.running and self.owner[task] == name:
+            return LATEST_OFFSET
+        return round(self._missing(name, task))
+
+    def _missing(self, name: str, task: TaskId) -> float:
+        copy = self._copies[name].get(task)
+        return max(self._ends[task] - (copy.held if copy else 0.0), 0.0)
+
+    def _queue(self, name: str) -> list[TaskId]:
+        actives = [task for task, owner in self.owner.items() if owner == name and task not in self.running]
+        standbys = [task for task, names in self.standbys.items() if name in names]
+        return sorted(actives) + sorted(task for task in standbys if self._missing(name, task) > 0)
+
+    def _use_copies(self, task: TaskId) -> None:
+        if not self.tasks[task].info.is_stateful:
+            return
+        users = {self.owner.get(task), *self.standbys.get(task, ())}
+        for name, copies in self._copies.items():
+            if name in users:
+                copies.setdefault(task, Copy()).unused_since = None
+            elif task in copies and copies[task].unused_since is None:
+                copies[task].unused_since = self.now
+
+    def _clean(self) -> None:
+        for name in self.members:
+            copies = self._copies[name]
+            for task in [task for task, copy in copies.items() if _expired(copy, self.now)]:
+                del copies[task]
+
+    def _start(self, task: TaskId) -> None:
+        self.running.add(task)
+        self._down_since.pop(task, None)
+
+    def _stop(self, task: TaskId) -> None:
+        self.running.discard(task)
+        self._down_since.setdefault(task, self.now)
+
+    def _seconds(self, task: TaskId, records: float) -> float:
+        return self._assumptions.restore.seconds(records, self.tasks[task].record_bytes)
+
+    def _records(self, task: TaskId, milliseconds: float) -> float:
+        one = self._seconds(task, 1.0)
+        return milliseconds / 1000 / one if one else 0.0
+
+    def _grow(self, started: Mapping[TaskId, float], until: float) -> None:
+        """Changelogs of tasks grow from when they run; copies that are in use and had caught up follow."""
+        for task, since in started.items():
+            if not self.tasks[task].size.records:
+                continue
+            before = self._ends[task]
+            self._ends[task] += self._assumptions.updates * (until - since) / 1000
+            for copies in self._copies.values():
+                copy = copies.get(task)
+                if copy is not None and copy.unused_since is None and copy.held >= before:
+                    copy.held = self._ends[task]
+
+
+def _expired(copy: Copy, now: float) -> bool:
+    return copy.unused_since is not None and now - copy.unused_since >= CLEANUP_MS

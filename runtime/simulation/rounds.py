@@ -1,0 +1,189 @@
+"""Round after round: what happens to the clients, what the assignor makes of it, until nothing moves any more.
+
+The first placement is one of an application that has no state yet; then its state grows to its size where it lies, and
+the events happen, each once the one before has settled: nothing is being restored, and the assignor either asks for no
+other round or changed nothing when it had asked for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+
+from ..assignment.assignor import TaskAssignor, TaskType, assign
+from ..tasks.task_id import TaskId
+from .events import Event, EventError
+from .fleet import Fleet, Restored
+from .model import Application, Assumptions, Member, members
+from .report import Move, Placement, Round, Simulation
+
+MOST_ROUNDS = 200
+"""Of one event. An assignor that moves tasks for ever is stopped there, and the event reported as not settled."""
+
+LEAST_PAUSE_MS = 1_000.0
+"""Between two rounds, where an assignor asks for another one at once."""
+
+START = "start"
+FOLLOW_UP = "follow-up"
+
+
+class Simulator:
+    """Simulates one application. `assignor` makes an assignor: a new one for each round, as in a new process."""
+
+    def __init__(
+        self,
+        application: Application,
+        assignor: Callable[[], TaskAssignor],
+        clients: Sequence[Member],
+        assumptions: Assumptions,
+        racks: Sequence[str] = (),
+    ) -> None:
+        self._application = application
+        self._assignor = assignor
+        self._assumptions = assumptions
+        self._racks = tuple(racks)
+        self._fleet = Fleet(application.tasks, clients, assumptions)
+        self._threads = clients[0].threads
+        self._named = len(clients)
+        self._rounds: list[Round] = []
+
+    def run(self, events: Iterable[Event] = ()) -> Simulation:
+        """Start, then all events. Raises EventError for one that cannot happen, and what the assignor raises."""
+        self._settle(START, START, 0, None)
+        for number, event in enumerate(events, 1):
+            for cause, away_ms in self._happens(event):
+                self._settle(cause, event.text, number, away_ms)
+        return Simulation(self._application, self._assumptions, tuple(self._rounds))
+
+    def _happens(self, event: Event) -> Iterator[tuple[str, int | None]]:
+        """Change the fleet step by step: what each is called, and how long it lasts if not until all has settled."""
+        fleet = self._fleet
+        match event.kind:
+            case "kill":
+                for name in self._of_rack(event) if event.rack else self._known(event):
+                    fleet.leave(name, keeps_disk=False)
+                self._left(event)
+                yield event.text, None
+            case "add":
+                for member in self._new(event):
+                    fleet.join(member)
+                yield event.text, None
+            case "restart":
+                yield from self._restart(event, self._known(event), event.text)
+            case "roll":
+                for name in sorted(fleet.members, key=natural):
+                    yield from self._restart(event, [name], f"{event.text}: {name}")
+
+    def _restart(self, event: Event, names: Sequence[str], cause: str) -> Iterator[tuple[str, int | None]]:
+        """Clients go away, and come back with their disks, whether or not all has settled by then."""
+        gone = [self._fleet.members[name] for name in names]
+        for member in gone:
+            self._fleet.leave(member.name, keeps_disk=True)
+        self._left(event)
+        yield cause, event.away_ms
+        for member in gone:
+            self._fleet.join(member)
+        yield f"{' '.join(names)} back", None
+
+    def _settle(self, cause: str, event: str, number: int, away_ms: int | None) -> None:
+        end = None if away_ms is None else self._fleet.now + away_ms
+        for count in range(MOST_ROUNDS):
+            if self._round(cause if count == 0 else FOLLOW_UP, event, number, end):
+                return
+
+    def _round(self, cause: str, event: str, number: int, end: float | None) -> bool:
+        """One assignment and the time after it; whether it was the last of its step."""
+        fleet, at = self._fleet, self._fleet.now
+        owners, standbys = dict(fleet.owner), dict(fleet.standbys)
+        assigned = assign(self._assignor(), fleet.state(self._application.configs))
+        fleet.place(assigned)
+        deadlines = [each.followup_rebalance_deadline for each in assigned.values()]
+        deadline = min((each for each in deadlines if each is not None), default=None)
+        restoring = frozenset(fleet.restoring())
+        same = (fleet.owner, fleet.standbys) == (owners, standbys)
+        last = deadline is None or (cause == FOLLOW_UP and same and not restoring)
+        until = fleet.settles_at() if deadline is None or last else max(float(deadline), at + LEAST_PAUSE_MS)
+        if end is not None and (last or until >= end):
+            until, last = end, True
+        if number == 0 and cause == START:
+            fleet.fill()
+        restored = fleet.advance(until)
+        self._rounds.append(
+            Round(
+                number=len(self._rounds),
+                event=number,
+                event_text=event,
+                cause=cause,
+                at_ms=round(at),
+                until_ms=round(until),
+                clients=tuple(sorted(fleet.members.values(), key=lambda member: natural(member.name))),
+                placements={
+                    str(name): Placement(client.of_type(TaskType.ACTIVE), client.of_type(TaskType.STANDBY))
+                    for name, client in assigned.items()
+                },
+                moves=tuple(self._moves(owners, restored)) if cause != START else (),
+                new_standbys=_added(standbys, fleet.standbys) if cause != START else 0,
+                restoring=restoring,
+                restored=restored,
+                followup_ms=None if deadline is None else deadline,
+                settled=last,
+            )
+        )
+        return last
+
+    def _moves(self, owners: dict[TaskId, str], restored: Restored) -> Iterator[Move]:
+        for task, name in sorted(self._fleet.owner.items()):
+            if (before := self._last_owner(task, owners)) != name:
+                yield Move(task, before, name, restored.by_task.get((name, task), 0.0), restored.down.get(task, 0.0))
+
+    def _last_owner(self, task: TaskId, owners: dict[TaskId, str]) -> str | None:
+        """Who ran it, also where that client is gone by now."""
+        if task in owners:
+            return owners[task]
+        last = self._rounds[-1].placements
+        return next((name for name, placed in last.items() if task in placed.active), None)
+
+    def _known(self, event: Event) -> tuple[str, ...]:
+        for name in event.names:
+            if name not in self._fleet.members:
+                here = sorted(self._fleet.members, key=natural)
+                close = get_close_matches(name, here, 1, 0.8)
+                raise EventError(
+                    event.text,
+                    f"there is no client {name!r} then",
+                    f"did you mean {close[0]}?" if close else f"clients: {', '.join(here)}",
+                )
+        return tuple(dict.fromkeys(event.names))
+
+    def _of_rack(self, event: Event) -> list[str]:
+        found = [name for name, member in self._fleet.members.items() if member.rack == event.rack]
+        if not found:
+            racks = sorted({member.rack for member in self._fleet.members.values() if member.rack})
+            raise EventError(
+                event.text, f"no client is on a rack {event.rack!r} then", f"racks: {', '.join(racks) or 'none'}"
+            )
+        return found
+
+    def _new(self, event: Event) -> tuple[Member, ...]:
+        if event.rack is not None and event.rack not in self._racks:
+            raise EventError(
+                event.text, f"there is no rack {event.rack!r}", f"racks: {', '.join(self._racks) or 'none'}"
+            )
+        first, self._named = self._named + 1, self._named + event.count
+        racks = (event.rack,) if event.rack else self._racks
+        return members(event.count, self._threads, racks, first)
+
+    def _left(self, event: Event) -> None:
+        if not self._fleet.members:
+            raise EventError(event.text, "no client would be left")
+
+
+def natural(name: str) -> tuple[str, int]:
+    """Sorts c2 before c10."""
+    found = re.fullmatch(r"(.*?)([0-9]*)", name)
+    return (found[1], int(found[2] or 0)) if found else (name, 0)
+
+
+def _added(before: dict[TaskId, tuple[str, ...]], after: dict[TaskId, tuple[str, ...]]) -> int:
+    return sum(len(set(names) - set(before.get(task, ()))) for task, names in after.items())
