@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
+from ...errors import HeadwaterError
 from .errors import SeedError
 
 
@@ -27,7 +29,9 @@ def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callab
     importlib.invalidate_caches()
     try:
         try:
-            function = getattr(importlib.import_module(module), name)
+            with blamed(reference, project_dir):
+                loaded = importlib.import_module(module)
+            function = getattr(loaded, name)
         except (ImportError, AttributeError) as error:
             raise SeedError(reference, f"cannot be loaded: {error}") from error
         yield function, _source_hash(project_dir)
@@ -35,6 +39,21 @@ def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callab
         sys.path.remove(str(project_dir))
         _take_modules(root)
         sys.modules.update(others)
+
+
+@contextmanager
+def blamed(reference: str, project_dir: Path) -> Iterator[None]:
+    """Say of an error that code of the project raises what it is, and where. Raises SeedError."""
+    try:
+        yield
+    except (ImportError, HeadwaterError):
+        raise
+    except Exception as error:
+        frames = [
+            frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(project_dir)
+        ]
+        place = f"{Path(frames[-1].filename).relative_to(project_dir)}:{frames[-1].lineno}" if frames else None
+        raise SeedError(reference, f"{type(error).__name__}: {error}", place) from error
 
 
 def _take_modules(root: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ..operators.rows import Int64s, Kind
 from ..topology import Topic
 from .schema import key_columns, topic_schema, value_columns
-from .values import BadValueError, located, narrow, no, parse_text
+from .values import BadValueError, located, narrow, nested, no, parse_text
 
 _REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)
 """What Arrow raises for Python values that it cannot take."""
@@ -200,11 +200,25 @@ def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 
 def _from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     if pa.types.is_nested(data_type):
-        return pa.array(values, data_type, from_pandas=True)
-    if pa.types.is_temporal(data_type) and int in set(map(type, values)):
+        return nested([_in_json_form(value, data_type) for value in values], data_type, from_python)
+    classes = set(map(type, values))
+    if classes & {list, tuple, dict, set}:
+        raise TypeError("not a single value; of a list that holds itself Arrow would find no end")
+    if pa.types.is_temporal(data_type) and int in classes:
         raise TypeError("a number has no unit of time; beside other times Arrow would take it for microseconds")
     # Arrow itself says what they are: if it were told what they should be, it would cut 1.5 down to an int.
     return cast(pa.array(values, from_pandas=True), data_type)
+
+
+def _in_json_form(value: Any, data_type: pa.DataType) -> Any:
+    """A list, an object or a map as JSON would have it; what is inside stays as it is."""
+    if pa.types.is_map(data_type) and value is not None:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        as_object = pa.types.is_string(data_type.key_type)
+        return dict(pairs) if as_object else [{"key": key, "value": item} for key, item in pairs]
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple | np.ndarray) else value
 
 
 def _one_from_python(row: int, value: Any, data_type: pa.DataType) -> pa.Array:

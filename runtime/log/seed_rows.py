@@ -231,7 +231,10 @@ def _as_table(found: Any) -> pa.Table | None:
     if isinstance(found, pa.RecordBatch):
         return pa.Table.from_batches([found])
     # pandas, polars and others; pandas gives its NaN as null.
-    return pa.table(found) if hasattr(found, "__arrow_c_stream__") else None
+    try:
+        return pa.table(found) if hasattr(found, "__arrow_c_stream__") else None
+    except (TypeError, ValueError) as error:
+        raise pa.ArrowInvalid(str(error)) from error
 
 
 def _in_record_form(row: Mapping[str, Any]) -> bool:
@@ -247,7 +250,7 @@ def _from_objects(
 ) -> Incoming:
     """Objects with a field for each column; adds their fields to `seen`."""
     for row in rows:
-        seen.update(row)
+        seen.update(map(str, row))
     absent_too = seen | key_columns(topic).keys() | value_columns(topic).keys()
     columns = {
         name: convert(source, [row.get(source) for row in rows], data_type, values)

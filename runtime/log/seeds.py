@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ..topology import Topic
 from .append import commit_append, describe, write_incoming
 from .errors import SeedChangedError, SeededMeanwhileError, SeedError
-from .functions import project_function
+from .functions import blamed, project_function
 from .garbage import collect_garbage
 from .incoming import Incoming, join
 from .log import Log
@@ -100,14 +100,29 @@ def _opened(topic: Topic, spec: SeedSpec, project_dir: Path) -> Iterator[tuple[s
     """A hash of the seed's content, and its rows, which are read when they are asked for."""
     if spec.function is not None:
         with project_function(project_dir, spec.function) as (function, content):
-            yield content, _called(spec.function, function, topic)
+            yield content, _called(spec.function, project_dir, function, topic)
     else:
         path = project_dir / spec.source
         yield _file_hash(path), _READERS[_format(spec)](path, topic, CLOCK)
 
 
-def _called(source: str, function: Callable[[], object], topic: Topic) -> Iterator[Incoming]:
-    yield from yielded_rows(source, function(), topic, CLOCK)
+def _called(source: str, project_dir: Path, function: Callable[[], object], topic: Topic) -> Iterator[Incoming]:
+    with blamed(source, project_dir):
+        found = function()
+    if isinstance(found, Iterator):
+        found = _each(source, project_dir, found)
+    yield from yielded_rows(source, found, topic, CLOCK)
+
+
+def _each(source: str, project_dir: Path, found: Iterator[object]) -> Iterator[object]:
+    """What a generator of the project yields."""
+    end = object()
+    while True:
+        with blamed(source, project_dir):
+            each = next(found, end)
+        if each is end:
+            return
+        yield each
 
 
 def _format(spec: SeedSpec) -> str:

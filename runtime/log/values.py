@@ -59,14 +59,14 @@ def to_json(column: pa.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
+Convert = Callable[[Sequence[Any], pa.DataType], pa.Array]
+"""What makes a column of values, such as `from_json`."""
+
+
 def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """The inverse of `to_json`. Raises BadValueError."""
-    if pa.types.is_list(data_type):
-        return _lists_from_json(values, data_type)
-    if pa.types.is_struct(data_type):
-        return _structs_from_json(values, data_type)
-    if pa.types.is_map(data_type):
-        return _maps_from_json(values, data_type)
+    if pa.types.is_nested(data_type):
+        return nested(values, data_type, from_json)
     if pa.types.is_boolean(data_type):
         return pa.array(_checked(values, data_type, bool), data_type)
     if pa.types.is_integer(data_type):
@@ -76,6 +76,15 @@ def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(data_type):
         values = [str(value) if type(value) is int else value for value in values]
     return parse_text(texts(_checked(values, data_type, str)), data_type)
+
+
+def nested(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
+    """A column of lists, structs or maps; `convert` makes columns of what is in them. Raises BadValueError."""
+    if pa.types.is_list(data_type):
+        return _lists_from_json(values, data_type, convert)
+    if pa.types.is_struct(data_type):
+        return _structs_from_json(values, data_type, convert)
+    return _maps_from_json(values, data_type, convert)
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
@@ -205,25 +214,25 @@ def _floats_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array
     return located(doubles, data_type, lambda some, _: narrow(some)) if pa.types.is_float32(data_type) else doubles
 
 
-def _lists_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+def _lists_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
     rows = _checked(values, data_type, list)
     offsets = _offsets(rows)
     with _rows_of(offsets):
-        items = from_json(list(chain.from_iterable(row or () for row in rows)), data_type.value_type)
+        items = convert(list(chain.from_iterable(row or () for row in rows)), data_type.value_type)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=data_type, mask=_nulls(rows))
 
 
-def _structs_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+def _structs_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
     rows = _checked(values, data_type, dict)
     names = {field.name for field in data_type}
     for row, value in enumerate(rows):
         if value is not None and not value.keys() <= names:
             raise BadValueError(row, no(value, data_type))
-    fields = [from_json([row and row.get(field.name) for row in rows], field.type) for field in data_type]
+    fields = [convert([row and row.get(field.name) for row in rows], field.type) for field in data_type]
     return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=_nulls(rows))
 
 
-def _maps_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+def _maps_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
     text = pa.types.is_string(data_type.key_type)
     rows = _checked(values, data_type, dict if text else list)
     offsets = _offsets(rows)
@@ -231,12 +240,12 @@ def _maps_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     with _rows_of(offsets):
         if not text:
             entry = pa.struct([("key", data_type.key_type), ("value", data_type.item_type)])
-            keys, items = from_json(found, entry).flatten()
+            keys, items = nested(found, entry, convert).flatten()
             if keys.null_count:
                 raise BadValueError(keys.is_null().index(True).as_py(), "the key of a map is null")
         else:
             keys = texts([key for key, _ in found])
-            items = from_json([item for _, item in found], data_type.item_type)
+            items = convert([item for _, item in found], data_type.item_type)
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=data_type, mask=_nulls(rows))
 
 

@@ -249,6 +249,70 @@ def test_function_that_is_not_there_is_named(plant, project, flights, reference)
     assert caught.value.source == reference
 
 
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("raise ValueError('no')", "ValueError: no"),
+        ("yield {'carrier': 'UA'}; open('/no/such/file')", "FileNotFoundError: "),
+        ("yield from (1 / row for row in [0])", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_function_that_raises_is_told_with_its_line(log, plant, project, flights, body, cause):
+    spec = write_function(project, body)
+    with pytest.raises(SeedError) as caught:
+        plant(flights, spec)
+    assert (caught.value.source, caught.value.place) == (spec.function, "functions/seeds.py:9")
+    assert caught.value.cause.startswith(cause)
+    assert log.commits(APPLICATION).latest() == 0
+
+
+@pytest.mark.parametrize("source", ["def flights(:", "1 / 0", "def flights(topic): return []", "flights = 3"])
+def test_module_that_cannot_be_run_is_told(plant, project, flights, source):
+    (project / "functions" / "broken.py").write_text(source)
+    with pytest.raises(SeedError, match=r"functions\.broken:flights"):
+        plant(flights, SeedSpec(function="functions.broken:flights"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("array<int>", [1.5]),
+        ("array<float>", [1e300]),
+        ("array<timestamp>", [5]),
+        ("array<date>", [dt.datetime(2020, 1, 1, 5)]),
+        ("struct<b:int>", {"b": 1, "c": 2}),
+        ("map<string,int>", {"b": 0.5}),
+        ("map<int,string>", {0.5: "b"}),
+        ("bigint", [1]),
+    ],
+)
+def test_nested_value_of_python_is_not_cut_either(log, kind, value):
+    with pytest.raises(SeedError, match=r"row 2, column a: .* is no "):
+        append(log, APPLICATION, Topic("t", partitions=1, key="", value=f"a {kind}"), [{"a": None}, {"a": value}])
+
+
+def test_list_that_holds_itself_is_refused(log):
+    endless = []
+    endless.append(endless)
+    with pytest.raises(SeedError, match=r"row 1, column a: \[\[...\]\] is no int"):
+        append(log, APPLICATION, Topic("t", partitions=1, key="", value="a array<int>"), [{"a": endless}])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("map<string,int>", {"a": 1, "b": None}, {"a": 1, "b": None}),
+        ("map<int,date>", {1: dt.date(2020, 1, 1)}, [{"key": 1, "value": "2020-01-01"}]),
+        ("map<string,int>", [("a", 1)], {"a": 1}),
+        ("array<struct<b:double>>", ({"b": 1}, None), [{"b": 1.0}, None]),
+    ],
+)
+def test_nested_values_of_python_are_taken(log, read, kind, value, expected):
+    topic = Topic("t", partitions=1, key="", value=f"a {kind}")
+    append(log, APPLICATION, topic, [{"a": value}])
+    assert [record.value["a"] for record in read(topic)] == [expected]
+
+
 def test_records_seed_keeps_partitions_headers_deletions_and_the_order_of_the_file(plant, project, airlines, read):
     lines = [
         {"partition": 1, "offset": 9, "timestamp": 20, "key": {"carrier": "UA"}, "value": {"name": "United"}},
