@@ -65,8 +65,9 @@ class Swaps:
         for tasks, source, destination in ((given, one, other), (taken, other, one)):
             self.standbys[source].difference_update(tasks)
             self.standbys[destination].update(tasks)
-            for task in tasks if self.moved is not None else ():
-                self.moved(source, destination, task)
+            if self.moved is not None:
+                for task in tasks:
+                    self.moved(source, destination, task)
         if given:
             for key in [key for key in self.best if key[0] in (one, other)]:
                 del self.best[key]
