@@ -17,7 +17,7 @@ from .movements import Warmups, move_actives, move_standbys
 from .optimization import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
 from .placement import Placement, followup
 from .priority import ConstrainedPrioritySet
-from .standbys import assign_standbys, tags_allow
+from .standbys import assign_standbys, tags_allow, tags_allow_swap
 
 STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)
 
@@ -42,7 +42,8 @@ class HighAvailability:
             changelogged = [task for task in stateful if infos[task].is_changelogged]
             assign_standbys(placement, changelogged, clients, configs)
             balance_standbys(placement, tags_allow(clients, configs))
-            optimize_placed_standbys(application_state, placement, clients, costs)
+            may_swap = tags_allow_swap(placement, clients, configs)
+            optimize_placed_standbys(application_state, placement, may_swap, costs)
 
         moved = _move(placement, stateful, clients, application_state)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Self
 
-from .cluster import ApplicationState, AssignmentConfigs, ClientState
+from ..tasks.task_id import TaskId
+from .cluster import ApplicationState, AssignmentConfigs, ProcessId
 from .placement import Placement
-from .standbys import tags_allow_swap
 
 NO_STRATEGY = "none"
 
@@ -33,45 +33,65 @@ STATELESS_COSTS = RackCosts(traffic=1, non_overlap=0)
 
 
 def optimize_placed_actives(
-    application_state: ApplicationState, placement: Placement, tasks: Collection[int], costs: RackCosts
+    application_state: ApplicationState,
+    placement: Placement,
+    tasks: Collection[int],
+    costs: RackCosts,
+    as_utility: bool = False,
 ) -> None:
-    """Exchange active tasks between clients where that saves traffic between racks. `tasks`: which may move."""
+    """Exchange active tasks between clients where that saves traffic between racks.
+
+    `tasks`: which may move. `as_utility`: by the rules of KIP-924's utility functions. Raises TaskPlacementError.
+    """
     if not tasks or application_state.assignment_configs.rack_aware_assignment_strategy == NO_STRATEGY:
         return
-    from .rack_aware import optimize_actives  # brings in the solver
+    from .rack_aware import RackRules, optimize_actives  # brings in the solver
 
-    placement.replace_actives(
-        optimize_actives(
-            application_state,
-            {placement.tasks[task] for task in tasks},
-            placement.by_name(placement.active, tasks),
-            costs.traffic,
-            costs.non_overlap,
-        )
+    placed = optimize_actives(
+        application_state,
+        {placement.tasks[task] for task in tasks},
+        placement.by_name(placement.active, tasks),
+        costs.traffic,
+        costs.non_overlap,
+        RackRules.UTILITY if as_utility else RackRules.HIGH_AVAILABILITY,
     )
+    placement.replace_actives(placed)
 
 
 def optimize_placed_standbys(
-    application_state: ApplicationState, placement: Placement, clients: Sequence[ClientState], costs: RackCosts
+    application_state: ApplicationState,
+    placement: Placement,
+    allowed: Callable[[int, int, int], bool] | None,
+    costs: RackCosts,
+    tasks: Collection[TaskId] | None = None,
+    as_utility: bool = False,
 ) -> None:
-    """Exchange standbys between clients where that saves traffic between racks, and tags allow it."""
-    configs = application_state.assignment_configs
-    if configs.rack_aware_assignment_strategy == NO_STRATEGY:
+    """Exchange standbys between clients where that saves traffic between racks.
+
+    `allowed`: whether a standby may go from one client to another, as things are at that moment; None: it may.
+    `tasks`: whose standbys may move, None: all. `as_utility`: by the rules of KIP-924's utility functions.
+    """
+    if application_state.assignment_configs.rack_aware_assignment_strategy == NO_STRATEGY:
         return
-    from .rack_aware import optimize_standbys  # brings in the solver
+    from .rack_aware import RackRules, optimize_standbys  # brings in the solver
 
     task_numbers = {task: number for number, task in enumerate(placement.tasks)}
     client_numbers = {client: number for number, client in enumerate(placement.clients)}
-    may_swap = tags_allow_swap(clients, configs, lambda task: [placement.owner[task], *placement.holders(task)])
-    placement.replace_standbys(
-        optimize_standbys(
-            application_state,
-            placement.by_name(placement.standby),
-            placement.by_name(placement.active),
-            lambda source, destination, task: may_swap(
-                client_numbers[source], client_numbers[destination], task_numbers[task]
-            ),
-            costs.traffic,
-            costs.non_overlap,
-        )
+
+    def may_move(source: ProcessId, destination: ProcessId, task: TaskId) -> bool:
+        return allowed is None or allowed(client_numbers[source], client_numbers[destination], task_numbers[task])
+
+    def moved(source: ProcessId, destination: ProcessId, task: TaskId) -> None:
+        placement.move_standby(client_numbers[source], client_numbers[destination], task_numbers[task])
+
+    optimize_standbys(
+        application_state,
+        placement.by_name(placement.standby),
+        placement.by_name(placement.active),
+        may_move,
+        costs.traffic,
+        costs.non_overlap,
+        RackRules.UTILITY if as_utility else RackRules.HIGH_AVAILABILITY,
+        tasks,
+        moved,
     )

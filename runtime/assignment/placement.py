@@ -53,7 +53,7 @@ class Placement:
 
     def has(self, client: int, task: int) -> bool:
         """Whether the client has the task, in whatever role."""
-        return self.owner[task] == client or client in self.holders(task)
+        return task in self.active[client] or task in self.standby[client]
 
     def lacking(self, task: int) -> npt.NDArray[np.bool_]:
         """By client: whether it does not have the task in any role."""
@@ -119,18 +119,11 @@ class Placement:
 
     def replace_actives(self, placed: Mapping[ProcessId, Collection[TaskId]]) -> None:
         """Move active tasks to where they are placed; tasks that are not named stay."""
-        for task, client in self._numbered(placed):
-            if self.owner[task] != client:
-                self.move_active(self.owner[task], client, task)
-
-    def replace_standbys(self, placed: Mapping[ProcessId, Collection[TaskId]]) -> None:
-        """Let clients have these standbys, and no others."""
-        wanted = {(client, task) for task, client in self._numbered(placed)}
-        here = {(client, task) for client, own in enumerate(self.standby) for task in own}
-        for client, task in sorted(here - wanted):
-            self.unassign_standby(client, task)
-        for client, task in sorted(wanted - here):
-            self.assign_standby(client, task)
+        tasks = {task: number for number, task in enumerate(self.tasks)}
+        for client, name in enumerate(self.clients):
+            for task in placed.get(name, ()):
+                if self.owner[tasks[task]] != client:
+                    self.move_active(self.owner[tasks[task]], client, tasks[task])
 
     def to_assignment(self, deadlines: Mapping[ProcessId, int] | None = None) -> TaskAssignment:
         """The answer of an assignor. `deadlines`: in ms since 1970, of clients that ask for a follow-up."""
@@ -153,11 +146,6 @@ class Placement:
         count = self.count[client] = self.count[client] + change
         load = self.load[client] = count / self.threads[client]
         self.loads[client] = load
-
-    def _numbered(self, placed: Mapping[ProcessId, Collection[TaskId]]) -> list[tuple[int, int]]:
-        tasks = {task: number for number, task in enumerate(self.tasks)}
-        clients = {client: number for number, client in enumerate(self.clients)}
-        return [(tasks[task], clients[client]) for client, own in placed.items() for task in own]
 
 
 def followup(application_state: ApplicationState) -> dict[ProcessId, int]:

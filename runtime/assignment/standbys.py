@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -43,27 +43,23 @@ def tags_allow(clients: Sequence[ClientState], configs: AssignmentConfigs) -> Ca
 
 
 def tags_allow_swap(
-    clients: Sequence[ClientState], configs: AssignmentConfigs, holders: Callable[[int], Iterable[int]]
-) -> Callable[[int, int, int], bool]:
+    placement: Placement, clients: Sequence[ClientState], configs: AssignmentConfigs
+) -> Callable[[int, int, int], bool] | None:
     """Whether a standby may go from one client to another: clients that have the task differ in no fewer tags then.
 
-    `holders`: the clients that have a task in whatever role.
+    As the placement is when asked. None: any may.
     """
     if not configs.rack_aware_assignment_tags:
-        return _always
+        return None
     tags = [frozenset(client.client_tags.items()) for client in clients]
 
     def allowed(source: int, destination: int, task: int) -> bool:
-        others = frozenset[tuple[str, str]]().union(
-            *(tags[client] for client in holders(task) if client not in (source, destination))
-        )
+        owner = placement.owner[task]
+        having = {*placement.holders(task), *([] if owner < 0 else [owner])} - {source, destination}
+        others = frozenset[tuple[str, str]]().union(*(tags[client] for client in having))
         return len(others | tags[destination]) >= len(others | tags[source])
 
     return allowed
-
-
-def _always(_source: int, _destination: int, _task: int) -> bool:
-    return True
 
 
 def _on_lightest(placement: Placement, missing: Mapping[int, int]) -> None:

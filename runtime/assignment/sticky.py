@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .assignor import AssignmentError, TaskAssignment
 from .cluster import ApplicationState
-from .lags import clients_in_order
 from .optimization import (
     NO_STRATEGY,
     STATELESS_COSTS,
@@ -42,14 +41,14 @@ class Sticky:
             def optimize(placement: Placement) -> None:
                 for stateful, of_kind in ((True, costs), (False, STATELESS_COSTS)):
                     tasks = [task for task, info in enumerate(infos) if info.is_stateful is stateful]
-                    optimize_placed_actives(application_state, placement, tasks, of_kind)
+                    optimize_placed_actives(application_state, placement, tasks, of_kind, as_utility=True)
 
             placing.optimize(optimize)
         if configs.num_standby_replicas:
             changelogged = [task for task, info in enumerate(infos) if info.is_changelogged]
             placing.place_standbys(changelogged, configs.num_standby_replicas)
             if by_racks:
-                optimize_placed_standbys(application_state, placing.placement, clients_in_order(clients), costs)
+                optimize_placed_standbys(application_state, placing.placement, None, costs, as_utility=True)
         return placing.placement.to_assignment()
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ..tasks.task_id import TaskId
 
@@ -14,3 +16,77 @@ def deal_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[Task
     """
     in_order = sorted(tasks)
     return tuple(tuple(in_order[thread::threads]) for thread in range(threads))
+
+
+@dataclass
+class ConsumerTasks:
+    """The tasks of one consumer, each in the order in which it was dealt."""
+
+    active: list[TaskId] = field(default_factory=list)
+    standby: list[TaskId] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.active) + len(self.standby)
+
+
+def deal_to_consumers(
+    consumers: Collection[str],
+    stateful: Collection[TaskId],
+    standbys: Collection[TaskId],
+    stateless: Collection[TaskId],
+    previous: Mapping[str, Sequence[TaskId]] | None = None,
+) -> dict[str, ConsumerTasks]:
+    """A client's tasks by consumer, dealt kind by kind so that numbers of all differ by at most one in the end.
+
+    `previous`: the tasks with state that each consumer had, those with the least lag first. It gets them again as far
+    as that allows; tasks without state go anywhere.
+    """
+    dealt = {consumer: ConsumerTasks() for consumer in sorted(consumers)}
+    for tasks, previous_of_kind, role in (
+        (stateful, previous or {}, "active"),
+        (standbys, previous or {}, "standby"),
+        (stateless, {}, "active"),
+    ):
+        before = {consumer: len(own) for consumer, own in dealt.items()}
+        for consumer, own in _deal(tasks, before, previous_of_kind).items():
+            getattr(dealt[consumer], role).extend(own)
+    return dealt
+
+
+def _deal(
+    tasks: Collection[TaskId], before: Mapping[str, int], previous: Mapping[str, Sequence[TaskId]]
+) -> dict[str, list[TaskId]]:
+    """Tasks of one kind. `before`: how many of other kinds each consumer has.
+
+    First all are filled up to the same number, with tasks they had and then with others in turn; what remains is one
+    more each, for their previous owners first.
+    """
+    dealt: dict[str, list[TaskId]] = {consumer: [] for consumer in before}
+    if not dealt:
+        return dealt
+    left = dict.fromkeys(sorted(tasks))
+    least = (len(tasks) + sum(before.values())) // len(before)
+    wanted: dict[TaskId, str] = {}
+    for consumer, own in dealt.items():
+        for task in previous.get(consumer, ()):
+            if task in left:
+                if len(own) < least - before[consumer]:
+                    own.append(task)
+                    del left[task]
+                else:
+                    wanted[task] = consumer
+    to_fill = [consumer for consumer, own in dealt.items() if len(own) + before[consumer] < least]
+    rest = deque(left)
+    while to_fill:
+        for consumer in to_fill:
+            dealt[consumer].append(rest.popleft())
+        to_fill = [consumer for consumer in to_fill if len(dealt[consumer]) + before[consumer] < least]
+    one_more = [consumer for consumer, own in dealt.items() if len(own) + before[consumer] == least]
+    for task in list(rest):
+        if wanted.get(task) in one_more:
+            dealt[wanted[task]].append(task)
+            one_more.remove(wanted[task])
+            rest.remove(task)
+    for task, consumer in zip(rest, one_more, strict=False):
+        dealt[consumer].append(task)
+    return dealt
