@@ -78,4 +78,6 @@ def process(
     stage = Stage(nodes, spark_worker, reads or {}, yields or {})
     if reads:
         rows = ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
+        # A stage reads columns by position. `mapInArrow` asks for them by name, and takes a dot for a field's.
+        rows = rows.toDF(*(f"_{number}" for number in range(len(rows.columns))))
     return rows.mapInArrow(lambda batches: stage(batches), from_arrow_schema(stage.schema))
