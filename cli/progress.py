@@ -68,6 +68,8 @@ class Progress:
             case events.ApplicationStarted():
                 self._started[line.application] = time.monotonic()
                 line.note = "running"
+            case events.AssignmentFailed():
+                line.note = "assignor failed"
             case events.EpochCommitted():
                 line.records += event.records
                 line.dropped += sum(event.dropped.values())
@@ -101,6 +103,12 @@ def sentence(event: Event) -> str:
         case events.ApplicationStarted():
             restored = f", {event.restored} of them with state" if event.restored else ""
             return f"{event.application}: started, generation {event.generation}, {event.tasks} tasks{restored}"
+        case events.AssignmentFailed():
+            entries = "".join(f"\n    {entry}" for entry in event.entries)
+            return (
+                f"{event.application}: tasks stay where they were, as assignor {event.assignor} failed: "
+                f"{event.message}{entries}"
+            )
         case events.EpochCommitted():
             rate = event.records / event.seconds if event.seconds else 0.0
             dropped = f", {sum(event.dropped.values()):,} dropped" if event.dropped else ""

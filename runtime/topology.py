@@ -126,7 +126,7 @@ class PluginRef:
 class Assignment:
     """The `assignment:` section: which assignor places tasks, and what it is asked for (KIP-924, KIP-441, KIP-708)."""
 
-    assignor: PluginRef = PluginRef("balanced_count")
+    assignor: PluginRef = PluginRef("high_availability")
     standby_replicas: int = 0
     max_warmup_replicas: int = 2
     acceptable_recovery_lag: int = 10_000
@@ -158,6 +158,8 @@ class Settings:
     """Where and how an application runs: the resolved target of `profiles.yml`. Paths are absolute when it starts.
 
     `plugins`: modules below `project_dir` that have the project's own plugins; `without_plugins`: names left out.
+    `racks`: host -> rack, or `rack_script`, which prints the rack of a host; `client_tags`: host -> tag -> value. In
+    local mode the names of virtual clients stand for hosts.
     """
 
     log: PluginRef
@@ -169,3 +171,6 @@ class Settings:
     plugins: tuple[str, ...] = ()
     project_dir: str = ""
     without_plugins: tuple[str, ...] = ()
+    racks: Mapping[str, str] = field(default_factory=dict)
+    rack_script: str = ""
+    client_tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

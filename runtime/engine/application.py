@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ...errors import HeadwaterError
 from ..log.garbage import collect_garbage
 from ..topology import Settings, Topology
+from .assigned import Assigned
 from .clients import ExecutorWatch
 from .committed import Committed, describe
-from .committer import Committer
+from .committer import INCARNATION, Committer
 from .compatibility import differences
 from .errors import FencedError, IncompatibleStateError
-from .events import ApplicationStarted, ApplicationStopped, Observer, Silent
+from .events import ApplicationStarted, ApplicationStopped, AssignmentFailed, Observer, Silent
 from .group import Group
 from .idleness import TaskKey
 from .loop import EpochLoop, Tally
@@ -96,20 +98,22 @@ class ApplicationRun:
         status: Status = "failed"
         error: HeadwaterError | None = None
         generation, restored = -1, 0
-        assignment: Mapping[str, tuple[str, ...]] = {}
+        assigned: Assigned | None = None
         loop: EpochLoop | None = None
         try:
             plugged = Plugged(origin_of(self._settings))
             log = plugged.log(self._settings.log)
             log.check()
             committed = Committed(log, self._topology)
-            with Group(self._session, self._topology, self._settings, log, committed, plugged) as group:
+            with Group(self._session, self._topology, self._settings, committed, plugged) as group:
                 self._check(committed)
+                incarnation = committed.own.topology.get(INCARNATION) or uuid.uuid4().hex
+                assigned = self._assigned(group.place(incarnation))
                 committer = Committer(committed.own)
-                generation = committer.claim(describe(self._topology, committed.begun))
+                description = {**describe(self._topology, committed.begun), INCARNATION: incarnation}
+                generation = committer.claim(description, assigned.to_json())
                 collect_garbage(log, application, committed.own)
                 units, restored = group.start()
-                assignment = group.assignment
                 self._observer.on(
                     ApplicationStarted(application, generation, sum(len(unit.partitions) for unit in units), restored)
                 )
@@ -146,8 +150,17 @@ class ApplicationRun:
             waiting=tally.waiting,
             waits_for=tally.waits_for,
             error=None if error is None else str(error),
-            assignment=assignment,
+            assignment={} if assigned is None else assigned.by_client(),
+            placement=None if assigned is None else assigned.told(),
         )
+
+    def _assigned(self, assigned: Assigned) -> Assigned:
+        if assigned.failure is not None:
+            failure = assigned.failure
+            self._observer.on(
+                AssignmentFailed(self._topology.application, assigned.assignor, failure.message, failure.entries)
+            )
+        return assigned
 
     def _check(self, committed: Committed) -> None:
         """Refuse to start on state that means something else. Raises IncompatibleStateError."""

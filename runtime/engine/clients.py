@@ -31,12 +31,16 @@ class NoExecutorsError(HeadwaterError):
 class Client:
     """An executor, or in local mode a virtual client of the driver (`executor` is None).
 
-    `name` is its process id in the group and its folder below the state directory; `threads` run at once.
+    `name` is for people; `threads` run at once. `folder`: where it keeps state, below the state directory of its own
+    machine; `process_id`: its name in the group, which stays with that folder. An executor's are known once it has
+    taken one (see `Group.place`), and are empty before.
     """
 
     name: str
     threads: int
     executor: Executor | None = None
+    folder: str = ""
+    process_id: str = ""
 
 
 def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
@@ -44,12 +48,17 @@ def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
 
     Waits for the executors of a cluster, which register one by one. Raises NoExecutorsError when none comes.
     """
-    master = session.sparkContext.master
-    if master.startswith("local") and not master.startswith("local-cluster"):
+    if not has_executors(session.sparkContext.master):
         cores = session.sparkContext.defaultParallelism
-        return tuple(Client(f"client-{number}", max(1, cores // count)) for number in range(1, count + 1))
+        names = [f"client-{number}" for number in range(1, count + 1)]
+        return tuple(Client(name, max(1, cores // count), folder=name) for name in names)
     found = _registered(session)
     return tuple(Client(f"executor-{each.id}", each.cores, each) for _, each in sorted(found.items()))
+
+
+def has_executors(master: str) -> bool:
+    """Whether the work of a master is done by executors, which have state on their own machines' disks."""
+    return not master.startswith("local") or master.startswith("local-cluster")
 
 
 def _registered(session: SparkSession) -> dict[str, Executor]:

@@ -11,6 +11,10 @@ from ..log.records import EpochRecord, GenerationRecord, TaskCommit
 from ..log.state import LogState
 from .errors import FencedError
 
+INCARNATION = "incarnation"
+"""In a generation record's description of the application: tells what was made of its commits from what was made
+before the application was started anew."""
+
 
 class Committer:
     """Writes the commits of one application under one generation. Used from the loop's thread only."""
@@ -19,16 +23,18 @@ class Committer:
         self._state = state
         self.generation = -1
 
-    def claim(self, description: Mapping[str, Any]) -> int:
+    def claim(self, description: Mapping[str, Any], assignment: Mapping[str, Any] | None = None) -> int:
         """Take the application over: the next generation is this driver's, and every older driver is fenced.
 
-        Tries again when another driver was quicker, since the later claim wins.
+        Tries again when another driver was quicker, since the later claim wins. The incarnation stays that of the
+        first claim.
         """
         while True:
             self._state.refresh()
             generation = self._state.generation + 1
             try:
-                self._state.commit(GenerationRecord(generation, _now(), description))
+                kept = {name: value for name, value in self._state.topology.items() if name == INCARNATION}
+                self._state.commit(GenerationRecord(generation, _now(), {**description, **kept}, assignment or {}))
             except CommitExistsError:
                 continue
             self.generation = generation

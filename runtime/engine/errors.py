@@ -77,6 +77,19 @@ class ClientLostError(HeadwaterError):
         self.client = client
 
 
+class SharedStateError(HeadwaterError):
+    """Two executors keep state in one directory, each as if it were alone: `clients`, `path`."""
+
+    def __init__(self, application: str, clients: Sequence[str], path: str) -> None:
+        super().__init__(
+            f"{' and '.join(clients)} have one state directory, {path}, and do not see each other's processes",
+            "give executors that run in containers a state_dir of their own each",
+        )
+        self.application = application
+        self.clients = tuple(clients)
+        self.path = path
+
+
 class JobError(HeadwaterError):
     """An epoch's job failed, and no record could be found to blame."""
 

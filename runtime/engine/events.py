@@ -18,6 +18,16 @@ class ApplicationStarted:
 
 
 @dataclass(frozen=True)
+class AssignmentFailed:
+    """An assignor's answer could not be carried out, and tasks stay where they were. `entries`: what of it is wrong."""
+
+    application: str
+    assignor: str
+    message: str
+    entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class EpochCommitted:
     """One subtopology's tasks on one client committed an epoch.
 
@@ -64,7 +74,7 @@ class ApplicationStopped:
     commits: int
 
 
-Event = ApplicationStarted | EpochCommitted | Waiting | RecordFailed | ApplicationStopped
+Event = ApplicationStarted | AssignmentFailed | EpochCommitted | Waiting | RecordFailed | ApplicationStopped
 
 
 class Observer(Protocol):

@@ -84,7 +84,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
         return None
 
     if (other := error_of(0)) is not None:  # no record is to blame: a store, a file, the machine
-        raise JobError(plan.application, part.name, _cause(other)) from other
+        raise JobError(plan.application, part.name, cause_of(other)) from other
     good, bad, middle = 0, task.max_records, 1
     while bad - good > 1:
         failed = error_of(middle)
@@ -98,7 +98,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
         part, _task(_limited(plan, bad, next(attempts))), Plugged(plan.plugins).log(PluginRef(*plan.log))
     )
     if record is None or record.number < bad:  # it is one more where `bad` would part a change of a regrouped table
-        raise JobError(plan.application, part.name, _cause(error)) from error
+        raise JobError(plan.application, part.name, cause_of(error)) from error
     step, cause = _step(error)
     if not step:
         for at, rows in steps(job.rows):
@@ -152,10 +152,10 @@ def _limited(plan: EpochPlan, records: int, attempt: int) -> EpochPlan:
 def _step(error: Exception) -> tuple[str, str]:
     """Position and cause, as far as the error's text has them."""
     found = STEP.search(str(error))
-    return (found["at"], found["cause"]) if found else ("", _cause(error))
+    return (found["at"], found["cause"]) if found else ("", cause_of(error))
 
 
-def _cause(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
     """The first line of the error that means something to a user."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if any(line.startswith("Traceback ") for line in lines):

@@ -2,69 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ..assignment.threads import deal_to_threads
-from ..log.log import Log
-from ..state.directory import StateDirectory
-from ..state.process_file import ProcessFile
+from ..state.directory import StateDirectory, StoreId
+from ..state.process_file import Owner, ProcessFile
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.task_id import TaskId
 from ..tasks.task_manager import TaskManager
 from ..topology import Settings, Subtopology, Topology
-from .clients import Client, clients_of, driver_jvm
+from .assigned import Assigned
+from .clients import Client, ExecutorWatch, clients_of, driver_jvm
 from .committed import Committed
+from .errors import SharedStateError
 from .job import EpochJob
-from .placing import place
+from .placing import Member, place
 from .planner import Planner
-from .plugged import Plugged
-from .restorer import LocalRestorer
+from .plugged import Plugged, origin_of
+from .racks import Racks
+from .restorer import StateError, StoreRestorer
+from .state_links import InDriver, OnExecutor, StateLink
+from .state_requests import Home, StateRequest
 from .units import Unit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
 
 class Group:
-    """Holds the clients' state directories from start to close: one process at a time works on an application."""
+    """Owns the clients' state directories from start to close. Touches those of virtual clients only: what executors
+    have is on their own machines, and asked for by way of a link to each.
+
+    `assigned`: who has which tasks, once they are placed. Its `followup_deadline` is for whoever comes to place them
+    anew while they run.
+    """
 
     def __init__(
-        self,
-        session: SparkSession,
-        topology: Topology,
-        settings: Settings,
-        log: Log,
-        committed: Committed,
-        plugged: Plugged,
+        self, session: SparkSession, topology: Topology, settings: Settings, committed: Committed, plugged: Plugged
     ) -> None:
         self._session = session
         self._topology = topology
-        self._log = log
+        self._settings = settings
+        self._committed = committed
         self._plugged = plugged
         self._planner = Planner(committed, settings.max_records)
         self._stack = ExitStack()
+        self._members: list[Member] = []
+        self._restorers: dict[str, StoreRestorer] = {}
         self._managers: dict[str, TaskManager] = {}
+        self._units: list[Unit] = []
+        self._racks = Racks(settings)
+        self._home = Home(
+            settings.state_dir,
+            topology.application,
+            log=(settings.log.name, settings.log.options),
+            plugins=origin_of(settings),
+            strategy=(topology.restore.name, topology.restore.options),
+            stores=tuple(store for part in topology.subtopologies for store in part.stores),
+        )
+        self.assigned = Assigned(topology.assignment.assignor.name)
         self.clients = clients_of(session, settings.clients)
-        self._directories = {
-            client.name: StateDirectory(Path(settings.state_dir), client.name, topology.application)
+        lost = ExecutorWatch(session).lost
+        self._links: dict[str, StateLink] = {
+            client.name: InDriver()
+            if client.executor is None
+            else OnExecutor(session, client, topology.application, lost)
             for client in self.clients
         }
 
     def __enter__(self) -> Self:
-        """Lock the state directories, and wait until nobody works on them who was started by a driver that is gone.
+        """Lock the state directories of virtual clients, and wait until nobody works on them who was started by a
+        driver that is gone.
 
         Raises LockError when another process has one.
         """
-        owner = driver_jvm(self._session)
+        owner = driver_jvm(self._session) or Owner.of(os.getpid())
         with ExitStack() as stack:
             for client in self.clients:
-                directory = self._directories[client.name]
-                stack.enter_context(directory.locked())
                 if client.executor is None and owner is not None:
+                    state_dir = Path(self._settings.state_dir)
+                    directory = StateDirectory(state_dir, client.folder, self._topology.application)
+                    stack.enter_context(directory.locked())
                     ProcessFile.take_over(directory.path, owner)
             self._stack = stack.pop_all()
         return self
@@ -78,45 +106,80 @@ class Group:
                 manager.shutdown(clean=False)
             self._managers = {}
 
+    def place(self, incarnation: str) -> Assigned:
+        """Find out what the clients hold, and have the assignor place the tasks.
+
+        `incarnation`: of the application; copies of another one are removed. Raises ClientLostError, StateJobError,
+        StateError, SharedStateError.
+        """
+        self._home = replace(self._home, incarnation=incarnation)
+        self._members = self._for_each(self.clients, self._member)
+        self.clients = tuple(member.client for member in self._members)
+        self._refuse_shared()
+        assignor = self._plugged.assignor(self._topology.assignment.assignor)
+        self.assigned = place(self._topology, self._members, self._committed.own, assignor)
+        return self.assigned
+
     def start(self) -> tuple[list[Unit], int]:
-        """Place the tasks and restore their stores; the units that run them, and how many tasks have state."""
-        assigned = place(self._topology, self.clients, self._directories, self._planner, self._plugged)
-        for client in self.clients:
-            self._managers[client.name] = self._manager(client, assigned[client.name])
-        restored = sum(bool(task.stores) for manager in self._managers.values() for task in manager.tasks.values())
+        """Restore the stores of the tasks that were placed; the units that run them, and how many tasks have state."""
+        managers = self._for_each(self._members, self._manager)
+        self._managers = {client.name: manager for client, manager in zip(self.clients, managers, strict=True)}
+        restored = sum(bool(task.stores) for manager in managers for task in manager.tasks.values())
         units = [
-            self._unit(part, client, deal_to_threads(assigned[client.name], client.threads))
+            self._unit(part, client, deal_to_threads(self.assigned.active[client.name], client.threads))
             for part in self._topology.subtopologies
             for client in self.clients
         ]
-        return [unit for unit in units if unit.partitions], restored
+        self._units = [unit for unit in units if unit.partitions]
+        return self._units, restored
 
     def close(self) -> None:
         """Close all tasks clean: their stores hold everything that is committed."""
-        for manager in self._managers.values():
-            manager.shutdown(clean=True)
-        self._managers = {}
+        for unit in self._units:
+            for partition, applied in unit.applied.items():
+                self._restorers[unit.client.name].note(partition, applied)
+        managers, self._managers = list(self._managers.values()), {}
+        self._for_each(managers, lambda manager: manager.shutdown(clean=True))
 
-    @property
-    def assignment(self) -> dict[str, tuple[str, ...]]:
-        """Client -> ids of its tasks."""
-        return {name: tuple(map(str, manager.tasks)) for name, manager in self._managers.items()}
-
-    def _manager(self, client: Client, tasks: Sequence[TaskId]) -> TaskManager:
-        """A client's tasks, restored. A store that cannot be brought forward is begun anew."""
-        parts = {part.number: part for part in self._topology.subtopologies}
-        restorer = LocalRestorer(
-            self._directories[client.name],
-            self._planner,
-            self._log,
-            self._plugged,
-            self._plugged.restore_strategy(self._topology.restore),
-            self._topology.subtopologies,
+    def _member(self, client: Client) -> Member:
+        """A client as it finds itself: its folder, its process id, its stores."""
+        home = replace(self._home, folder=client.folder)
+        (answer,) = self._links[client.name].ask([StateRequest("hold", home)])
+        if answer.trouble is not None:
+            raise StateError(client.name, answer.trouble)
+        return Member(
+            replace(client, folder=answer.folder, process_id=answer.process_id),
+            {StoreId(each.store, each.partition): each.position for each in answer.stores},
+            self._racks.rack(client),
+            self._racks.tags(client),
         )
+
+    def _refuse_shared(self) -> None:
+        by_id: dict[str, list[Client]] = {}
+        for client in self.clients:
+            by_id.setdefault(client.process_id, []).append(client)
+        for shared in by_id.values():
+            if len(shared) > 1:
+                path = f"{self._settings.state_dir}/{shared[0].folder}"
+                raise SharedStateError(self._topology.application, [client.name for client in shared], path)
+
+    def _manager(self, member: Member) -> TaskManager:
+        """A client's tasks, restored. A store that cannot be brought forward is begun anew."""
+        client, parts = member.client, {part.number: part for part in self._topology.subtopologies}
+        home = replace(self._home, folder=client.folder, process_id=client.process_id)
+        restorer = StoreRestorer(
+            client.name,
+            self._links[client.name],
+            home,
+            self._planner,
+            self._topology.subtopologies,
+            member.held,
+        )
+        self._restorers[client.name] = restorer
         manager = TaskManager(
             client.name, restorer, lambda task: tuple(store.name for store in parts[task.subtopology].stores)
         )
-        manager.handle_assignment(tasks)
+        manager.handle_assignment(self.assigned.active[client.name])
         restored = False
         while not restored:
             try:
@@ -135,3 +198,8 @@ class Group:
             EpochJob(self._session, part, client, self._topology.application),
             {task.partition: dict(tasks[task].positions) for thread in mine for task in thread},
         )
+
+    def _for_each(self, given: Sequence[Given], work: Callable[[Given], Found]) -> list[Found]:
+        """Do the same for all clients at once: most of it is waiting for them."""
+        with ThreadPoolExecutor(max(1, len(given))) as pool:
+            return list(pool.map(work, given))

@@ -141,7 +141,7 @@ class EpochLoop:
             epoch=self._epoch,
             attempt=attempt,
             now=time.time_ns() // 1_000_000,
-            client=unit.client.name,
+            client=unit.client.folder,
             log=(self._settings.log.name, self._settings.log.options),
             state_dir=self._settings.state_dir,
             threads=tuple(

@@ -14,7 +14,8 @@ class ApplicationResult:
     """One application's run.
 
     `records`: consumed; `dropped`: `<step>:<reason>` -> records; `waiting`: records that may not be taken before the
-    applications in `waits_for` have caught up; `error`: the sentence that ended it. `assignment`: client -> task ids.
+    applications in `waits_for` have caught up; `error`: the sentence that ended it. `assignment`: client -> task ids;
+    `placement`: how it came about, and what was asked for that no client does yet (see `Assigned`).
     """
 
     application: str
@@ -29,6 +30,7 @@ class ApplicationResult:
     waits_for: tuple[str, ...] = ()
     error: str | None = None
     assignment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    placement: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class RunResults:
                     "waits_for": list(result.waits_for),
                     "error": result.error,
                     "assignment": {client: list(tasks) for client, tasks in sorted(result.assignment.items())},
+                    "placement": None if result.placement is None else dict(result.placement),
                 }
                 for result in self.applications
             ],

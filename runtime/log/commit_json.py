@@ -26,6 +26,8 @@ def encode_commit(record: CommitRecord) -> bytes:
     match record:
         case GenerationRecord():
             body: Json = {"type": "generation", "generation": record.generation, "topology": record.topology}
+            if record.assignment:
+                body["assignment"] = record.assignment
         case EpochRecord():
             tasks = [task_to_json(task) for task in record.tasks]
             body = {"type": "epoch", "generation": record.generation, "epoch": record.epoch, "tasks": tasks}
@@ -41,7 +43,7 @@ def decode_commit(data: bytes) -> CommitRecord:
     try:
         match body["type"]:
             case "generation":
-                return GenerationRecord(body["generation"], body["at"], body["topology"])
+                return GenerationRecord(body["generation"], body["at"], body["topology"], body.get("assignment", {}))
             case "epoch":
                 tasks = tuple(task_from_json(task) for task in body["tasks"])
                 return EpochRecord(body["generation"], body["epoch"], body["at"], tasks)

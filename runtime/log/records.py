@@ -89,11 +89,13 @@ class GenerationRecord:
     """A driver takes over: every commit of a lower generation is refused from here on.
 
     `topology` describes the application: see `LogState.topology`. Readers learn from it who reads and writes what.
+    `assignment`: who has which tasks, and why; empty in logs that were written before it was kept.
     """
 
     generation: int
     at: int
     topology: Mapping[str, Any]
+    assignment: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any
 
@@ -40,7 +40,8 @@ _NOTHING: Mapping[str, Any] = {}
 class LogState:
     """The committed state of one application, after commit `number` (0: none yet).
 
-    `generation`: of the driver in charge, 0 before the first. `topology`: the description that came with it.
+    `generation`: of the driver in charge, 0 before the first. `topology`: the description that came with it;
+    `assignment`: what it said of who has which tasks.
     `seeds`: topic -> source of its seed. `topics`: topic -> its declaration when it was fed last, and under "since" the
     commit with which it began. `unlisted`: files that the last commit made superfluous: changes that have reached
     their store, where a store has no changelog to be restored from.
@@ -55,10 +56,12 @@ class LogState:
         self.number = 0
         self.generation = 0
         self.topology: Mapping[str, Any] = {}
+        self.assignment: Mapping[str, Any] = {}
         self.seeds: dict[str, Mapping[str, str]] = {}
         self.topics: dict[str, Mapping[str, Any]] = {}
         self.unlisted: tuple[str, ...] = ()
         self._tasks: dict[tuple[str, int], TaskCommit] = {}
+        self._paces: dict[tuple[str, int], _Pace] = {}
         self._partitions = Partitions()
 
     @classmethod
@@ -126,9 +129,11 @@ class LogState:
                 case GenerationRecord():
                     self.generation = record.generation
                     self.topology = record.topology
+                    self.assignment = record.assignment
                 case EpochRecord():
                     for task in record.tasks:
                         self._progress(task)
+                        self._paced(record, task)
                         self.unlisted += tuple(self._applied(task))
                 case AppendRecord():
                     self._fed(record)
@@ -172,6 +177,13 @@ class LogState:
         task = self._tasks.get((subtopology, partition))
         return 0 if task is None else task.records
 
+    def records_per_second(self, subtopology: str, partition: int) -> float | None:
+        """How fast a task took records in the last run with several epochs, as far as commits since the last snapshot
+        tell; None where they do not.
+        """
+        pace = self._paces.get((subtopology, partition))
+        return None if pace is None else pace.per_second()
+
     def written(self) -> set[str]:
         """The topics, changelogs among them, that hold records."""
         with self.lock:
@@ -190,6 +202,11 @@ class LogState:
         """The committed segments of a partition: lane -> by position. They grow with later commits."""
         return dict(self._partitions.of(topic, partition).lanes)
 
+    def size(self, topic: str, partition: int) -> int:
+        """Bytes that a partition's records take in files."""
+        with self.lock:
+            return sum(batch.length for segment in self.segments(topic, partition) for batch in segment.batches)
+
     def end(self, topic: str, partition: int) -> int:
         """The offset that the next record of a partition gets."""
         return self._partitions.of(topic, partition).end
@@ -206,6 +223,7 @@ class LogState:
                     "number": self.number,
                     "generation": self.generation,
                     "topology": self.topology,
+                    "assignment": self.assignment,
                     "seeds": self.seeds,
                     "topics": self.topics,
                     "tasks": [task_to_json(task) for task in self._tasks.values()],
@@ -231,6 +249,7 @@ class LogState:
         self.number = number
         self.generation = body["generation"]
         self.topology = body["topology"]
+        self.assignment = body.get("assignment", _NOTHING)
         self.seeds = body["seeds"]
         self.topics = body["topics"]
         self._tasks = {(task.subtopology, task.partition): task for task in map(task_from_json, body["tasks"])}
@@ -265,6 +284,15 @@ class LogState:
             )
         self._tasks[key] = replace(task, segments=())
 
+    def _paced(self, record: EpochRecord, task: TaskCommit) -> None:
+        key = (task.subtopology, task.partition)
+        pace = self._paces.get(key)
+        if pace is None or pace.generation != record.generation:
+            last = None if pace is None else pace.last()
+            self._paces[key] = _Pace(record.generation, record.at, record.at, 0, last)
+        else:
+            self._paces[key] = replace(pace, until=record.at, records=pace.records + task.records)
+
     def _applied(self, task: TaskCommit) -> Iterator[str]:
         """Forget the changes that have reached a store without changelog; their files."""
         stores = self.topology.get("stores", _NOTHING)
@@ -282,6 +310,25 @@ class LogState:
             self.topics[name] = {**record.topic, "since": since}
         if record.source:
             self.seeds[record.source["topic"]] = record.source
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """Records that a task took under one generation, after its first epoch. Times in ms. `before`: the one before."""
+
+    generation: int
+    since: int
+    until: int
+    records: int
+    before: _Pace | None = None
+
+    def last(self) -> _Pace | None:
+        """The one that tells something: of this generation, or else of the one before."""
+        return replace(self, before=None) if self.until > self.since else self.before
+
+    def per_second(self) -> float | None:
+        last = self.last()
+        return None if last is None else 1000 * last.records / (last.until - last.since)
 
 
 def _segments(record: CommitRecord) -> tuple[Segment, ...]:

@@ -97,6 +97,14 @@ class StateDirectory:
             return
         shutil.rmtree(doomed)
 
+    def remove_all(self) -> None:
+        """Wipe all stores of the application, global tables too. Its lock and process files stay."""
+        for store in self.stores():
+            self.remove(store)
+        for path in self.path.iterdir() if self.path.is_dir() else ():
+            if path.is_dir():
+                shutil.rmtree(path)
+
     def clean(self, owned: Iterable[StoreId], delay_s: float, now: float | None = None) -> list[StoreId]:
         """Remove stores that are not `owned` and were not touched for `delay_s` seconds; the stores removed.
 

@@ -3,6 +3,9 @@
 The owner is a process of the operating system (with Spark: the JVM that has the workers), named by boot, pid and start
 time, as pids are used again. Its ownership ends when it is gone, which may be some time after the driver that holds the
 lock of the directory was killed. The process id stays with the directory, so that a client is known again.
+
+The incarnation says of which commits the stores were made. An application that is started anew gets another one, so
+what lies on machines that were not reached meanwhile does not pass for state of its successor.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import json
 import os
 import time
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -49,10 +52,11 @@ class Owner:
 
 @dataclass(frozen=True)
 class ProcessFile:
-    """What the file of a client says."""
+    """What the file of a client says. `incarnation`: of the application, empty where none is known."""
 
     process_id: str
     owner: Owner
+    incarnation: str = ""
 
     @classmethod
     def read(cls, directory: Path) -> Self | None:
@@ -66,6 +70,7 @@ class ProcessFile:
             return cls(
                 str(uuid.UUID(content["process_id"])),
                 Owner(str(owner["boot_id"]), int(owner["pid"]), float(owner["started"])),
+                str(content.get("incarnation", "")),
             )
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -77,12 +82,15 @@ class ProcessFile:
         Whoever owned it must be gone: see `Owner.is_alive`.
         """
         found = cls.read(directory)
-        taken = cls(str(uuid.uuid4()) if found is None else found.process_id, owner)
+        return (cls(str(uuid.uuid4()), owner) if found is None else replace(found, owner=owner)).written(directory)
+
+    def written(self, directory: Path) -> Self:
+        """Put this into the file of a directory, whole or not at all."""
         directory.mkdir(parents=True, exist_ok=True)
         temporary = directory / f"{_NAME}.{os.getpid()}"
-        temporary.write_text(json.dumps(asdict(taken)))
+        temporary.write_text(json.dumps(asdict(self)))
         temporary.replace(directory / _NAME)
-        return taken
+        return self
 
     @classmethod
     def take_over(cls, directory: Path, owner: Owner, patience_s: float = PATIENCE_S) -> Self:

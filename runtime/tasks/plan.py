@@ -71,10 +71,10 @@ class EpochPlan:
     """One job: the tasks of one subtopology on one client, by thread.
 
     `threads`: for each thread of the client the tasks it runs, in order; row i of the placed DataFrame is thread i.
-    `now`: planned time of the epoch, what `current_timestamp()` means. `log`: plugin name and options, `state_dir`:
-    the client's own directory. `globals_`: global table -> pinned position per partition with the segments to get
-    there. `attempt` tells apart files of tries of the same epoch. `plugins`: where plugins are found, as the arguments
-    of PluginManager: directory, modules, names left out.
+    `now`: planned time of the epoch, what `current_timestamp()` means. `client`: its folder below `state_dir`, on
+    its own machine. `log`: plugin name and options. `globals_`: global table -> pinned position per partition with the
+    segments to get there. `attempt` tells apart files of tries of the same epoch. `plugins`: where plugins are found,
+    as the arguments of PluginManager: directory, modules, names left out.
     """
 
     application: str

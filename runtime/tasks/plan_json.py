@@ -1,8 +1,8 @@
 """Compact JSON of frozen dataclasses: plans and commits, which hold thousands of byte ranges and travel each epoch.
 
 A dataclass is the list of its fields' values, in order, so a field may be added at the end if it has a default: older
-text then still reads. Mappings are objects (integer keys as text), tuples are lists, `Any` is JSON as it is. How a
-class is read and written is worked out once from its annotations.
+text then still reads. Mappings are objects (integer keys as text), tuples are lists, what may be None is null or what
+else it may be, `Any` is JSON as it is. How a class is read and written is worked out once from its annotations.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import attrgetter
+from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -53,6 +54,8 @@ def _writer(kind: Any) -> _Step:
     if origin is Mapping:
         write = _writer(args[1])
         return dict if write is None else lambda value: {key: write(part) for key, part in value.items()}
+    if origin is UnionType:
+        return _if_there(_writer(_other_than_none(args)))
     return None
 
 
@@ -77,6 +80,8 @@ def _reader(kind: Any) -> _Step:
         if key_type is str and read is None:
             return None
         return lambda value: {key_type(key): _apply(read, part) for key, part in value.items()}
+    if origin is UnionType:
+        return _if_there(_reader(_other_than_none(args)))
     return None
 
 
@@ -88,6 +93,15 @@ def _fields(kind: Any, step: Callable[[Any], _Step]) -> tuple[list[str], list[_S
 
 def _apply(step: _Step, value: Any) -> Any:
     return value if step is None else step(value)
+
+
+def _other_than_none(kinds: tuple[Any, ...]) -> Any:
+    (kind,) = (kind for kind in kinds if kind is not NoneType)
+    return kind
+
+
+def _if_there(step: _Step) -> _Step:
+    return None if step is None else lambda value: None if value is None else step(value)
 
 
 def _of_each(step: _Step) -> _Step:

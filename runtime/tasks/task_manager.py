@@ -27,27 +27,33 @@ class Progress:
 
 
 class TaskRestorer(Protocol):
-    """Holds the stores of a client's tasks."""
+    """Holds the stores of a client's tasks, which may lie on another machine: hence many tasks with one call.
 
-    def open(self, task: TaskId, stores: tuple[str, ...]) -> Mapping[str, int]:
-        """Get hold of the stores; their positions. Raises LockError when they are not free yet."""
+    What goes wrong with a task is its entry in the answer, and no matter of the others.
+    """
+
+    def open(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int] | Exception]:
+        """Get hold of the tasks' stores; their positions. LockError for those that are not free yet."""
         ...
 
-    def restore(self, task: TaskId, stores: tuple[str, ...]) -> Progress:
-        """Bring the stores forward by a slice. Raises TaskMigratedError, TaskCorruptedError."""
+    def restore(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Progress | Exception]:
+        """Bring stores forward by a bounded amount of work. TaskMigratedError, TaskCorruptedError where they cannot."""
         ...
 
-    def close(self, task: TaskId, *, clean: bool) -> None:
-        """Let go of the stores; when clean, make them durable first."""
+    def close(self, tasks: Collection[TaskId], *, clean: bool) -> Mapping[TaskId, Exception]:
+        """Let go of the tasks' stores; when clean, make them durable first. The errors there were."""
         ...
 
-    def wipe(self, task: TaskId, stores: tuple[str, ...]) -> None:
-        """Remove the stores, which nobody holds any more."""
+    def wipe(self, tasks: Collection[TaskId]) -> None:
+        """Remove the tasks' stores, which nobody holds any more."""
         ...
 
 
 class TaskManager:
-    """The tasks of `client`. `stores_of`: names of the local stores of a task, none for a stateless one."""
+    """The tasks of `client`. `stores_of`: names of the local stores of a task, none for a stateless one.
+
+    Called from one thread at a time.
+    """
 
     def __init__(
         self, client: str, restorer: TaskRestorer, stores_of: Callable[[TaskId], tuple[str, ...]] = lambda _: ()
@@ -75,8 +81,9 @@ class TaskManager:
         for task in self.tasks.values():
             if task.id in active:
                 task.resume()
-            elif error := self._close(task, clean=True):
-                failures.add(task.id, error)
+        revoked = [task for task in self.tasks.values() if task.id not in active]
+        for task_id, error in self._close(revoked, clean=True).items():
+            failures.add(task_id, error)
         failures.raise_worst()
         for task_id in sorted(set(active) - self._tasks.keys()):
             self._tasks[task_id] = Task(task_id, self._stores_of(task_id))
@@ -94,34 +101,44 @@ class TaskManager:
         the others have moved on by then.
         """
         failures = Failures()
-        for task in self.tasks.values():
-            try:
-                self._restore(task)
-            except Exception as error:
-                failures.add(task.id, error)
+        for task_id, positions in self._restorer.open(self._in(State.CREATED)).items():
+            match positions:
+                case LockError():
+                    pass
+                case Exception() as error:
+                    failures.add(task_id, error)
+                case _:
+                    self._tasks[task_id].initialize(positions)
+        for task_id, progress in self._restorer.restore(self._in(State.RESTORING)).items():
+            task = self._tasks[task_id]
+            match progress:
+                case Progress():
+                    task.positions.update(progress.positions)
+                    if progress.done:
+                        task.complete_restoration()
+                case error:
+                    failures.add(task_id, error)
         failures.raise_worst()
         return all(task.state in (State.RUNNING, State.SUSPENDED) for task in self._tasks.values())
 
     def handle_corruption(self, corrupted: Collection[TaskId]) -> bool:
         """Begin the `corrupted` tasks anew, with nothing; whether any of them is here. The others are left alone."""
         found = [task for task in self.tasks.values() if task.id in corrupted]
+        self._close(found, clean=False)
+        self._restorer.wipe([task.id for task in found])
         for task in found:
-            self._close(task, clean=False)
-            self._restorer.wipe(task.id, task.stores)
             task.revive()
             self._tasks[task.id] = task
         return bool(found)
 
     def handle_lost_all(self) -> None:
         """This client is no longer a member: another one may own its tasks already. Close all, commit nothing."""
-        for task in self.tasks.values():
-            self._close(task, clean=False)
+        self._close(self.tasks.values(), clean=False)
 
     def shutdown(self, *, clean: bool) -> None:
         """Close all tasks. Raises the first error; a migrated task is none any more."""
-        errors = [self._close(task, clean=clean) for task in self.tasks.values()]
-        for error in errors:
-            if error is not None and not isinstance(error, TaskMigratedError):
+        for error in self._close(self.tasks.values(), clean=clean).values():
+            if not isinstance(error, TaskMigratedError):
                 raise error
 
     def offset_sums(self) -> dict[TaskId, int]:
@@ -129,29 +146,32 @@ class TaskManager:
         sums = {task.id: task.offset_sum for task in self.tasks.values()}
         return {task_id: offset_sum for task_id, offset_sum in sums.items() if offset_sum is not None}
 
-    def _restore(self, task: Task) -> None:
-        if task.state is State.CREATED:
-            with suppress(LockError):
-                task.initialize(self._restorer.open(task.id, task.stores))
-        if task.state is State.RESTORING:
-            progress = self._restorer.restore(task.id, task.stores)
-            task.positions.update(progress.positions)
-            if progress.done:
-                task.complete_restoration()
+    def _in(self, state: State) -> list[TaskId]:
+        return [task.id for task in self.tasks.values() if task.state is state]
 
-    def _close(self, task: Task, *, clean: bool) -> Exception | None:
-        """Close and forget `task`; what went wrong, if it was to be clean. It is closed in any case."""
-        task.suspend()
-        failure: Exception | None = None
-        if clean:
+    def _close(self, tasks: Collection[Task], *, clean: bool) -> dict[TaskId, Exception]:
+        """Close and forget `tasks`; what went wrong, if it was to be clean. They are closed in any case."""
+        failed: dict[TaskId, Exception] = {}
+        for task in tasks:
+            task.suspend()
+            if clean:
+                try:
+                    task.close_clean()
+                except Exception as error:
+                    failed[task.id] = error
+        dirty = [task.id for task in tasks if not clean or task.id in failed]
+        if clean and (closed := [task.id for task in tasks if task.id not in failed]):
             try:
-                task.close_clean()
-                self._restorer.close(task.id, clean=True)
-            except Exception as error:
-                failure = error
-        if failure is not None or not clean:
-            task.close_dirty()
+                failed.update(self._restorer.close(closed, clean=True))
+            except Exception as error:  # the client itself cannot be reached
+                failed.update(dict.fromkeys(closed, error))
+            dirty = [task.id for task in tasks if task.id in failed]
+        for task in tasks:
+            if task.id in dirty:
+                task.close_dirty()
+        if dirty:
             with suppress(Exception):  # There is nothing left to save.
-                self._restorer.close(task.id, clean=False)
-        del self._tasks[task.id]
-        return failure
+                self._restorer.close(dirty, clean=False)
+        for task in tasks:
+            del self._tasks[task.id]
+        return {task_id: failed[task_id] for task_id in sorted(failed)}

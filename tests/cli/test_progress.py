@@ -4,6 +4,7 @@ from headwater.cli.progress import Progress, sentence
 from headwater.runtime.engine.events import (
     ApplicationStarted,
     ApplicationStopped,
+    AssignmentFailed,
     EpochCommitted,
     RecordFailed,
     Waiting,
@@ -51,6 +52,15 @@ def test_failed_record_is_told_with_its_message() -> None:
     told = sentence(RecordFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
 
     assert told == "flights-delays/late: task 2 stopped: x.yml:3: cannot be processed"
+
+
+def test_failed_assignor_is_told_with_what_it_said_wrong() -> None:
+    told = sentence(AssignmentFailed("a-b", "mine", "an active task on two clients: 0_0", ("c1: 0_0", "c2: 0_0")))
+
+    assert told == (
+        "a-b: tasks stay where they were, as assignor mine failed: an active task on two clients: 0_0"
+        "\n    c1: 0_0\n    c2: 0_0"
+    )
 
 
 def test_end_is_told_with_its_reason() -> None:

@@ -69,12 +69,13 @@ class Applications:
         partition: int = 0,
         positions: Mapping[str, Mapping[int, int]] | None = None,
         *segments: Segment,
+        at: int = 0,
         **rest: Any,
     ) -> None:
         """One task's epoch of topology `name`."""
         state = self._state(f"{PROJECT}-{name}")
         task = TaskCommit(part, partition, positions or {}, rest.pop("stream_time", 0), segments=segments, **rest)
-        state.commit(EpochRecord(state.generation, 1, 0, (task,)))
+        state.commit(EpochRecord(state.generation, 1, at, (task,)))
 
     def _state(self, application: str) -> LogState:
         return LogState.load(self.log.commits(application))

@@ -1,10 +1,11 @@
-"""The question that an assignor is asked, made of what lies in the clients' state directories."""
+"""The question that an assignor is asked, made of what clients hold and the log has, and what is made of its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commits import Applications, part, segment, topic, topology
@@ -14,24 +15,23 @@ from headwater.runtime.assignment.assignor import (
     AssignmentError,
     ClientAssignment,
     TaskAssignment,
-    TaskAssignmentError,
     TaskAssignor,
     TaskType,
 )
 from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
+from headwater.runtime.assignment.high_availability import HighAvailability
+from headwater.runtime.engine.assigned import Assigned, AssignorFailure
 from headwater.runtime.engine.clients import Client
 from headwater.runtime.engine.placement import Executor
-from headwater.runtime.engine.placing import place
-from headwater.runtime.engine.planner import Planner
-from headwater.runtime.engine.plugged import Plugged
+from headwater.runtime.engine.placing import Member, application_state, place
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.state.directory import StateDirectory, StoreId
-from headwater.runtime.state.lmdb import LmdbBackend
+from headwater.runtime.log.records import GenerationRecord
+from headwater.runtime.state.directory import StoreId
 from headwater.runtime.tasks.task_id import TaskId
 from headwater.runtime.topology import Assignment, PluginRef, Store, Topology
 
 NAMES = Store("names", 2, "k string", "v bigint")
-SUMS = Store("sums", 2, "k string", "v bigint")
+SUMS = Store("sums", 2, "k string", "v bigint", changelog=False)
 EVENTS = topic("events")
 BETWEEN = topic("between", writer="p-t")
 TOPOLOGY = topology("t", part("reads", (EVENTS,), (BETWEEN,), (NAMES, SUMS)), part("plain", (BETWEEN,), number=1))
@@ -39,64 +39,66 @@ TASKS = {TaskId(number, partition) for number in range(2) for partition in range
 
 
 @dataclass
-class Asked:
-    """A project's assignor that remembers what it was asked; it gives all tasks to the first client."""
+class Answering:
+    """A project's assignor that gives all tasks to the first client, and remembers what it was told."""
 
-    states: list[ApplicationState] = field(default_factory=list)
     twice: bool = False
+    raising: bool = False
+    told: list[AssignmentError] = field(default_factory=list)
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        self.states.append(application_state)
+        if self.raising:
+            raise ZeroDivisionError("no clients")
         first, *others = sorted(application_state.clients)
         everything = [AssignedTask(task, TaskType.ACTIVE) for task in application_state.all_tasks]
         rest = [ClientAssignment(each, everything if self.twice else ()) for each in others]
-        return TaskAssignment([ClientAssignment(first, everything), *rest])
+        return TaskAssignment([ClientAssignment(first, everything, 1_000), *rest])
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        pass
-
-
-class WithAssignor(Plugged):
-    """Built-in plugins, and one assignor in the place of every name."""
-
-    def __init__(self, assignor: TaskAssignor) -> None:
-        super().__init__(("", (), ()))
-        self._assignor = assignor
-
-    def assignor(self, ref: PluginRef) -> TaskAssignor:
-        return self._assignor
+        self.told.append(error)
 
 
 class Group:
-    """Two clients with two threads each, and what they hold."""
-
-    clients: Sequence[Client] = (Client("client-1", 2), Client("client-2", 2))
+    """Two clients with two threads each, and what they hold. Process ids are in the other order than names."""
 
     def __init__(self, root: Path) -> None:
         self.applications = Applications(EmbeddedLog(root / "log"))
         self.committed = self.applications.start(TOPOLOGY)
-        self.directories = {
-            client.name: StateDirectory(root / "state", client.name, TOPOLOGY.application) for client in self.clients
-        }
+        self.held: dict[str, dict[StoreId, int]] = {"client-1": {}, "client-2": {}}
+        self.clients: Sequence[Client] = (
+            Client("client-1", 2, process_id="bb"),
+            Client("client-2", 2, process_id="aa"),
+        )
 
     def hold(self, client: str, store: str, partition: int, records: int) -> None:
-        path = self.directories[client].store_path(StoreId(store, partition))
-        LmdbBackend().open(path).apply((), 0, records)
+        self.held[client][StoreId(store, partition)] = records
 
-    def grow(self, store: str, partition: int, records: int) -> None:
+    def grow(self, store: str, partition: int, records: int, at: int = 0) -> None:
         changes = segment(f"p-t-{store}-changelog", records, partition, partition)
-        self.applications.commit("t", "reads", partition, {}, changes)
+        self.applications.commit("t", "reads", partition, {}, changes, at=at, records=records)
         self.committed.own.refresh()
 
-    def place(self, plugged: Plugged, declared: Topology = TOPOLOGY) -> dict[str, list[str]]:
-        placed = place(declared, self.clients, self.directories, Planner(self.committed, 10), plugged)
-        return {client: list(map(str, tasks)) for client, tasks in placed.items()}
+    def record(self, clients: Mapping[str, Any]) -> None:
+        """Start once more, with this assignment."""
+        own = self.committed.own
+        own.commit(GenerationRecord(own.generation + 1, 0, own.topology, {"clients": clients}))
+
+    @property
+    def members(self) -> list[Member]:
+        return [Member(client, self.held[client.name]) for client in self.clients]
 
     def asked(self, declared: Topology = TOPOLOGY) -> ApplicationState:
-        assignor = Asked()
-        self.place(WithAssignor(assignor), declared)
-        (state,) = assignor.states
-        return state
+        return application_state(declared, self.members, self.committed.own)
+
+    def place(self, assignor: TaskAssignor) -> Assigned:
+        return place(TOPOLOGY, self.members, self.committed.own, assignor)
+
+    def had(self) -> dict[str, tuple[set[str], set[str]]]:
+        """Process id -> previous active and standby tasks."""
+        return {
+            name: (set(map(str, each.previous_active_tasks)), set(map(str, each.previous_standby_tasks)))
+            for name, each in self.asked().clients.items()
+        }
 
 
 @pytest.fixture
@@ -114,36 +116,57 @@ def test_assignor_sees_all_tasks_with_their_stores_and_all_clients(group: Group)
         "1_1": set(),
     }
     assert {task.name for task in state.all_tasks} == {"reads", "plain"}
-    assert {name: client.num_processing_threads for name, client in state.clients.items()} == {
-        "client-1": 2,
-        "client-2": 2,
-    }
+    assert {name: client.num_processing_threads for name, client in state.clients.items()} == {"aa": 2, "bb": 2}
+    assert state.clients[ProcessId("aa")].consumer_ids == ("aa-0", "aa-1")
 
 
-def test_lag_is_what_all_stores_of_a_task_lack_and_stateless_tasks_have_none(group: Group) -> None:
+def test_task_reads_its_sources_and_has_the_changelogs_that_are_kept(group: Group) -> None:
+    info = group.asked().all_tasks[TaskId(0, 1)]
+    topics = {(each.topic, each.partition, each.is_source, each.is_changelog) for each in info.topic_partitions}
+    assert topics == {("events", 1, True, False), ("p-t-names-changelog", 1, False, True)}
+    assert {each.racks for each in info.topic_partitions} == {None}
+
+
+def test_lag_is_what_all_stores_of_a_task_lack_and_a_copy_beyond_the_end_is_none(group: Group) -> None:
     group.grow("names", 1, 30)
     group.grow("sums", 1, 12)
     group.hold("client-2", "names", 1, 25)
     group.hold("client-2", "sums", 1, 12)
-    state = group.asked()
-    lags = {name: {str(task): lag for task, lag in (each.lags or {}).items()} for name, each in state.clients.items()}
-    assert lags == {"client-1": {"0_0": 0, "0_1": 42}, "client-2": {"0_0": 0, "0_1": 5}}
+    group.hold("client-1", "names", 1, 43)
+    states = group.asked().client_states(compute_task_lags=True)
+    lags = {name: {str(task): lag for task, lag in (each.lags or {}).items()} for name, each in states.items()}
+    assert lags == {"bb": {"0_0": 0, "0_1": 42}, "aa": {"0_0": 0, "0_1": 5}}
+    assert {each.lags for each in group.asked().clients.values()} == {None}
 
 
-def test_client_that_holds_most_of_a_task_had_it_before_the_first_by_name_of_equals(group: Group) -> None:
-    group.grow("names", 0, 30)
-    group.grow("names", 1, 30)
+def test_client_that_holds_most_of_a_task_had_it_and_others_had_it_as_standby(group: Group) -> None:
     group.hold("client-1", "names", 0, 10)
     group.hold("client-2", "names", 0, 20)
     group.hold("client-1", "names", 1, 7)
     group.hold("client-2", "names", 1, 7)
-    state = group.asked()
-    had = {name: {str(task) for task in each.previous_active_tasks} for name, each in state.clients.items()}
-    assert had == {"client-1": {"0_1"}, "client-2": {"0_0"}}
+    assert group.had() == {"aa": ({"0_0", "0_1"}, set()), "bb": (set(), {"0_0", "0_1"})}
 
 
-def test_client_with_nothing_on_disk_had_no_task(group: Group) -> None:
-    assert [client.previous_active_tasks for client in group.asked().clients.values()] == [frozenset(), frozenset()]
+def test_client_with_nothing_had_no_task(group: Group) -> None:
+    assert group.had() == {"aa": (set(), set()), "bb": (set(), set())}
+
+
+def test_who_ran_a_task_last_had_it_unless_another_one_holds_more(group: Group) -> None:
+    for partition in range(2):
+        group.hold("client-1", "names", partition, 7)
+        group.hold("client-2", "names", partition, 7 + partition)
+    group.record({"bb": {"active": {"reads": [0, 1], "plain": [1]}}, "gone": {"active": {"plain": [0]}}})
+    assert group.had() == {"aa": ({"0_1"}, {"0_0"}), "bb": ({"0_0", "1_1"}, {"0_1"})}
+
+
+def test_size_and_pace_of_a_task_are_measured_as_far_as_commits_tell(group: Group) -> None:
+    for second in range(3):
+        group.grow("names", 0, 30, at=1000 * second)
+    group.record({})
+    tasks = group.asked().all_tasks
+    assert (tasks[TaskId(0, 0)].state_bytes, tasks[TaskId(0, 0)].records_per_second) == (3, 30.0)
+    assert (tasks[TaskId(0, 1)].state_bytes, tasks[TaskId(0, 1)].records_per_second) == (0, None)
+    assert tasks[TaskId(1, 0)].state_bytes is None
 
 
 def test_what_the_topology_asks_for_reaches_the_assignor(group: Group) -> None:
@@ -157,26 +180,73 @@ def test_what_the_topology_asks_for_reaches_the_assignor(group: Group) -> None:
 
 
 def test_host_of_an_executor_is_known_and_a_virtual_client_has_none(group: Group) -> None:
-    group.clients = (Client("client-1", 2), Client("client-2", 2, Executor("7", "rack4", 2)))
-    assert {name: each.host for name, each in group.asked().clients.items()} == {
-        ProcessId("client-1"): "",
-        ProcessId("client-2"): "rack4",
+    group.clients = (group.clients[0], replace(group.clients[1], executor=Executor("7", "host4", 2)))
+    assert {name: each.host for name, each in group.asked().clients.items()} == {"bb": "", "aa": "host4"}
+
+
+def test_tasks_go_where_the_assignor_says_and_it_is_told_so(group: Group) -> None:
+    assignor = Answering()
+    assigned = group.place(assignor)
+    assert assigned.by_client() == {"client-2": ("0_0", "0_1", "1_0", "1_1"), "client-1": ()}
+    assert (assigned.followup_deadline, assigned.failure) == (1_000, None)
+    assert assignor.told == [AssignmentError.NONE]
+
+
+def test_moved_tasks_are_those_whose_owner_changes_or_is_gone(group: Group) -> None:
+    group.record({"aa": {"active": {"plain": [1]}}, "gone": {"active": {"plain": [0]}}})
+    group.hold("client-1", "names", 0, 5)
+    assigned = group.place(Answering())
+    assert (assigned.kept, assigned.moved, assigned.new) == (1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("assignor", "told", "failure"),
+    [
+        (
+            Answering(twice=True),
+            [AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES],
+            AssignorFailure(
+                "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES",
+                "the assignor assigned an active task on two clients: 0_0",
+                (
+                    "ClientAssignment(aa: active 0_0, active 0_1, active 1_0, active 1_1)",
+                    "ClientAssignment(bb: active 0_0, active 0_1, active 1_0, active 1_1)",
+                ),
+            ),
+        ),
+        (
+            Answering(raising=True),
+            [],
+            AssignorFailure("RAISED", "the assignor raised ZeroDivisionError: no clients"),
+        ),
+    ],
+)
+def test_answer_of_no_use_leaves_tasks_where_they_were_and_spreads_the_others(
+    group: Group, assignor: Answering, told: list[AssignmentError], failure: AssignorFailure
+) -> None:
+    group.hold("client-1", "names", 0, 5)
+    group.hold("client-1", "names", 1, 5)
+    group.record({"bb": {"active": {"plain": [0]}}})
+    assigned = group.place(assignor)
+    assert assigned.by_client() == {"client-1": ("0_0", "0_1", "1_0"), "client-2": ("1_1",)}
+    assert (assigned.kept, assigned.new, assigned.followup_deadline) == (3, 1, None)
+    assert assigned.failure == failure
+    assert assignor.told == told
+
+
+def test_what_the_log_keeps_of_an_assignment_gives_the_owners_back(group: Group) -> None:
+    assigned = group.place(Answering())
+    assert Assigned.recorded(assigned.to_json()) == {
+        ("reads", 0): "aa",
+        ("reads", 1): "aa",
+        ("plain", 0): "aa",
+        ("plain", 1): "aa",
     }
 
 
-def test_tasks_go_where_the_assignor_says(group: Group) -> None:
-    assert group.place(WithAssignor(Asked())) == {"client-1": ["0_0", "0_1", "1_0", "1_1"], "client-2": []}
-
-
-def test_task_on_two_clients_is_refused(group: Group) -> None:
-    with pytest.raises(TaskAssignmentError, match="an active task on two clients: 0_0"):
-        group.place(WithAssignor(Asked(twice=True)))
-
-
 def test_built_in_assignor_leaves_tasks_where_their_state_is(group: Group) -> None:
-    group.grow("sums", 0, 5)
-    group.hold("client-2", "sums", 0, 5)
-    placed = group.place(Plugged(("", (), ())))
-    assert "0_0" in placed["client-2"]
+    group.grow("names", 0, 50_000)
+    group.hold("client-1", "names", 0, 49_990)
+    placed = group.place(HighAvailability()).by_client()
+    assert "0_0" in placed["client-1"]
     assert sorted(map(len, placed.values())) == [2, 2]
-    assert "0_1" in placed["client-1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Restorer:
     directory: StateDirectory
     log: EmbeddedLog
     changelogs: dict[StoreId, list[Segment]] = field(default_factory=dict)
+    reachable: bool = True
     locked: set[TaskId] = field(default_factory=set)
     failing: dict[TaskId, Exception] = field(default_factory=dict)
     held: dict[TaskId, dict[str, LmdbStore]] = field(default_factory=dict)
@@ -48,16 +49,21 @@ class Restorer:
         (segment,) = self.log.write_segments(path, "t", table, store.partition, store.partition)
         segments.append(replace(segment, base_position=base))
 
-    def open(self, task: TaskId, stores: tuple[str, ...]) -> Mapping[str, int]:
-        if task in self.locked:
-            raise LockError("state", 1)
-        ids = {name: StoreId(name, task.partition) for name in stores}
-        self.held[task] = {name: LmdbStore(self.directory.store_path(store)) for name, store in ids.items()}
-        return {name: store.position for name, store in self.held[task].items()}
+    def open(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int] | Exception]:
+        opened: dict[TaskId, Mapping[str, int] | Exception] = {}
+        for task in tasks:
+            if task in self.locked:
+                opened[task] = LockError("state", 1)
+                continue
+            ids = [StoreId("s", task.partition)] if task.subtopology == 0 else []
+            self.held[task] = {store.store: LmdbStore(self.directory.store_path(store)) for store in ids}
+            opened[task] = {name: store.position for name, store in self.held[task].items()}
+        return opened
 
-    def restore(self, task: TaskId, stores: tuple[str, ...]) -> Progress:
-        if task in self.failing:
-            raise self.failing[task]
+    def restore(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Progress | Exception]:
+        return {task: self.failing.get(task) or self.restored(task) for task in tasks}
+
+    def restored(self, task: TaskId) -> Progress:
         done = True
         for name, store in self.held[task].items():
             segments = tuple(self.changelogs.get(StoreId(name, task.partition), ()))
@@ -69,17 +75,21 @@ class Restorer:
             done = done and store.position == target
         return Progress({name: store.position for name, store in self.held[task].items()}, done)
 
-    def close(self, task: TaskId, *, clean: bool) -> None:
-        if clean and task in self.failing:
-            raise self.failing[task]
-        for store in self.held.pop(task, {}).values():
-            if clean:
-                store.close()
-        self.closed.append((task, clean))
+    def close(self, tasks: Collection[TaskId], *, clean: bool) -> Mapping[TaskId, Exception]:
+        if not self.reachable:
+            raise OSError("gone")
+        failed = {task: self.failing[task] for task in tasks if clean and task in self.failing}
+        for task in tasks:
+            if task not in failed:
+                for store in self.held.pop(task, {}).values():
+                    if clean:
+                        store.close()
+                self.closed.append((task, clean))
+        return failed
 
-    def wipe(self, task: TaskId, stores: tuple[str, ...]) -> None:
-        for name in stores:
-            self.directory.remove(StoreId(name, task.partition))
+    def wipe(self, tasks: Collection[TaskId]) -> None:
+        for task in tasks:
+            self.directory.remove(StoreId("s", task.partition))
 
 
 @pytest.fixture
@@ -282,6 +292,18 @@ def test_clean_shutdown_raises_the_first_error_after_closing_all(manager: TaskMa
 
     assert states(manager) == {}
     assert restorer.held == {}
+
+
+def test_client_that_cannot_be_reached_has_its_tasks_closed_all_the_same(
+    manager: TaskManager, restorer: Restorer
+) -> None:
+    run(manager, T00, T01)
+    restorer.reachable = False
+
+    with pytest.raises(OSError, match="gone"):
+        manager.shutdown(clean=True)
+
+    assert states(manager) == {}
 
 
 def test_clean_shutdown_does_not_mind_migrated_tasks(manager: TaskManager) -> None:

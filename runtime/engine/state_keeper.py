@@ -1,0 +1,147 @@
+"""Works on a client's stores where they lie: in the driver for virtual clients, in a Spark task for an executor.
+
+Without memory from one request to the next: which process of an executor is asked is up to Spark. What goes wrong with
+one store is in its answer, and the other stores are gone on with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ...errors import HeadwaterError
+from ..restore.strategy import RestoreRequest
+from ..state.changelog import apply_slice, catch_up, start_empty
+from ..state.claim import claim, executor_process
+from ..state.directory import StateDirectory, StoreId
+from ..state.process_file import Owner, ProcessFile
+from ..state.store import StateStore
+from ..state.task_stores import expire_below
+from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..topology import PluginRef
+from .plugged import Plugged
+from .state_requests import Home, Planned, StateAnswer, StateRequest, StoreAnswer, Trouble
+
+
+class WrongDirectoryError(HeadwaterError):
+    """A client's state directory is not where it was: it was removed, or the request came to another machine."""
+
+    def __init__(self, path: Path, process_id: str) -> None:
+        super().__init__(f"the state directory of client {process_id} is not at {path} any more", "run again")
+        self.path = path
+        self.process_id = process_id
+
+
+def answer(request: StateRequest) -> StateAnswer:
+    """Do what is asked."""
+    try:
+        return _held(request.home) if request.what == "hold" else Keeper(request.home).answer(request)
+    except HeadwaterError as error:
+        return StateAnswer(trouble=_trouble(error))
+    except OSError as error:
+        return StateAnswer(trouble=Trouble("failed", f"the state directory cannot be used: {error}"))
+
+
+def _held(home: Home) -> StateAnswer:
+    """Own the directory, without what was made of other commits."""
+    folder = home.folder
+    if not folder:
+        owner = executor_process(os.getpid()) or Owner.of(os.getpid())
+        if owner is None:  # this process is there, unless the system does not tell
+            raise HeadwaterError("the process of this executor cannot be found")
+        folder = claim(Path(home.state_dir), home.application, owner)
+    directory = StateDirectory(Path(home.state_dir), folder, home.application)
+    found = ProcessFile.read(directory.path)
+    if found is None:
+        raise WrongDirectoryError(directory.path, home.process_id)
+    if home.incarnation and found.incarnation != home.incarnation:
+        if found.incarnation:
+            directory.remove_all()  # first: a copy under the new incarnation would pass for one of its own
+        ProcessFile(found.process_id, found.owner, home.incarnation).written(directory.path)
+    backends = {store.name: Plugged(home.plugins).backend(store) for store in home.stores}
+    held = [
+        StoreAnswer(each.store, each.partition, backends[each.store].open(directory.store_path(each)).position)
+        for each in directory.stores()
+        if each.store in backends
+    ]
+    return StateAnswer(folder, found.process_id, tuple(held))
+
+
+class Keeper:
+    """The stores of one application on one client. Raises WrongDirectoryError where they are not."""
+
+    def __init__(self, home: Home) -> None:
+        self._directory = StateDirectory(Path(home.state_dir), home.folder, home.application)
+        found = ProcessFile.read(self._directory.path)
+        if found is None or found.process_id != home.process_id:
+            raise WrongDirectoryError(self._directory.path, home.process_id)
+        self._home = home
+        self._declared = {store.name: store for store in home.stores}
+        self._plugged = Plugged(home.plugins)
+        self._log = self._plugged.log(PluginRef(*home.log))
+        self._strategy = self._plugged.restore_strategy(PluginRef(*home.strategy))
+
+    def answer(self, request: StateRequest) -> StateAnswer:
+        """Do what is asked with each store."""
+        work: dict[str, Callable[[Planned], int]] = {
+            "restore": self._restore,
+            "close": self._close,
+            "let_go": self._let_go,
+            "wipe": self._wipe,
+        }
+        stores = tuple(self._store(work[request.what], each) for each in request.stores)
+        return StateAnswer(self._home.folder, self._home.process_id, stores)
+
+    def _store(self, work: Callable[[Planned], int], planned: Planned) -> StoreAnswer:
+        position, trouble = planned.input.applied, None
+        try:
+            position = work(planned)
+        except HeadwaterError as error:
+            trouble = _trouble(error)
+        return StoreAnswer(planned.input.store, planned.partition, position, trouble)
+
+    def _restore(self, planned: Planned) -> int:
+        """A lost store whose changelog is not kept starts empty."""
+        store, to = self._open(planned), planned.input
+        found = store.position
+        if found > to.position:
+            raise TaskCorruptedError(f"store {to.store} is ahead of its changelog: {found} > {to.position}")
+        if not self._declared[to.store].changelog and start_empty(store, to):
+            return store.position
+        wanted = RestoreRequest(to.store, planned.partition, found, to.position, to.segments)
+        for step in self._strategy.slices(wanted):
+            apply_slice(store, step, self._log)
+        return store.position
+
+    def _close(self, planned: Planned) -> int:
+        """What is left does not tell of epochs: all that is committed is applied, and nothing is there that expired."""
+        store = self._open(planned)
+        position = self._restore(planned)
+        catch_up(store, planned.input, self._log, expire_below(self._declared[planned.input.store], planned.input))
+        store.close()
+        return position
+
+    def _let_go(self, planned: Planned) -> int:
+        self._open(planned).close()
+        return planned.input.applied
+
+    def _wipe(self, planned: Planned) -> int:
+        self._directory.remove(self._id(planned))
+        return 0
+
+    def _open(self, planned: Planned) -> StateStore:
+        path = self._directory.store_path(self._id(planned))
+        return self._plugged.backend(self._declared[planned.input.store]).open(path)
+
+    def _id(self, planned: Planned) -> StoreId:
+        return StoreId(planned.input.store, planned.partition)
+
+
+def _trouble(error: HeadwaterError) -> Trouble:
+    match error:
+        case TaskCorruptedError():
+            return Trouble("corrupted", error.reason)
+        case TaskMigratedError():
+            return Trouble("migrated", error.what, "", error.expected, error.found)
+    return Trouble("failed", error.message, error.hint or "")

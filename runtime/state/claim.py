@@ -1,0 +1,56 @@
+"""Which directory of a machine a client works in, where nobody else has said so: that of an executor.
+
+Executors come and go under numbers that mean nothing to a disk, so a client is not found by the number of its executor:
+its process takes a directory that the application has on the machine and whose owner is gone, state and all, or makes
+one. The owner's name in the process file keeps others out for as long as that process lives, so no lock has to be held.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from pathlib import Path
+
+import psutil
+
+from .machine import refuse_network_file_system
+from .process_file import Owner, ProcessFile
+
+_LOCK = ".claims"
+
+
+def claim(state_dir: Path, application: str, owner: Owner) -> str:
+    """The client folder below `state_dir` that is now `owner`'s: the one it has, else one that is free, else a new one.
+
+    Raises NetworkFileSystemError.
+    """
+    state_dir.mkdir(parents=True, exist_ok=True)
+    refuse_network_file_system(state_dir)
+    with (state_dir / _LOCK).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # others of this machine may be at it too
+        paths = sorted(state_dir.glob(f"*/{application}"), key=lambda path: _natural(path.parent.name))
+        found = {path.parent.name: ProcessFile.read(path) for path in paths}
+        alive = {folder: holder.owner for folder, holder in found.items() if holder and holder.owner.is_alive()}
+        mine = [folder for folder, holder in alive.items() if holder.pid == owner.pid]
+        free = [folder for folder in found if folder not in alive]
+        new = (name for name in map("client-{}".format, range(1, len(found) + 2)) if name not in found)
+        folder = next(iter((*mine, *free)), None) or next(new)
+        ProcessFile.take(state_dir / folder / application, owner)
+    return folder
+
+
+def executor_process(pid: int) -> Owner | None:
+    """The process of the executor that `pid`, a Python worker, belongs to; None where it has ended."""
+    try:
+        parents = psutil.Process(pid).parents()
+    except psutil.NoSuchProcess:
+        return None
+    # The JVM starts a Python daemon, which forks workers; without the daemon the worker is its own child.
+    java = next((parent for parent in parents if parent.name().startswith("java")), None)
+    chosen = java or (parents[min(1, len(parents) - 1)] if parents else None)
+    return None if chosen is None else Owner.of(chosen.pid)
+
+
+def _natural(name: str) -> list[int | str]:
+    """So that client-10 comes after client-9."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
