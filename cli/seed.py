@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import click
 from .options import ProjectOptions, project_options
 from .results import show_seeds
 
+_TEXT = click.File("r", encoding="utf-8")
+
 
 @click.command()
 @project_options
 @click.option("--append", is_flag=True, help="Append records to one TOPIC: JSON lines from --file or standard input.")
-@click.option("--file", "source", type=click.File("r", encoding="utf-8"), default="-", help="Records for --append.")
+@click.option("--file", "source", type=_TEXT, help="Records for --append.")
 @click.option("--full-refresh", is_flag=True, help="Empty the topics and seed them anew; what read them starts anew.")
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bool, topics: tuple[str, ...]) -> None:
@@ -30,6 +33,9 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
         return
     if len(topics) != 1 or full_refresh:
         raise click.UsageError("--append takes one TOPIC, and no --full-refresh")
+    if source is None and sys.stdin is None:  # closed by whoever started this
+        raise click.UsageError("there is no standard input; --file names a file")
+    source = source or _TEXT.convert("-", None, None)
     appended = project.append(topics[0], _records(source)).records
     click.echo(f"appended {appended:,} record{'s' if appended != 1 else ''} to {topics[0]}")
 

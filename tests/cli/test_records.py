@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -140,3 +142,10 @@ def test_query_of_an_unknown_store_or_key_column_is_wrong_use(headwater: Headwat
     assert headwater("query", "sales_by_day", "-k", "item=tea").exit_code == 2
     assert headwater("query", "sales_by_day", "-k", "tea").exit_code == 2
     assert headwater("query", "sales_by_day", "--from", "noon").exit_code == 2
+
+
+@pytest.mark.parametrize(("command", "code"), [("seed", 0), ("seed --append orders", 2)])
+def test_standard_input_is_wanted_for_appending_only(shop: Path, command: str, code: int) -> None:
+    line = f'"{sys.executable}" -m headwater.cli.main {command} --project-dir "{shop}" <&-'
+    ended = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False)
