@@ -18,7 +18,7 @@ def _options(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> di
 
 @hookimpl
 def headwater_register_assignors(register: Register) -> None:
-    """Register `high_availability`, `sticky`, `fallback` and `balanced_count`."""
+    """Register `high_availability`, `sticky`, `fallback`, `balanced` and `balanced_count`."""
     register(
         "high_availability",
         "headwater.runtime.assignment.high_availability:HighAvailability",
@@ -33,6 +33,33 @@ def headwater_register_assignors(register: Register) -> None:
         "fallback",
         "headwater.runtime.assignment.fallback:Fallback",
         description="Every task stays where it was: for when nobody knows how far copies are behind.",
+    )
+    register(
+        "balanced",
+        "headwater.runtime.assignment.balanced:Balanced",
+        _options(
+            restore_bytes_per_second={
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "description": "How fast one client restores; default 50,000,000.",
+            },
+            movement_weight={
+                "type": "number",
+                "minimum": 0,
+                "description": "What a second of moving state counts against one of waiting for tasks; default 0.1.",
+            },
+            allowed_imbalance={
+                "type": "number",
+                "minimum": 0,
+                "description": "Part of its share by which a client's load may differ from it; default 0.1.",
+            },
+            cross_rack_seconds={
+                "type": "number",
+                "minimum": 0,
+                "description": "Seconds that it is worth not to read a partition from another rack; default 1.",
+            },
+        ),
+        "Soonest all running again and least state moved, by the measured rates and sizes of tasks.",
     )
     register(
         "balanced_count",
