@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .runtime.log.record_json import Record
     from .runtime.log.seeds import SeedResult
     from .runtime.query import Row
+    from .runtime.simulation.report import Simulation
+    from .runtime.simulation.scenario import Scenario
 
 TARGET = "target"
 RUN_RESULTS = "run_results.json"
@@ -224,6 +226,20 @@ class Project:
         settings = self.settings()
         applications = [graph.application for graph in self._selected_graphs()]
         start_anew(self._log(settings), Path(settings.state_dir), applications)
+
+    def simulate(self, scenario: Scenario | None = None) -> tuple[Simulation, ...]:
+        """Try the selected topologies' assignors on a model of clients that come and go; nothing is run.
+
+        Raises InvalidProjectError, EventError, UnknownPluginError, and what an assignor raises.
+        """
+        from .runtime.engine.plugged import Plugged, origin_of
+        from .runtime.loading import load_runner
+        from .runtime.simulation.scenario import Scenario, simulate
+
+        topologies = [load_runner(emitted.runner).topology for emitted in self.compile().emitted]
+        settings, assignors = self.settings(), self.assignors()
+        log = Plugged(origin_of(settings)).log(settings.log)
+        return tuple(simulate(topology, scenario or Scenario(), assignors, log) for topology in topologies)
 
     def read(
         self, topic: str, *, start: int | None = None, limit: int | None = None, follow: bool = False

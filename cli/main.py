@@ -25,6 +25,7 @@ COMMANDS = (
     "read",
     "query",
     "assign",
+    "simulate",
     "ls",
     "clean",
     "debug",

@@ -1,0 +1,246 @@
+"""`headwater simulate`: what an assignor would do to a project's tasks as clients come and go; nothing is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import tables
+from .findings import show
+from .options import ProjectOptions, format_option, project_options
+
+if TYPE_CHECKING:
+    from ..runtime.simulation.report import Assertion, Simulation
+    from ..runtime.simulation.scenario import Scenario
+
+_SVG = ".svg"
+
+
+class Quantity(click.ParamType[Any]):
+    """What a function of `runtime.simulation.quantities` reads; imported when it is used."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What was read; a usage error for what cannot be."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """`a,b,c`, none of them twice."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(","))
+        if not all(names) or len(set(names)) < len(names):
+            self.fail(f"{value!r} is not a list of different names such as a,b,c", param, ctx)
+        return names
+
+
+class Limit(click.ParamType[tuple[str, float]]):
+    """`max_moved=5`."""
+
+    name = "measure=limit"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        """The measure and its limit, in ms, bytes or numbers."""
+        from difflib import get_close_matches
+
+        from ..runtime.simulation.report import MEASURES
+
+        name, equals, limit = str(value).partition("=")
+        if name not in MEASURES:
+            close = get_close_matches(name, MEASURES, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(MEASURES)}"
+            self.fail(f"there is no measure {name!r}; {hint}", param, ctx)
+        if not equals:
+            self.fail(f"{value!r} has no limit: {name}=...", param, ctx)
+        try:
+            return name, MEASURES[name].read(limit)
+        except ValueError as error:
+            self.fail(f"{name}: {error}", param, ctx)
+
+
+def _rate(text: str) -> Any:
+    from ..runtime.simulation.quantities import Rate
+
+    return Rate.parse(text)
+
+
+def _size(text: str) -> int:
+    from ..runtime.simulation.quantities import size_bytes
+
+    return size_bytes(text)
+
+
+@click.command()
+@project_options
+@click.option("--clients", type=click.IntRange(1, 1000), default=3, show_default=True, help="Clients at the start.")
+@click.option("--threads", type=click.IntRange(1, 1000), default=2, show_default=True, help="Threads of each client.")
+@click.option("--racks", type=Names(), default=(), metavar="R1,R2,...", help="Racks: clients are on them in turn.")
+@click.option(
+    "--replication",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Racks that have a replica of a partition.",
+)
+@click.option("--assignor", metavar="NAME", help="Instead of the topology's.")
+@click.option("--standby-replicas", type=click.IntRange(0), metavar="N", help="Instead of the topology's.")
+@click.option("--max-warmup-replicas", type=click.IntRange(1), metavar="N", help="Instead of the topology's.")
+@click.option(
+    "--events", default="", metavar="EVENTS", help='"kill c2; kill rack r1; add 3; add 1 r1; restart c1 2m; roll 30s".'
+)
+@click.option(
+    "--restore-rate",
+    type=Quantity("rate", _rate),
+    default="100000",
+    show_default=True,
+    help="How fast a client restores: records a second, or bytes (20MB).",
+)
+@click.option(
+    "--state-records",
+    type=click.IntRange(0, 10**12),
+    default=1_000_000,
+    show_default=True,
+    help="Changelog records of each stateful task, where it has not run.",
+)
+@click.option(
+    "--state-size",
+    type=Quantity("size", _size),
+    default="100MB",
+    show_default=True,
+    help="Bytes of them.",
+)
+@click.option(
+    "--update-rate",
+    type=click.FloatRange(0, 10**9),
+    default=100.0,
+    show_default=True,
+    help="Records a second that a running task adds to its changelogs.",
+)
+@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.svg", help="Draw the rounds.")
+@click.option("--assert", "limits", type=Limit(), multiple=True, metavar="MEASURE=LIMIT", help="Exit with 1 beyond it.")
+@format_option("table", "json", default="table")
+def command(
+    options: ProjectOptions,
+    picture: Path | None,
+    limits: Sequence[tuple[str, float]],
+    style: str,
+    **scenario: Any,
+) -> None:
+    """Try an assignor on a model of clients that come and go.
+
+    Shows, round by round, which tasks move, how long they are down, what is restored and how tasks are spread. Sizes of
+    state are those of the project's log; of what has not run, --state-records and --state-size.
+    """
+    if picture is not None and picture.suffix != _SVG:
+        raise click.BadParameter("pictures are SVG: give a name that ends in .svg", param_hint="--picture")
+    from ..runtime.simulation.report import check, unsettled
+
+    with options.project() as project:
+        compiled = project.compile(check=False)
+        show(compiled.diagnostics, compiled.sources, compiled.root, "text")
+        if not compiled.ok:
+            raise SystemExit(1)
+        simulations = project.simulate(_scenario(**scenario))
+    if picture is not None:
+        from ..runtime.simulation.picture import draw
+
+        picture.write_text(draw(simulations), "utf-8")
+    checked = [check(simulation, name, limit) for simulation in simulations for name, limit in limits]
+    if style == "json":
+        click.echo(_json(simulations, checked))
+    else:
+        for simulation in simulations:
+            _show(simulation)
+    for sentence in unsettled(simulations):
+        click.echo(f"warning: {sentence}", err=True)
+    for each in checked:
+        if not each.holds:
+            click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+            click.echo(each.sentence, err=True)
+    raise SystemExit(0 if all(each.holds for each in checked) else 1)
+
+
+def _scenario(
+    restore_rate: Any, state_records: int, state_size: int, update_rate: float, replication: int, **rest: Any
+) -> Scenario:
+    from ..runtime.simulation.model import Assumptions, Size
+    from ..runtime.simulation.scenario import Scenario
+
+    assumptions = Assumptions(restore_rate, Size(state_records, state_size), update_rate, replication)
+    return Scenario(**rest, assumptions=assumptions)
+
+
+def _json(simulations: Sequence[Simulation], checked: Sequence[Assertion]) -> str:
+    content = {
+        "simulations": [simulation.to_json() for simulation in simulations],
+        "assertions": [
+            {"name": each.name, "limit": each.limit, "value": each.value, "holds": each.holds, "message": each.sentence}
+            for each in checked
+        ],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+def _show(simulation: Simulation) -> None:
+    """A table of the rounds, then one of where the tasks are in the end."""
+    from ..runtime.simulation.quantities import shown_duration, shown_size
+
+    application = simulation.application
+    known = "as in the log" if application.measured else "as assumed"
+    count = len(application.tasks)
+    click.secho(
+        f"{application.name}: {count} task{'s' if count != 1 else ''}, assignor {application.assignor}, "
+        f"{application.configs.num_standby_replicas} standby replicas, state {known}",
+        bold=True,
+    )
+    rows = []
+    for each in simulation.rounds:
+        racks = simulation.cross_rack(each)
+        rows.append(
+            (
+                str(each.number),
+                shown_duration(each.at_ms),
+                each.cause,
+                str(len(each.clients)),
+                str(len(each.moves)),
+                str(each.new_standbys),
+                str(len(each.restored.down)),
+                shown_duration(each.down_ms),
+                shown_size(each.restored.bytes),
+                f"{min(each.loads.values()):.3g} - {max(each.loads.values()):.3g}",
+                "-" if racks is None else str(racks),
+            )
+        )
+    header = ("round", "at", "why", "clients", "moved", "standbys", "down", "for", "restored", "tasks/thread", "x-rack")
+    click.echo(tables.text(header, rows, right=(0, 3, 4, 5, 6, 7, 8, 9, 10)))
+    click.echo()
+    last = simulation.rounds[-1]
+    placed = [
+        (
+            client.name,
+            client.rack or "-",
+            " ".join(map(str, last.placements[client.name].active)) or "-",
+            " ".join(map(str, last.placements[client.name].standby)) or "-",
+        )
+        for client in last.clients
+    ]
+    click.echo(tables.text(("client", "rack", "active", "standby"), placed))
+    click.echo()
