@@ -3,7 +3,7 @@
 Take-offs and landings of every airport over the last day, and flights by the time zone they go to.
 
 Made by `headwater compile` from topologies/airport_traffic.yml: change that file, not this one.
-Content: c531b9545a1cca70e1c15b9a2e4c0058eb22f8c4fe690a73bb75690863e1b5d3
+Content: 7fcec383c8a486de5e72f0ac8c07bbbfbddb84b8bf4b11da51bbce1e054919fe
 """
 
 from headwater.runtime import (

@@ -18,7 +18,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="c531b9545a1cca70e1c15b9a2e4c0058eb22f8c4fe690a73bb75690863e1b5d3",
+    content_hash="7fcec383c8a486de5e72f0ac8c07bbbfbddb84b8bf4b11da51bbce1e054919fe",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="94f4611441740b9ba44e6f5c4434ca6b83e20f0076d60b696f859a70056c059f",
+    content_hash="fd719ca2f4a15b6184fd10c59cd653a6930f726f7e1cc9e2382d223744a13393",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -3,7 +3,7 @@
 Where each plane is, what it did in a day, and which airports hold how many seats.
 
 Made by `headwater compile` from topologies/fleet.yml: change that file, not this one.
-Content: 37b5b54c99b99c6e575c7b2f97a687e9f288a12ca8c0ae54b141bc7dbe9c4123
+Content: 7d85e6a1a2d44086be5996b4e9a591f395ef706ec7efd1a1d7acf0df5b879d76
 """
 
 from headwater.runtime import (

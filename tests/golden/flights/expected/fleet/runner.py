@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="37b5b54c99b99c6e575c7b2f97a687e9f288a12ca8c0ae54b141bc7dbe9c4123",
+    content_hash="7d85e6a1a2d44086be5996b4e9a591f395ef706ec7efd1a1d7acf0df5b879d76",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -4,7 +4,7 @@ Departures counted in the hour they were due, from a feed in the order they real
 than the grace period after its hour comes too late to be counted.
 
 Made by `headwater compile` from topologies/punctuality.yml: change that file, not this one.
-Content: d0fed135f72f3320016040c716cdfb9f3e633d6baf154248f931c5586316c3c4
+Content: 8a7e685e05f7078285bb297acefbd11337cd46fd8787a1f094fb3c0975b9eb68
 """
 
 from headwater.runtime import Agg, Aggregate, Flow, Sink, Source, Store, Subtopology, Topic, Window, process

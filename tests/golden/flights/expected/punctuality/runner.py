@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="punctuality",
     version="1.0",
-    content_hash="d0fed135f72f3320016040c716cdfb9f3e633d6baf154248f931c5586316c3c4",
+    content_hash="8a7e685e05f7078285bb297acefbd11337cd46fd8787a1f094fb3c0975b9eb68",
     subtopologies=SUBTOPOLOGIES,
 )
 

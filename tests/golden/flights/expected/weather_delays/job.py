@@ -3,7 +3,7 @@
 What rain and wind do to departures, with the weather as it was in the flight's own hour.
 
 Made by `headwater compile` from topologies/weather_delays.yml: change that file, not this one.
-Content: 18521c9b65a2b23ece4ec7035e970eab45eb6f1e7ebcf6e3eea886c7be27c819
+Content: 5b295f0015472583b58501cc9212cd7047f7aa0d23cde6433e71f54ea44fee67
 """
 
 from headwater.runtime import (

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="18521c9b65a2b23ece4ec7035e970eab45eb6f1e7ebcf6e3eea886c7be27c819",
+    content_hash="5b295f0015472583b58501cc9212cd7047f7aa0d23cde6433e71f54ea44fee67",
     subtopologies=SUBTOPOLOGIES,
 )
 

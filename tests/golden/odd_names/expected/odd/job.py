@@ -4,7 +4,7 @@ A text with "quotes", a \\ and '''three of them''',
 on several lines.
 
 Made by `headwater compile` from topologies/odd.yml: change that file, not this one.
-Content: e5bfe460a01c560cb8b5dec3137dbfe8168829a8c6896c132b416e15992829a8
+Content: 34679b901663baec5a1c00124e2637b80e7b6762b61d8ef59bcf89ecc7f65de5
 """
 
 from headwater.runtime import (

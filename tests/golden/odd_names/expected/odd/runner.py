@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="odd",
     name="odd",
     version="2",
-    content_hash="e5bfe460a01c560cb8b5dec3137dbfe8168829a8c6896c132b416e15992829a8",
+    content_hash="34679b901663baec5a1c00124e2637b80e7b6762b61d8ef59bcf89ecc7f65de5",
     subtopologies=SUBTOPOLOGIES,
     assignment=Assignment(standby_replicas=1, max_warmup_replicas=3),
 )

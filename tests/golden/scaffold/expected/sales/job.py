@@ -3,7 +3,7 @@
 Orders and revenue of each product, day by day.
 
 Made by `headwater compile` from topologies/sales.yml: change that file, not this one.
-Content: da8c705d4fd5804cc037c92a2b898795f704ea2fa4916d490ed6ee151d972960
+Content: b0cbabc3a20eca9ab06a87a46cce1b49e0fb3bf1187dc5d23f3b374d76d4433c
 """
 
 from headwater.runtime import (

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="shop",
     name="sales",
     version="1.0",
-    content_hash="da8c705d4fd5804cc037c92a2b898795f704ea2fa4916d490ed6ee151d972960",
+    content_hash="b0cbabc3a20eca9ab06a87a46cce1b49e0fb3bf1187dc5d23f3b374d76d4433c",
     subtopologies=SUBTOPOLOGIES,
 )
 
