@@ -75,14 +75,15 @@ class Commands(click.Group):
 
         What is wrong with a project is shown as `parse` shows it.
         """
-        from ..compiler.outcomes import InvalidProjectError
-
         try:
             return super().invoke(ctx)
-        except InvalidProjectError as invalid:
-            show(invalid.found.diagnostics, invalid.found.sources, invalid.found.root, "text")
-            raise SystemExit(invalid.exit_code) from invalid
         except HeadwaterError as error:
+            # Not before: help and `assign` outside a project do without the compiler.
+            from ..compiler.outcomes import InvalidProjectError
+
+            if isinstance(error, InvalidProjectError):
+                show(error.found.diagnostics, error.found.sources, error.found.root, "text")
+                raise SystemExit(error.exit_code) from error
             raise Failure(error) from error
         except OSError as error:
             if error.errno not in _OF_THE_MACHINE:

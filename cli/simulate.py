@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import tables
-from .findings import show
 from .options import ProjectOptions, format_option, project_options
 
 if TYPE_CHECKING:
@@ -154,10 +153,6 @@ def command(
     from ..runtime.simulation.report import check, unsettled
 
     with options.project() as project:
-        compiled = project.compile(check=False)
-        show(compiled.diagnostics, compiled.sources, compiled.root, "text")
-        if not compiled.ok:
-            raise SystemExit(1)
         simulations = project.simulate(_scenario(**scenario))
     if picture is not None:
         from ..runtime.simulation.picture import draw

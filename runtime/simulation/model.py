@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..assignment.cluster import AssignmentConfigs, TaskInfo, TaskTopicPartition
 from ..log.schema import changelog_topic
 from ..log.state import LogState
 from ..tasks.task_id import TaskId
-from ..topology import Assignment, Store, Subtopology, Topology
+from ..topology import Assignment, Subtopology, Topology
 from .quantities import Rate
 
 
@@ -83,15 +83,17 @@ def application(
 ) -> Application:
     """The tasks of a topology. `log`: what the application has committed; sizes are taken from it if it has run."""
     measured = log is not None and log.generation > 0
-    size = _measured(topology.application, log) if measured and log is not None else _assumed(assumptions)
+    tasks = [
+        _task(topology.application, part, partition, _Racks(racks, assumptions.replication))
+        for part in topology.subtopologies
+        for partition in range(part.partitions)
+    ]
     return Application(
         name=topology.name,
         assignor=topology.assignment.assignor.name,
         configs=configs(topology.assignment),
         tasks=tuple(
-            _task(topology.application, part, partition, size, _Racks(racks, assumptions.replication))
-            for part in topology.subtopologies
-            for partition in range(part.partitions)
+            _measured(task, log) if measured and log is not None else _assumed(task, assumptions) for task in tasks
         ),
         measured=measured,
         subtopologies=tuple(part.name for part in sorted(topology.subtopologies, key=lambda part: part.number)),
@@ -123,14 +125,10 @@ class _Racks:
         return frozenset(self.names[(partition + n) % len(self.names)] for n in range(self.replication))
 
 
-_SizeOf = Callable[[Sequence[Store], int], Size]
-
-
-def _task(application: str, part: Subtopology, partition: int, size: _SizeOf, racks: _Racks) -> SimulatedTask:
-    logged = [store for store in part.stores if store.changelog]
+def _task(application: str, part: Subtopology, partition: int, racks: _Racks) -> TaskInfo:
     sources = [topic.name for topic in part.sources if partition < topic.partitions]
-    changelogs = [changelog_topic(application, store.name) for store in logged]
-    info = TaskInfo(
+    changelogs = [changelog_topic(application, store.name) for store in part.stores if store.changelog]
+    return TaskInfo(
         TaskId(part.number, partition, part.name),
         frozenset(store.name for store in part.stores),
         frozenset(
@@ -138,22 +136,21 @@ def _task(application: str, part: Subtopology, partition: int, size: _SizeOf, ra
             + [TaskTopicPartition(topic, partition, False, True, racks.of(partition)) for topic in changelogs]
         ),
     )
-    if not part.stores:
-        return SimulatedTask(info)
-    found = size(logged, partition) if logged else Size(0, 0)
-    return SimulatedTask(replace(info, state_bytes=found.bytes), found)
 
 
-def _assumed(assumptions: Assumptions) -> _SizeOf:
-    return lambda *_: assumptions.size
+def _assumed(task: TaskInfo, assumptions: Assumptions) -> SimulatedTask:
+    if not task.is_changelogged:
+        return SimulatedTask(task)
+    return SimulatedTask(replace(task, state_bytes=assumptions.size.bytes), assumptions.size)
 
 
-def _measured(application: str, log: LogState) -> _SizeOf:
-    def size(stores: Sequence[Store], partition: int) -> Size:
-        segments = [
-            segment for store in stores for segment in log.segments(changelog_topic(application, store.name), partition)
-        ]
-        written = sum(batch.length for segment in segments for batch in segment.batches)
-        return Size(sum(segment.rows for segment in segments), written)
-
-    return size
+def _measured(task: TaskInfo, log: LogState) -> SimulatedTask:
+    """With what the task's changelogs hold, and how fast it took records."""
+    changelogs = [each.topic for each in task.topic_partitions if each.is_changelog]
+    size = Size(
+        sum(log.end(topic, task.id.partition) for topic in changelogs),
+        sum(log.size(topic, task.id.partition) for topic in changelogs),
+    )
+    rate = log.records_per_second(task.id.name, task.id.partition)
+    state_bytes = size.bytes if task.is_stateful else None
+    return SimulatedTask(replace(task, state_bytes=state_bytes, records_per_second=rate), size)
