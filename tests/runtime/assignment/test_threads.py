@@ -27,11 +27,11 @@ def test_consumer_keeps_what_it_had_the_least_lag_first() -> None:
 
 
 def test_one_more_goes_to_the_previous_owner() -> None:
-    previous = {"c2": ids("0_0 0_1")}
+    previous = {"c2": ids("0_0 0_2")}
 
     dealt = deal_to_consumers(["c1", "c2"], ids("0_0 0_1 0_2"), [], [], previous)
 
-    assert shown(dealt) == {"c1": ("0_2", ""), "c2": ("0_0 0_1", "")}
+    assert shown(dealt) == {"c1": ("0_1", ""), "c2": ("0_0 0_2", "")}
 
 
 def test_kinds_are_dealt_one_after_another_with_numbers_carried_over() -> None:
