@@ -157,7 +157,7 @@ class Project:
         from .runtime.anew import held, readers, start_anew
 
         settings = self.settings()
-        log, state_dir = self._log(settings), Path(settings.state_dir)
+        log, state_dir = self._log(settings), _state_here(settings)
         names = topics or self._seeds()
         with held(state_dir, readers(log, names) if full_refresh else ()):
             seeded = tuple(self._seed(log, name, full_refresh) for name in names)
@@ -225,7 +225,7 @@ class Project:
 
         settings = self.settings()
         applications = [graph.application for graph in self._selected_graphs()]
-        start_anew(self._log(settings), Path(settings.state_dir), applications)
+        start_anew(self._log(settings), _state_here(settings), applications)
 
     def simulate(self, scenario: Scenario | None = None) -> tuple[Simulation, ...]:
         """Try the selected topologies' assignors on a model of clients that come and go; nothing is run.
@@ -278,7 +278,7 @@ class Project:
             owned.subtopology,
             owned.store,
             self._log(settings),
-            Path(settings.state_dir),
+            _state_here(settings),
             Plugged(origin_of(settings)).backend(owned.store).open,
         )
         return query.rows(key, start, end)
@@ -286,21 +286,22 @@ class Project:
     def cleanable(self, *, state: bool = False) -> tuple[Path, ...]:
         """What `clean` would remove, of what is there."""
         paths = [self.root / TARGET]
-        if state:
-            paths.append(Path(self.settings().state_dir))
+        if state and (state_dir := _state_here(self.settings())) is not None:
+            paths.append(state_dir)
         return tuple(path for path in paths if path.exists())
 
     def clean(self, *, state: bool = False) -> tuple[Path, ...]:
         """Remove `target/`, and with `state` the stores of all clients, which a run restores; what was removed.
 
-        Raises LockError while an application runs on that state.
+        Stores on executors' machines stay: they cannot be reached without a run. Raises LockError while an application
+        runs on that state.
         """
         from .runtime.anew import forget_state
 
         doomed = self.cleanable(state=state)
         if state:
             settings = self.settings()
-            forget_state(Path(settings.state_dir), self._log(settings).applications())
+            forget_state(_state_here(settings), self._log(settings).applications())
         for path in doomed:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -398,6 +399,13 @@ class Project:
     def _write_results(self, results: RunResults) -> None:
         path = self.root / TARGET / RUN_RESULTS
         path.write_text(json.dumps(results.to_json(), indent=2) + "\n", "utf-8")
+
+
+def _state_here(settings: Settings) -> Path | None:
+    """The folder of the stores, where clients are on this machine; None where executors have them on theirs."""
+    from .runtime.engine.clients import has_executors
+
+    return None if has_executors(str(settings.spark.get("master", "local"))) else Path(settings.state_dir)
 
 
 def _records(reader: TopicReader, limit: int | None, follow: bool) -> Iterator[Record]:

@@ -66,9 +66,13 @@ def _log(project: Project) -> str:
 
 
 def _state(project: Project) -> str:
+    from ..runtime.engine.clients import has_executors
     from ..runtime.state.machine import refuse_network_file_system
 
-    path = Path(project.settings().state_dir)
+    settings = project.settings()
+    path = Path(settings.state_dir)
+    if has_executors(str(settings.spark.get("master", "local"))):
+        return f"{path} on the executors' machines, which a run looks at"
     there = next(each for each in (path, *path.parents) if each.exists())
     refuse_network_file_system(there)
     if not os.access(there, os.W_OK):

@@ -27,11 +27,12 @@ class ReaderError(HeadwaterError):
         self.writer = writer
 
 
-def start_anew(log: Log, state_dir: Path, applications: Collection[str]) -> None:
+def start_anew(log: Log, state_dir: Path | None, applications: Collection[str]) -> None:
     """Forget these applications: commits, records, changelogs, stores.
 
-    Raises LockError if one of them is running, ReaderError if another application has read from them; then nothing
-    has happened.
+    `state_dir`: of this machine, None where executors have the stores on theirs: the next run finds there that they are
+    of another incarnation. Raises LockError if one of them is running, ReaderError if another application has read from
+    them; then nothing has happened.
     """
     for application in log.applications():
         if application in applications:
@@ -45,7 +46,7 @@ def start_anew(log: Log, state_dir: Path, applications: Collection[str]) -> None
             log.drop(application)
 
 
-def forget_state(state_dir: Path, applications: Collection[str]) -> None:
+def forget_state(state_dir: Path | None, applications: Collection[str]) -> None:
     """Remove the stores of these applications; runs restore them. Raises LockError while one of them is running."""
     with held(state_dir, applications) as directories:
         _remove(directories)
@@ -67,12 +68,16 @@ def readers(log: Log, topics: Collection[str]) -> list[str]:
 
 
 @contextmanager
-def held(state_dir: Path, applications: Collection[str]) -> Iterator[list[StateDirectory]]:
-    """Keep these applications from running; their state directories. Raises LockError while one of them is running."""
+def held(state_dir: Path | None, applications: Collection[str]) -> Iterator[list[StateDirectory]]:
+    """Keep these applications from running; their state directories on this machine.
+
+    Raises LockError while one of them is running here. One that runs on executors is not noticed; it fails at its next
+    commit when its commits are gone.
+    """
     directories = [
         StateDirectory(state_dir, path.parent.name, application)
         for application in applications
-        for path in sorted(state_dir.glob(f"*/{application}"))
+        for path in (sorted(state_dir.glob(f"*/{application}")) if state_dir is not None else ())
     ]
     with ExitStack() as stack:
         for directory in directories:

@@ -31,6 +31,7 @@ from .operators.stored_rows import WINDOW_BYTES, stored_columns, window_keys
 from .state.changelog import Slice, slices
 from .state.codec import RowCodec
 from .state.directory import StateDirectory, StoreId
+from .state.process_file import ProcessFile
 from .state.store import StateStore
 from .topology import GlobalTable, Store
 from .types import parse_columns
@@ -63,13 +64,16 @@ class Row:
 
 @dataclass(frozen=True)
 class StoreQuery:
-    """Reads one store of an application. `subtopology`: the one that owns it; `open_store`: the store's backend."""
+    """Reads one store of an application. `subtopology`: the one that owns it; `open_store`: the store's backend.
+
+    `state_dir`: where clients of this machine keep stores, None where there are none.
+    """
 
     application: str
     subtopology: str
     store: Store
     log: Log
-    state_dir: Path
+    state_dir: Path | None
     open_store: Callable[[Path], StateStore]
 
     def rows(
@@ -118,7 +122,7 @@ class StoreQuery:
         """The copy to read, where it stands, and the changelog from there to its committed end."""
         while True:
             position, segments = self._changelog(state, partition)
-            copy = self._copy(partition) if position else None
+            copy = self._copy(state, partition) if position else None
             at = copy.position if copy else 0
             if at <= position:
                 return copy, at, position, segments
@@ -131,12 +135,18 @@ class StoreQuery:
             ends = state.lane_ends(topic, partition)
             return ends.get(partition, 0), list(state.lanes(topic, partition).get(partition, ()))
 
-    def _copy(self, partition: int) -> StateStore | None:
-        """The copy on this machine that is furthest."""
+    def _copy(self, state: LogState, partition: int) -> StateStore | None:
+        """The copy on this machine that is furthest, of those that were not made of commits that are forgotten."""
+        if self.state_dir is None or not self.state_dir.is_dir():
+            return None
         store = StoreId(self.store.name, partition)
-        clients = sorted(path.name for path in self.state_dir.iterdir()) if self.state_dir.is_dir() else []
-        places = [StateDirectory(self.state_dir, client, self.application).store_path(store) for client in clients]
-        copies = [self.open_store(place) for place in places if place.is_dir()]
+        clients = sorted(path.name for path in self.state_dir.iterdir())
+        directories = [StateDirectory(self.state_dir, client, self.application) for client in clients]
+        copies = [
+            self.open_store(directory.store_path(store))
+            for directory in directories
+            if directory.store_path(store).is_dir() and _incarnation(directory) in ("", state.incarnation)
+        ]
         return max(copies, key=lambda copy: copy.position, default=None)
 
     def _decoded(self, batch: list[Encoded], wanted: Mapping[str, Any]) -> Iterator[Row]:
@@ -187,6 +197,11 @@ class GlobalQuery:
             elif all(record.key[column] == asked for column, asked in wanted.items()):
                 rows[name] = Row(record.key, record.value, record.timestamp)
         yield from rows.values()
+
+
+def _incarnation(directory: StateDirectory) -> str:
+    found = ProcessFile.read(directory.path)
+    return "" if found is None else found.incarnation
 
 
 def _key_types(store: Store) -> dict[str, pa.DataType]:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from ...errors import HeadwaterError
 from ..log.garbage import collect_garbage
+from ..log.records import INCARNATION
 from ..topology import Settings, Topology
 from .assigned import Assigned
 from .clients import ExecutorWatch
 from .committed import Committed, describe
-from .committer import INCARNATION, Committer
+from .committer import Committer
 from .compatibility import differences
 from .errors import FencedError, IncompatibleStateError
 from .events import ApplicationStarted, ApplicationStopped, AssignmentFailed, Observer, Silent
@@ -107,7 +108,7 @@ class ApplicationRun:
             committed = Committed(log, self._topology)
             with Group(self._session, self._topology, self._settings, committed, plugged) as group:
                 self._check(committed)
-                incarnation = committed.own.topology.get(INCARNATION) or uuid.uuid4().hex
+                incarnation = committed.own.incarnation or uuid.uuid4().hex
                 assigned = self._assigned(group.place(incarnation))
                 committer = Committer(committed.own)
                 description = {**describe(self._topology, committed.begun), INCARNATION: incarnation}

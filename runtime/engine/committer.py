@@ -7,13 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..log.errors import CommitExistsError
-from ..log.records import EpochRecord, GenerationRecord, TaskCommit
+from ..log.records import INCARNATION, EpochRecord, GenerationRecord, TaskCommit
 from ..log.state import LogState
 from .errors import FencedError
-
-INCARNATION = "incarnation"
-"""In a generation record's description of the application: tells what was made of its commits from what was made
-before the application was started anew."""
 
 
 class Committer:

@@ -14,6 +14,10 @@ from typing import Any
 SOURCE_LANE = 0
 """The one lane of a topic that is fed from outside (seeds, appends)."""
 
+INCARNATION = "incarnation"
+"""In a generation record's description of the application: tells what was made of its commits from what was made
+before the application was started anew."""
+
 
 @dataclass(frozen=True)
 class Batch:

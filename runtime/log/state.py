@@ -28,7 +28,7 @@ from .commit_json import (
 from .commits import CommitStore
 from .errors import CommitDamagedError, CommitFormatError, GenerationError
 from .partitions import Partitions
-from .records import AppendRecord, CommitRecord, EpochRecord, GenerationRecord, Segment, TaskCommit
+from .records import INCARNATION, AppendRecord, CommitRecord, EpochRecord, GenerationRecord, Segment, TaskCommit
 from .schema import changelog_topic
 
 SNAPSHOT_EVERY = 100
@@ -75,6 +75,11 @@ class LogState:
     def application(self) -> str:
         """Whose state this is."""
         return self.commits.application
+
+    @property
+    def incarnation(self) -> str:
+        """Of the application, see `INCARNATION`; empty where its log is older than that."""
+        return str(self.topology.get(INCARNATION, ""))
 
     def reload(self) -> None:
         """Start over from the newest snapshot: after SegmentMissingError, or when the application was started anew."""

@@ -1,23 +1,28 @@
-"""Runs the topology of `tests/runtime/engine/delays.py` on two executors, of which one is killed, and then again.
+"""Runs the topology of `tests/runtime/engine/delays.py` on two executors, again and again, as things go wrong.
 
-Prints what came of the two runs as JSON.
+First as it is, then with new input, then after one executor's state directory was removed, then while an executor is
+killed, then once more, and at last after the application was started anew. Prints what came of each run as JSON, and
+every path of the executors' state that this process, the driver, has touched.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "engine"))
 import delays
 
+from headwater.runtime.anew import start_anew
 from headwater.runtime.engine.application import run_topologies
-from headwater.runtime.engine.events import EpochCommitted, Event
+from headwater.runtime.engine.events import EpochCommitted, Event, Observer
 from headwater.runtime.engine.session import start_session
 from headwater.runtime.log.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
@@ -39,7 +44,25 @@ class KillsAnExecutor:
                     os.kill(process.pid, signal.SIGKILL)
 
 
+class Touched:
+    """Notes each path below a directory that this process opens, lists, makes, moves or removes, while it is `on`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = str(directory)
+        self.on = True
+        self.paths: list[str] = []
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.on and event.split(".")[0] in ("open", "os", "shutil", "glob", "pathlib"):
+            for each in arguments:
+                text = os.fsdecode(each) if isinstance(each, str | bytes | os.PathLike) else ""
+                if text.startswith(self._directory):
+                    self.paths.append(f"{event} {text}")
+
+
 def hourly(log: EmbeddedLog) -> dict[tuple[str, int], tuple[int, float]]:
+    """The last value of each key of the output."""
     state = LogState.load(log.commits(delays.APPLICATION))
     return {
         (row["key.airline"], int(row["key.window_start"].timestamp() * 1000)): (
@@ -54,17 +77,72 @@ def hourly(log: EmbeddedLog) -> dict[tuple[str, int], tuple[int, float]]:
 
 
 root = Path(sys.argv[1])
+state_dir = root / "state"
 log = EmbeddedLog(root / "log")
-table, times = delays.flights(20_000)
+table, times = delays.flights(24_000)
+parts = [slice(start, start + 6_000) for start in range(0, 24_000, 6_000)]
 append(log, "p-seed", delays.AIRLINES, delays.airlines(), timestamps=[0] * 4)
-append(log, "p-seed", delays.FLIGHTS, table, timestamps=times)
 session = start_session({"master": "local-cluster[2,1,1024]", "executor.memory": "512m"})
-settings = Settings(PluginRef("embedded", {"path": str(root / "log")}), str(root / "state"), max_records=400)
+touched = Touched(state_dir)
 outcomes = []
-for observer in (KillsAnExecutor(), None):
+
+
+def feed() -> None:
+    part = parts.pop(0)
+    append(log, "p-seed", delays.FLIGHTS, table.slice(part.start, 6_000), timestamps=times[part])
+
+
+def run(observer: Observer | None = None) -> None:
+    settings = Settings(PluginRef("embedded", {"path": str(root / "log")}), str(state_dir), max_records=400)
     (result,) = run_topologies(
         [delays.TOPOLOGY], settings, until_caught_up=True, session=session, observer=observer
     ).applications
-    outcomes.append({"status": result.status, "error": result.error, "clients": sorted(result.assignment)})
-print(json.dumps({"runs": outcomes, "equal": hourly(log) == delays.expected(table, times)}))
+    recorded = LogState.load(log.commits(delays.APPLICATION)).assignment
+    outcomes.append(
+        {
+            "status": result.status,
+            "error": result.error,
+            "assignment": result.assignment,
+            "placement": result.placement,
+            "process_ids": {client["name"]: process_id for process_id, client in recorded["clients"].items()},
+        }
+    )
+
+
+def stores() -> list[str]:
+    """The stores that lie in the executors' directories, by folder."""
+    touched.on = False
+    found = [str(path.parent.relative_to(state_dir)) for path in sorted(state_dir.glob("*/*/*/*/data.mdb"))]
+    touched.on = True
+    return found
+
+
+feed()
+run()
+feed()
+run()
+feed()
+touched.on = False
+shutil.rmtree(state_dir / "client-1")  # as if that executor's machine had been given another disk
+touched.on = True
+run()
+feed()
+run(KillsAnExecutor())
+run()
+equal = hourly(log) == delays.expected(table, times)
+start_anew(log, None, [delays.APPLICATION])
+before = stores()
+run()
+print(
+    json.dumps(
+        {
+            "runs": outcomes,
+            "equal": equal,
+            "equal_anew": hourly(log) == delays.expected(table, times),
+            "touched": touched.paths,
+            "before": before,
+            "after": stores(),
+        }
+    )
+)
 session.stop()

@@ -70,3 +70,13 @@ def test_writer_of_an_application_whose_commits_cannot_be_read_stays(log: Embedd
     with pytest.raises(CommitDamagedError):
         start_anew(log, tmp_path / "state", ["p-cleaning"])
     assert log.applications() == ["p-cleaning", "p-days"]
+
+
+def test_stores_of_other_machines_are_not_looked_for_on_this_one(log: EmbeddedLog, tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path / "state", "client-1", "p-days")
+    directory.store_path(StoreId("totals", 0)).mkdir(parents=True)
+
+    start_anew(log, None, ["p-days"])
+
+    assert log.applications() == ["p-cleaning"]
+    assert directory.stores() == [StoreId("totals", 0)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from headwater.runtime.log.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.keys import encode_keys
-from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.records import INCARNATION, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.schema import CHANGELOG
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.stored_rows import stored_columns, window_keys
@@ -23,6 +24,7 @@ from headwater.runtime.state.changelog import catch_up
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory, StoreId
 from headwater.runtime.state.lmdb import LmdbBackend
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.tasks.plan import StoreInput
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
@@ -68,6 +70,13 @@ class Shop:
         segments = tuple(self.state.lanes(topic, 0).get(0, ()))
         catch_up(LmdbBackend().open(place), StoreInput(self.store.name, 0, position, segments), self.log)
 
+    def made_of(self, incarnation: str, client: str = "0") -> None:
+        """Say of which incarnation a client's stores are."""
+        directory = StateDirectory(self.root / "state", client, APPLICATION).path
+        owner = Owner.of(os.getpid())
+        assert owner is not None
+        replace(ProcessFile.take(directory, owner), incarnation=incarnation).written(directory)
+
     def query(self, **bounds: Any) -> list[tuple[Mapping[str, Any], Mapping[str, Any], int]]:
         query = StoreQuery(APPLICATION, "sales", self.store, self.log, self.root / "state", LmdbBackend().open)
         return [(row.key, row.value, row.timestamp) for row in query.rows(**bounds)]
@@ -101,6 +110,18 @@ EXPECTED: Sequence[Any] = [
     ({"code": "a"}, {"name": "Aye", "size": 2}, 7),
     ({"code": "c"}, {"name": "Sea", "size": 1}, 7),
 ]
+
+
+def test_copy_that_was_made_before_the_application_was_started_anew_is_passed_over(names: Shop) -> None:
+    before = Shop(names.root / "before", NAMES)
+    before.commit(named("a", "Before"))
+    before.apply(1)
+    shutil.copytree(before.root / "state", names.root / "state")
+    names.made_of("before")
+    names.state.commit(GenerationRecord(2, 0, {INCARNATION: "after"}))
+    assert names.query() == EXPECTED
+    names.made_of("after")
+    assert names.query() != EXPECTED
 
 
 def test_store_without_a_copy_is_read_from_its_changelog(names: Shop) -> None:
