@@ -106,6 +106,9 @@ class _Resolver:
         def define(name: Scalar, kind: Kind) -> None:
             if name.text in mine:
                 message = f"'{name.text}' is a {mine[name.text]} of this topology already."
+            elif name.text in self._written:
+                where, flow = self._written[name.text]
+                message = f"'{name.text}' is a topic already, which the flow '{flow}' of '{where}' writes."
             elif name.text in kinds:
                 message = f"'{name.text}' is a topic already."
             else:
@@ -176,7 +179,8 @@ class _Resolver:
             name = user.text
             if name not in topology.stores:
                 message = f"There is no store '{name}'."
-                self._diagnostics.add("HW304", user.position, message, did_you_mean(name, topology.stores))
+                hint = did_you_mean(name, topology.stores) or "Declare it under `stores:`, or leave `store` out."
+                self._diagnostics.add("HW304", user.position, message, hint)
             elif name in used:
                 message = f"The store '{name}' is used by {used[name]} already."
                 self._diagnostics.add("HW309", user.position, message, "A store belongs to one step: declare another.")
