@@ -75,9 +75,10 @@ def held(state_dir: Path | None, applications: Collection[str]) -> Iterator[list
     commit when its commits are gone.
     """
     directories = [
-        StateDirectory(state_dir, path.parent.name, application)
+        StateDirectory(here, path.parent.name, application)
+        for here in ([] if state_dir is None else [state_dir])
         for application in applications
-        for path in (sorted(state_dir.glob(f"*/{application}")) if state_dir is not None else ())
+        for path in sorted(here.glob(f"*/{application}"))
     ]
     with ExitStack() as stack:
         for directory in directories:

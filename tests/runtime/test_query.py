@@ -114,7 +114,7 @@ EXPECTED: Sequence[Any] = [
 
 def test_copy_that_was_made_before_the_application_was_started_anew_is_passed_over(names: Shop) -> None:
     before = Shop(names.root / "before", NAMES)
-    before.commit(named("a", "Before"))
+    before.commit(named("z", "Before"))
     before.apply(1)
     shutil.copytree(before.root / "state", names.root / "state")
     names.made_of("before")
