@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .counts import counted, waiting
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -102,7 +104,8 @@ def sentence(event: Event) -> str:
     match event:
         case events.ApplicationStarted():
             restored = f", {event.restored} of them with state" if event.restored else ""
-            return f"{event.application}: started, generation {event.generation}, {event.tasks} tasks{restored}"
+            tasks = counted(event.tasks, "task")
+            return f"{event.application}: started, generation {event.generation}, {tasks}{restored}"
         case events.AssignmentFailed():
             entries = "".join(f"\n    {entry}" for entry in event.entries)
             return (
@@ -113,17 +116,17 @@ def sentence(event: Event) -> str:
             rate = event.records / event.seconds if event.seconds else 0.0
             dropped = f", {sum(event.dropped.values()):,} dropped" if event.dropped else ""
             return (
-                f"{event.application}/{event.subtopology}: commit {event.commit}, {event.records:,} records "
+                f"{event.application}/{event.subtopology}: commit {event.commit}, {counted(event.records, 'record')} "
                 f"({rate:,.0f}/s){dropped}, lag {event.lag:,}"
             )
         case events.Waiting():
-            return f"{event.application}: {event.records:,} records wait for {', '.join(event.writers)}"
+            return f"{event.application}: {waiting(event.records, event.writers)}"
         case events.RecordFailed():
             return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
         case events.ApplicationStopped():
             return (
-                f"{event.application}: {event.reason.replace('_', ' ')}, {event.records:,} records "
-                f"in {event.commits:,} commits"
+                f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
+                f"in {counted(event.commits, 'commit')}"
             )
 
 

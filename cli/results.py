@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from . import tables
+from .counts import counted, waiting
 
 if TYPE_CHECKING:
     from ..runtime.engine.results import RunResults
@@ -41,9 +42,9 @@ def show_run(results: RunResults) -> None:
     )
     for each in results.applications:
         for reason, count in sorted(each.dropped.items()):
-            click.echo(f"  {each.application}: {count:,} records dropped, {reason}")
+            click.echo(f"  {each.application}: {counted(count, 'record')} dropped, {reason}")
         if each.waiting:
-            click.echo(f"  {each.application}: {each.waiting:,} records wait for {', '.join(each.waits_for)}")
+            click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for)}")
         if each.error:
             click.secho("error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(f"{each.application}: {each.error}", err=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from .counts import counted
 from .options import ProjectOptions, project_options
 from .results import show_seeds
 
@@ -37,7 +38,7 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
         raise click.UsageError("there is no standard input; --file names a file")
     source = source or _TEXT.convert("-", None, None)
     appended = project.append(topics[0], _records(source)).records
-    click.echo(f"appended {appended:,} record{'s' if appended != 1 else ''} to {topics[0]}")
+    click.echo(f"appended {counted(appended, 'record')} to {topics[0]}")
 
 
 def _records(source: Any) -> list[dict[str, Any]]:
