@@ -64,12 +64,14 @@ class Balanced:
         nobody = ~found.caught_up.any(axis=1, keepdims=True)
         before = found.previous[:, None]
         moved = np.logical_and(before >= 0, before != np.arange(len(found.threads)))
+        runs = (found.previous >= 0) & found.caught_up[np.arange(len(found.load)), found.previous]
         search = Search(
             load=found.load,
             threads=found.threads,
             down=seconds * nobody,
             cost=self.movement_weight * seconds + self.cross_rack_seconds * found.far + MOVE_SECONDS * moved,
             tolerance=self.allowed_imbalance,
+            running=np.where(runs, found.previous, -1),
         )
         search.run()
         return search.owner

@@ -1,4 +1,4 @@
-"""Where `balanced` wants the tasks: a local search from the placement that moves least.
+"""Where `balanced` wants the tasks: a local search from where they run.
 
 Two aims, the first before the second: loads of clients within limits of their share by threads; and few seconds: until
 the last client has restored what nobody runs, for state moved, for partitions read from other racks, for tasks moved.
@@ -40,6 +40,16 @@ class Change:
     seconds: Floats
     even: Floats
 
+    def cheapest(self) -> tuple[int, int] | None:
+        """Where the way is that costs least for what it brings to the first aim, if any brings something."""
+        helps = self.off < -EPSILON
+        if not helps.any():
+            return None
+        price = np.full(helps.shape, np.inf)
+        price[helps] = (self.seconds[helps] + EPSILON) / -self.off[helps]
+        row, column = np.unravel_index(price.argmin(), price.shape)
+        return int(row), int(column)
+
     def best(self, evenly: bool) -> tuple[tuple[float, float], tuple[int, int]] | None:
         """What the best way saves and where it is, if any does without harm to the first aim.
 
@@ -62,7 +72,8 @@ class Search:
 
     By task and client: `down`, seconds to restore a task that nobody can run meanwhile; `cost`, any other seconds that
     it is worth not to have the task there. By task: `load`. By client: `threads`. `tolerance`: part of its share by
-    which a client's load may differ from it. `owner`, by task: the result.
+    which a client's load may differ from it. `running`, by task: the client that runs it, -1 for none: where to begin,
+    so that whatever moves is an improvement. `owner`, by task: the result.
     """
 
     load: Floats
@@ -70,6 +81,7 @@ class Search:
     down: Floats
     cost: Floats
     tolerance: float
+    running: Numbers
     owner: Numbers = field(init=False)
     loads: Floats = field(init=False)
     restores: Floats = field(init=False)
@@ -85,7 +97,7 @@ class Search:
     def run(self) -> None:
         """Place all tasks."""
         self._begin()
-        while any(self._balance(client) for client in np.argsort(-self._excess(), kind="stable")):
+        while any(self._balance(client) for client in self._heaviest()):
             pass
         while self._improve(int(self.restores.argmax()), restoring=True):
             pass
@@ -97,10 +109,13 @@ class Search:
                     improved = True
 
     def _begin(self) -> None:
-        """Each task where it costs least, if it makes a difference; the others, big ones first, where there is room."""
+        """Each task where it runs, else where it costs least if that differs, else, big ones first, where room is."""
         seconds = self.down + self.cost
         least = seconds.min(axis=1)
         bound = seconds <= least[:, None] + EPSILON
+        runs = np.flatnonzero(self.running >= 0)
+        bound[runs] = False
+        bound[runs, self.running[runs]] = True
         anchored = ~bound.all(axis=1)
         for task in np.lexsort((-self.load, -least)):
             if anchored[task]:
@@ -122,8 +137,15 @@ class Search:
         self.loads[client] += self.load[task]
         self.restores[client] += self.down[task, client]
 
-    def _excess(self) -> Floats:
-        return (self.loads - self.share) / self.threads
+    def _swap(self, task: int, other: int) -> None:
+        client, owner = int(self.owner[task]), int(self.owner[other])
+        self._put(task, owner)
+        self._put(other, client)
+
+    def _heaviest(self) -> list[int]:
+        """Clients, those first that are most above their share."""
+        found: list[int] = np.argsort((self.share - self.loads) / self.threads, kind="stable").tolist()
+        return found
 
     def _off(self, loads: Floats, clients: Numbers | int | slice = slice(None)) -> Floats:
         """How far loads are off their limits, squared: the sum over clients is the first aim."""
@@ -173,15 +195,10 @@ class Search:
         tasks = np.flatnonzero(self.owner == client)
         if not len(tasks):
             return False
-        change = self._moves(client, tasks)
-        helps = change.off < -EPSILON
-        if not helps.any():
-            return False
-        price = np.full(helps.shape, np.inf)
-        price[helps] = (change.seconds[helps] + EPSILON) / -change.off[helps]
-        task, to = np.unravel_index(price.argmin(), price.shape)
-        self._put(int(tasks[task]), int(to))
-        return True
+        found = self._moves(client, tasks).cheapest()
+        if found is not None:
+            self._put(int(tasks[found[0]]), found[1])
+        return found is not None
 
     def _improve(self, client: int, restoring: bool) -> bool:
         """Move or exchange one of the client's tasks where that saves most seconds; whether any saves some.
@@ -202,9 +219,6 @@ class Search:
             self._put(int(own[move[1][0]]), move[1][1])
             return True
         if swap is not None:
-            task, other = int(own[swap[1][0]]), int(others[swap[1][1]])
-            owner = int(self.owner[other])
-            self._put(task, owner)
-            self._put(other, client)
+            self._swap(int(own[swap[1][0]]), int(others[swap[1][1]]))
             return True
         return False
