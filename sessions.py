@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .compiler.language.judge import Refusal, Request, Verdict
@@ -54,5 +55,8 @@ class SparkOnDemand:
     def close(self) -> None:
         """Stop the session that was started, if any."""
         if self._started is not None and self._given is None:
-            self._started.stop()
+            from py4j.protocol import Py4JError
+
+            with suppress(Py4JError, OSError, EOFError):  # of a JVM that is gone: there is nothing to stop
+                self._started.stop()
         self._started = self._analyzer = None

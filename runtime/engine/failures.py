@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JNetworkError
+
 from ...errors import HeadwaterError
 from ..log.records import TaskCommit
 from ..tasks.plan import EpochPlan, TaskPlan
@@ -30,6 +32,9 @@ STEP = re.compile(r"\bStepError: (?P<at>[^\s:]+:\d+): (?P<cause>[^\n]*)")
 
 RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 """The last line of a Python traceback."""
+
+CRASHED = "Python worker exited unexpectedly"
+"""What Spark says of a worker that was killed, or crashed."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,8 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
             bad, error = middle, failed
         # Short prefixes first: a run costs what its records cost.
         middle = min(2 * good, (good + bad) // 2) if good else 1
+    if error_of(bad) is None:  # what failed before was not the record: a worker was killed, say
+        raise JobError(plan.application, part.name, cause_of(error)) from error
     record = last_record(
         part, _task(_limited(plan, bad, next(attempts))), Plugged(plan.plugins).log(PluginRef(*plan.log))
     )
@@ -157,7 +164,12 @@ def _step(error: Exception) -> tuple[str, str]:
 
 def cause_of(error: Exception) -> str:
     """The first line of the error that means something to a user."""
+    if isinstance(error, Py4JNetworkError | ConnectionError):
+        return "Spark's JVM has ended; was it killed, for want of memory?"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    crashed = next((line for line in lines if CRASHED in line), None)
+    if crashed is not None:
+        return crashed[crashed.index(CRASHED) :]
     if any(line.startswith("Traceback ") for line in lines):
         raised = [line for line in lines if RAISED.match(line)]
         return raised[-1] if raised else lines[0]
