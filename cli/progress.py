@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .counts import counted, waiting
-
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -89,47 +87,6 @@ class Progress:
                 line.note = event.reason.replace("_", " ")
 
 
-class Lines:
-    """Prints one line for each event, to stderr."""
-
-    def on(self, event: Event) -> None:
-        """Print it."""
-        click.echo(f"{time.strftime('%H:%M:%S')} {sentence(event)}", err=True)
-
-
-def sentence(event: Event) -> str:
-    """An event in words."""
-    from ..runtime.engine import events
-
-    match event:
-        case events.ApplicationStarted():
-            restored = f", {event.restored} of them with state" if event.restored else ""
-            tasks = counted(event.tasks, "task")
-            return f"{event.application}: started, generation {event.generation}, {tasks}{restored}"
-        case events.AssignmentFailed():
-            entries = "".join(f"\n    {entry}" for entry in event.entries)
-            return (
-                f"{event.application}: tasks stay where they were, as assignor {event.assignor} failed: "
-                f"{event.message}{entries}"
-            )
-        case events.EpochCommitted():
-            rate = event.records / event.seconds if event.seconds else 0.0
-            dropped = f", {sum(event.dropped.values()):,} dropped" if event.dropped else ""
-            return (
-                f"{event.application}/{event.subtopology}: commit {event.commit}, {counted(event.records, 'record')} "
-                f"({rate:,.0f}/s){dropped}, lag {event.lag:,}"
-            )
-        case events.Waiting():
-            return f"{event.application}: {waiting(event.records, event.writers)}"
-        case events.RecordFailed():
-            return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
-        case events.ApplicationStopped():
-            return (
-                f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
-                f"in {counted(event.commits, 'commit')}"
-            )
-
-
 class _Live:
     """The progress as something rich can draw again and again."""
 
@@ -155,6 +112,8 @@ class _Live:
 def shown() -> Iterator[Observer]:
     """An observer that shows a run until the block ends: live where stderr is a terminal."""
     if not sys.stderr.isatty():
+        from ..runtime.engine.sentences import Lines
+
         click.echo(_STARTING, err=True)
         yield Lines()
         return

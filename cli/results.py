@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..runtime.engine.sentences import counted, waiting
 from . import tables
-from .counts import counted, waiting
 
 if TYPE_CHECKING:
     from ..runtime.engine.results import RunResults

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from .counts import counted
+from ..runtime.engine.sentences import counted
 from .options import ProjectOptions, project_options
 from .results import show_seeds
 

@@ -11,13 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from ...errors import HeadwaterError
 from ..topology import PluginRef, Settings, Topology
-
-if TYPE_CHECKING:
-    from .events import Event
 
 
 @contextmanager
@@ -43,17 +39,10 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-class Lines:
-    """An observer that prints one line for each event: what a job's log shows on a cluster."""
-
-    def on(self, event: Event) -> None:
-        """Print the event."""
-        print(event, flush=True)
-
-
 def main(topology: Topology, settings: Settings, arguments: Sequence[str] | None = None) -> int:
     """Run one topology by itself, under `python` or `spark-submit`; the exit code (0 fine, 1 failed)."""
     from .application import run_topologies
+    from .sentences import Lines
     from .session import start_session
 
     parser = argparse.ArgumentParser(description=f"Runs {topology.application} until interrupted.")
