@@ -13,6 +13,9 @@ from ..errors import HeadwaterError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+_KEPT = {"README.md", ".gitignore"}
+"""Files that a new repository often has; one's own stay as they are."""
+
 
 @click.command()
 @click.argument("name", required=False)
@@ -33,14 +36,20 @@ def command(name: str | None, directory: Path | None) -> None:
         raise click.BadParameter("use letters, digits and _, not starting with a digit", param_hint="NAME")
     scaffold = files("headwater.templates") / "init"
     texts = dict(_texts(scaffold, name))
-    present = sorted(target for target in texts if (root / target).exists())
+    kept = {target for target in _KEPT & texts.keys() if (root / target).exists()}
+    present = sorted(target for target in texts.keys() - kept if (root / target).exists())
     if present:
         raise HeadwaterError(f"{root / present[0]} is there already", "choose another folder; nothing was written")
     for target, text in texts.items():
         path = root / target
+        if target in kept:
+            click.echo(f"  {path}: yours, kept as it is")
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         click.echo(f"  {path}")
+    if ".gitignore" in kept:
+        click.echo(f"Add to {root / '.gitignore'}: {' '.join(texts['.gitignore'].split())}")
     enter = "" if root.resolve() == Path.cwd() else f"cd {root} && "
     click.echo(f"Project {name} is ready: {enter}headwater build")
 

@@ -49,6 +49,18 @@ def test_file_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None:
     assert not (tmp_path / "headwater.yml").exists()
 
 
+def test_readme_and_gitignore_of_a_new_repository_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    (tmp_path / ".gitignore").write_text("*.pyc\n")
+
+    result = CliRunner().invoke(main, ["init", "shop", "--project-dir", str(tmp_path)])
+
+    assert result.exit_code == 0
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert (tmp_path / "headwater.yml").exists()
+    assert f"Add to {tmp_path / '.gitignore'}: .headwater/ target/" in result.stdout
+
+
 def test_name_that_is_no_name_is_wrong_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
