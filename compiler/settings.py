@@ -23,6 +23,7 @@ def settings_of(loaded: LoadedProject) -> Settings:
     """
     target: dict[str, Any] = loaded.target.to_python() if loaded.target is not None else {}
     epoch = target.get("epoch") or {}
+    racks = target.get("racks") or {}
     plugins = loaded.project.get("plugins")
     defaults = Settings(log=PluginRef("embedded"), state_dir=DEFAULT_STATE)
     return Settings(
@@ -33,6 +34,9 @@ def settings_of(loaded: LoadedProject) -> Settings:
         max_records=epoch.get("max_records", defaults.max_records),
         spark=_without_notes(target.get("spark") or defaults.spark),
         plugins=tuple(plugins.to_python()) if plugins is not None else (),
+        racks={} if "script" in racks else racks,
+        rack_script=racks.get("script", ""),
+        client_tags=target.get("client_tags") or {},
     )
 
 
@@ -46,6 +50,7 @@ def absolute(settings: Settings, root: Path) -> Settings:
         settings,
         log=PluginRef(settings.log.name, options),
         state_dir=str(root / settings.state_dir),
+        rack_script=str(root / settings.rack_script) if settings.rack_script else "",
         project_dir=str(root),
     )
 

@@ -54,8 +54,12 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
 
 def _settings(settings: Settings, writer: Declarations) -> Expression:
     log = _plugin(settings.log, writer)
-    project: dict[str, Expression] = {"project_dir": Code("str(PROJECT)")} if settings.plugins else {}
-    return writer.call(settings, log=log, state_dir=_path(settings.state_dir), **project)
+    instead: dict[str, Expression] = {"log": log, "state_dir": _path(settings.state_dir)}
+    if settings.plugins:
+        instead["project_dir"] = Code("str(PROJECT)")
+    if settings.rack_script:
+        instead["rack_script"] = _path(settings.rack_script)
+    return writer.call(settings, **instead)
 
 
 def _plugin(plugin: PluginRef, writer: Declarations) -> Expression:

@@ -113,7 +113,9 @@ restore: {strategy: {name: mine, options: {}}}
             "      log: {type: embedded, path: .log, grace: 10m}\n      state_dir: .state\n      clients: 2\n"
             "      epoch: {interval: 500ms, max_records: 1000}\n"
             "    b: {log: kafka}\n    c: {log: {name: kafka, options: {servers: x}}}\n"
-            "    d: {log: {type: kafka, options: {servers: x}}}\n    e: {}\n",
+            "    d: {log: {type: kafka, options: {servers: x}}}\n    e: {}\n"
+            "    f: {racks: {host-1.lan: a, 10.0.0.2: b}, client_tags: {host-1.lan: {zone: z, cluster: k}}}\n"
+            "    g: {racks: {script: bin/rack, description: x}}\n",
         ),
     ],
 )
