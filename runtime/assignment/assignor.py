@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -65,11 +66,11 @@ class ClientAssignment:
         """Raises ValueError when a task is in `tasks` twice, in whatever roles."""
         self.process_id = process_id
         self.followup_rebalance_deadline = followup_rebalance_deadline
-        self._tasks: dict[TaskId, AssignedTask] = {}
-        for task in tasks:
-            if task.id in self._tasks:
-                raise ValueError(f"task {task.id} is twice on {process_id}")
-            self._tasks[task.id] = task
+        all_tasks = list(tasks)
+        self._tasks: dict[TaskId, AssignedTask] = {task.id: task for task in all_tasks}
+        if len(self._tasks) < len(all_tasks):
+            twice, _ = Counter(task.id for task in all_tasks).most_common(1)[0]
+            raise ValueError(f"task {twice} is twice on {process_id}")
 
     def __repr__(self) -> str:
         tasks = ", ".join(f"{task.type.value} {task.id}" for task in self.tasks.values())
