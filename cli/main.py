@@ -33,7 +33,17 @@ COMMANDS = (
 """The built-in commands, in the order in which a project meets them. Each is `command` in the module of its name."""
 
 _OF_THE_MACHINE = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.EEXIST,
+    }
 )
 """What the system refuses for reasons that lie in files, folders and disks, not in Headwater."""
 

@@ -149,3 +149,13 @@ def test_standard_input_is_wanted_for_appending_only(shop: Path, command: str, c
     line = f'"{sys.executable}" -m headwater.cli.main {command} --project-dir "{shop}" <&-'
     ended = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
     assert (ended.returncode, "Traceback" in ended.stderr) == (code, False)
+
+
+def test_limit_on_the_size_of_files_is_told(shop: Path) -> None:
+    lines = "".join(f"{number},tea{number * 7919 % 10007},1,4.5,2024-05-01T08:02:11Z\n" for number in range(20_000))
+    with (shop / "seeds" / "orders.csv").open("a") as file:
+        file.write(lines)
+    line = f'ulimit -f 50; "{sys.executable}" -m headwater.cli.main seed --project-dir "{shop}"'
+    ended = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "error: File too large\n")
+    assert not list(shop.glob(".headwater/log/segments/**/*.seg"))
