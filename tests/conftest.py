@@ -24,6 +24,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    """With several processes (`-n 2`): tests of the Spark session stay in one, others by file, long ones begin."""
+    if not config.getoption("numprocesses", 0) and not hasattr(config, "workerinput"):
+        return
+    for item in items:
+        group = "spark session" if "spark_session" in item.fixturenames else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Function) -> int:
+    if "spark_session" in item.fixturenames:
+        return 0
+    return 1 if item.get_closest_marker("spark") or item.get_closest_marker("cluster") else 2
+
+
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be written."""

@@ -76,10 +76,10 @@ def test_module_of_the_project_adds_to_the_builtins(load: Load) -> None:
 
 
 def test_blocked_module_is_not_even_imported(load: Load) -> None:
-    manager = load({"plugins.mine": MINE, "bad": "1 / 0"}, block=("plugins.mine", "bad"))
+    manager = load({"plugins.blocked": MINE, "bad": "1 / 0"}, block=("plugins.blocked", "bad"))
 
     assert list(manager.assignors) == ASSIGNORS
-    assert "plugins.mine" not in sys.modules
+    assert "plugins.blocked" not in sys.modules
 
 
 def test_unknown_name_is_refused_with_those_that_look_like_it() -> None:
