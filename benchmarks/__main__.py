@@ -1,6 +1,9 @@
 """All measurements: `python -m benchmarks`."""
 
-from . import keyed_count_sum, memory
+from . import assignors, balanced, keyed_count_sum, memory, rack_aware
 
 keyed_count_sum.main([])
 memory.main([])
+assignors.main([])
+rack_aware.main()
+balanced.main()
