@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from operator import attrgetter
-from typing import Protocol
+from operator import attrgetter, index
+from typing import Any, Protocol
 
 from ...errors import HeadwaterError
 from ..tasks.task_id import TaskId
@@ -38,17 +38,29 @@ class AssignmentError(Enum):
     UNKNOWN_TASK_ID = "a task that does not exist"
     ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "an active task on two clients"
     INVALID_STANDBY_TASK = "a standby of a task without state"
-    MISSING_PROCESS_ID = "a client without an entry"
-    UNKNOWN_PROCESS_ID = "an entry of a client that does not exist"
+    MISSING_PROCESS_ID = "no entry for a client"
+    UNKNOWN_PROCESS_ID = "an entry for a client that does not exist"
 
 
 class TaskAssignmentError(HeadwaterError):
-    """An assignor's answer that cannot be carried out. `error`: the first thing wrong, `subject`: with what."""
+    """An assignor's answer that cannot be carried out.
 
-    def __init__(self, error: AssignmentError, subject: str) -> None:
-        super().__init__(f"the assignor assigned {error.value}: {subject}")
+    `error`: the first thing wrong, `subject`: with which task or client, `entries`: those of the answer about it.
+    """
+
+    def __init__(self, error: AssignmentError, subject: str, entries: Iterable[ClientAssignment] = ()) -> None:
+        super().__init__(f"the assignment has {error.value}: {subject}")
         self.error = error
         self.subject = subject
+        self.entries = tuple(entries)
+
+
+class NotAnAssignmentError(HeadwaterError):
+    """An assignor's answer that cannot even be looked at. `answer`: what it was."""
+
+    def __init__(self, problem: str, answer: Any) -> None:
+        super().__init__(f"the assignor {problem}")
+        self.answer = answer
 
 
 class ClientAssignment:
@@ -100,6 +112,18 @@ class TaskAssignment:
 
     assignment: Collection[ClientAssignment]
 
+    def __post_init__(self) -> None:
+        """Raises TypeError for what is no ClientAssignment, ValueError where a client has two of them."""
+        entries = tuple(self.assignment)
+        for entry in entries:
+            if not isinstance(entry, ClientAssignment):
+                raise TypeError(f"a TaskAssignment has a ClientAssignment for each client, not {entry!r}")
+        names = Counter(entry.process_id for entry in entries)
+        if len(names) < len(entries):
+            twice, _ = names.most_common(1)[0]
+            raise ValueError(f"client {twice} has two entries")
+        object.__setattr__(self, "assignment", entries)
+
 
 class TaskAssignor(Protocol):
     """Decides which client has which tasks: what a plugin of `headwater_register_assignors` makes."""
@@ -139,12 +163,43 @@ def validate_task_assignment(
     return AssignmentError.NONE, ""
 
 
+def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[TaskAssignment, AssignmentError, str]:
+    """What `assignor` answers, and the first thing wrong with it, of which the assignor was told.
+
+    The answer is a copy, which nothing that the assignor does later changes. Raises NotAnAssignmentError, and whatever
+    the assignor raises.
+    """
+    given = assignor.assign(application_state)
+    answer = _copied(given)
+    error, subject = validate_task_assignment(application_state, answer)
+    assignor.on_assignment_computed(TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else given, error)
+    return answer, error, subject
+
+
 def assign(assignor: TaskAssignor, application_state: ApplicationState) -> dict[ProcessId, ClientAssignment]:
     """A valid assignment by `assignor`, by client. Raises TaskAssignmentError, after the assignor was told."""
-    assignment = assignor.assign(application_state)
-    error, subject = validate_task_assignment(application_state, assignment)
-    told = TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else assignment
-    assignor.on_assignment_computed(told, error)
+    answer, error, subject = ask(assignor, application_state)
     if error is not AssignmentError.NONE:
-        raise TaskAssignmentError(error, subject)
-    return {client.process_id: client for client in assignment.assignment}
+        concerned = (
+            client for client in answer.assignment if subject == client.process_id or subject in map(str, client.tasks)
+        )
+        raise TaskAssignmentError(error, subject, concerned)
+    return {client.process_id: client for client in answer.assignment}
+
+
+def _copied(answer: Any) -> TaskAssignment:
+    if not isinstance(answer, TaskAssignment):
+        raise NotAnAssignmentError(f"answered with {type(answer).__name__}, not with a TaskAssignment", answer)
+    return TaskAssignment(
+        [
+            ClientAssignment(client.process_id, client.tasks.values(), _deadline(client.followup_rebalance_deadline))
+            for client in answer.assignment
+        ]
+    )
+
+
+def _deadline(asked: Any) -> int | None:
+    try:
+        return None if asked is None else index(asked)
+    except TypeError:
+        raise NotAnAssignmentError(f"asks for a follow-up at {asked!r}, not in whole ms since 1970", asked) from None

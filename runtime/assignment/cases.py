@@ -10,14 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..tasks.task_id import TaskId
-from .assignor import (
-    AssignmentError,
-    ClientAssignment,
-    TaskAssignment,
-    TaskAssignor,
-    TaskType,
-    validate_task_assignment,
-)
+from .assignor import AssignmentError, ClientAssignment, TaskAssignmentError, TaskAssignor, TaskType, ask
 from .cases_json import CaseError, Fields, distinct, flag, integer, items, number, optional, shown, task_id, text
 from .cluster import (
     LATEST_OFFSET,
@@ -121,12 +114,8 @@ def case_from_json(value: Any) -> Case:
 
 def answer(case: Case, assignor: TaskAssignor) -> Answer:
     """What `assignor` makes of the case, valid or not. Raises what the assignor raises."""
-    assignment = assignor.assign(case.state)
-    error, subject = validate_task_assignment(case.state, assignment)
-    assignor.on_assignment_computed(
-        TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else assignment, error
-    )
-    problem = None if error is AssignmentError.NONE else f"the assignor assigned {error.value}: {subject}"
+    assignment, error, subject = ask(assignor, case.state)
+    problem = None if error is AssignmentError.NONE else TaskAssignmentError(error, subject).message
     return Answer(case.id, tuple(assignment.assignment), problem, error)
 
 

@@ -1,14 +1,15 @@
 """What an assignor sees: tasks, clients, and what was asked for. Names are those of KIP-924.
 
-Everything is plain data; mappings and sets iterate in any order, so an assignor that must be deterministic visits
-them sorted.
+Everything is plain data that cannot be changed. Mappings and sets iterate in any order, so an assignor that must be
+deterministic visits them sorted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NewType
+from types import MappingProxyType
+from typing import NewType, TypeVar
 
 from ...errors import HeadwaterError
 from ..tasks.task_id import TaskId
@@ -22,9 +23,11 @@ LATEST_OFFSET = -2
 UNKNOWN_LAG = -3
 """Lag of a copy of which nothing is known."""
 
-
 UNBOUNDED_LAG = 2**63 - 1
 """An acceptable recovery lag that every copy meets."""
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 class UnknownLagError(HeadwaterError, LookupError):
@@ -131,6 +134,11 @@ class ClientState:
     lags: Mapping[TaskId, int] | None = None
     consumer_ids: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Nobody who is given it can change it."""
+        object.__setattr__(self, "client_tags", _read_only(self.client_tags))
+        object.__setattr__(self, "lags", None if self.lags is None else _read_only(self.lags))
+
     def lag_for(self, task: TaskId) -> int:
         """How far this client's copy of a stateful task is behind. Raises UnknownLagError."""
         if self.lags is None or task not in self.lags:
@@ -163,6 +171,11 @@ class ApplicationState:
     leader: ProcessId | None = None
     now_ms: int = 0
 
+    def __post_init__(self) -> None:
+        """Nobody who is given it can change it."""
+        object.__setattr__(self, "all_tasks", _read_only(self.all_tasks))
+        object.__setattr__(self, "clients", _read_only(self.clients))
+
     def client_states(self, compute_task_lags: bool) -> Mapping[ProcessId, ClientState]:
         """The clients (KIP-924: kafkaStreamsStates), with lags where asked for.
 
@@ -175,4 +188,9 @@ class ApplicationState:
                 return self.clients
             raise UnknownLagError("nobody knows how far the clients' copies are behind")
         lags = self.lookup_lags()
-        return {name: replace(client, lags=lags.get(name, {})) for name, client in self.clients.items()}
+        return _read_only({name: replace(client, lags=lags.get(name, {})) for name, client in self.clients.items()})
+
+
+def _read_only(mapping: Mapping[_Key, _Value]) -> Mapping[_Key, _Value]:
+    """The same mapping, without a way to change it."""
+    return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(mapping)

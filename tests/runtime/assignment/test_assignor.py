@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, dataclass, field
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,7 @@ from headwater.runtime.assignment.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
+    NotAnAssignmentError,
     TaskAssignment,
     TaskAssignmentError,
     TaskType,
@@ -99,6 +102,7 @@ def test_bad_answer_is_raised_after_the_assignor_was_told() -> None:
         assign(assignor, STATE)
 
     assert caught.value.error is AssignmentError.INVALID_STANDBY_TASK
+    assert [str(entry) for entry in caught.value.entries] == ["ClientAssignment(a: standby 1_1)"]
     assert assignor.told == [(assignor.answer, AssignmentError.INVALID_STANDBY_TASK)]
 
 
@@ -109,6 +113,65 @@ def test_assignor_of_unknown_tasks_is_told_that_nothing_is_left() -> None:
         assign(assignor, STATE)
 
     assert assignor.told == [(TaskAssignment(()), AssignmentError.UNKNOWN_TASK_ID)]
+
+
+class Meddling(Fixed):
+    """Takes its answer back once it was accepted."""
+
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
+        for client in assignment.assignment:
+            client.remove_task(active(T00))
+
+
+def test_answer_is_that_which_was_validated_whatever_the_assignor_does_to_it_later() -> None:
+    assert assign(Meddling(both(active(T00))), STATE)[A].of_type(TaskType.ACTIVE) == (T00,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (None, "answered with NoneType, not with a TaskAssignment"),
+        ({A: [T00]}, "answered with dict, not with a TaskAssignment"),
+        (
+            TaskAssignment([ClientAssignment(A, (), "soon"), ClientAssignment(B)]),  # type: ignore[arg-type]
+            "asks for a follow-up at 'soon', not in whole ms since 1970",
+        ),
+    ],
+)
+def test_answer_that_cannot_be_looked_at_says_what_it_is(answer: Any, problem: str) -> None:
+    with pytest.raises(NotAnAssignmentError, match=problem):
+        assign(Fixed(answer), STATE)
+
+
+def test_two_entries_for_a_client_are_refused() -> None:
+    with pytest.raises(ValueError, match="client a has two entries"):
+        TaskAssignment([ClientAssignment(A, [active(T00)]), ClientAssignment(B), ClientAssignment(A, [active(T11)])])
+
+
+def test_entry_that_is_no_client_assignment_is_refused() -> None:
+    with pytest.raises(TypeError, match="not 'a'"):
+        TaskAssignment({"a": [T00]})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.all_tasks.pop(T00),
+        lambda state: state.clients.clear(),
+        lambda state: state.client_states(True).clear(),
+        lambda state: state.clients[A].client_tags.update(zone="z"),
+        lambda state: state.client_states(True)[A].lags.clear(),
+        lambda state: state.clients[A].previous_active_tasks.add(T11),
+        lambda state: setattr(state.clients[A], "rack_id", "r"),
+        lambda state: setattr(state.assignment_configs, "max_warmup_replicas", 9),
+        lambda state: setattr(state.all_tasks[T00], "state_bytes", 0),
+    ],
+)
+def test_what_an_assignor_is_given_cannot_be_changed(change: Callable[[Any], object]) -> None:
+    asked = ApplicationState(STATE.all_tasks, STATE.clients, lookup_lags=lambda: {A: {T00: 1}, B: {T00: 2}})
+
+    with pytest.raises((AttributeError, FrozenInstanceError)):
+        change(asked)
 
 
 def test_one_task_in_two_roles_on_a_client_is_refused() -> None:

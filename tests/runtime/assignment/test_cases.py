@@ -274,6 +274,6 @@ def test_invalid_answer_is_shown_with_what_is_wrong_and_the_assignor_is_told() -
     found = answer(case_from_json(MINIMAL), assignor).to_json()
 
     assert found["validation"] == "MISSING_PROCESS_ID"
-    assert found["error"] == "the assignor assigned a client without an entry: a"
+    assert found["error"] == "the assignment has no entry for a client: a"
     assert found["assignments"] == {"z": {"active": ["0_0"], "standby": []}}
     assert assignor.told == [AssignmentError.MISSING_PROCESS_ID]

@@ -207,7 +207,7 @@ def test_moved_tasks_are_those_whose_owner_changes_or_is_gone(group: Group) -> N
             [AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES],
             AssignorFailure(
                 "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES",
-                "the assignor assigned an active task on two clients: 0_0",
+                "the assignment has an active task on two clients: 0_0",
                 (
                     "ClientAssignment(aa: active 0_0, active 0_1, active 1_0, active 1_1)",
                     "ClientAssignment(bb: active 0_0, active 0_1, active 1_0, active 1_1)",
