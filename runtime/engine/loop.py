@@ -172,7 +172,7 @@ class EpochLoop:
             unit.failed.add(failure.partition)
             self.tally.failure = self.tally.failure or failure.error
             self._observer.on(RecordFailed(self._application, unit.part.name, failure.partition, failure.error.message))
-        unit.took(commits, self._settings.max_records, version)
+        unit.took(plan, commits, version)
         worth = [commit for commit in commits if commit.records]
         if not worth:
             return

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..log.records import TaskCommit
+from ..tasks.plan import EpochPlan
 from ..topology import Subtopology
 from .clients import Client
 from .job import EpochJob
@@ -17,7 +18,8 @@ class Unit:
 
     `threads`: the partitions that each thread of the client runs. `applied`: partition -> store -> changelog records
     that the client's copy holds. `blocked_at`: version of the committed state at which an epoch took no record though
-    some are unread: there is no point in another before it changes.
+    some are unread: there is no point in another before it changes. `held_globals`: global table -> partition -> lane
+    -> records that the client's copy is known to hold.
     """
 
     part: Subtopology
@@ -51,11 +53,13 @@ class Unit:
             return False
         return self.full or eager or now >= self.started + interval
 
-    def took(self, commits: Sequence[TaskCommit], most: int, version: tuple[int, ...]) -> None:
+    def took(self, plan: EpochPlan, commits: Sequence[TaskCommit], version: tuple[int, ...]) -> None:
         """Note what an epoch's tasks have taken; `version` is the committed state it was planned from."""
         for commit in commits:
             self.applied.setdefault(commit.partition, {}).update(commit.applied)
-        self.full = any(commit.records >= most for commit in commits)
+            self.held_globals.update({table: plan.pinned(table) for table in commit.globals_})
+        full = {task.partition: task.max_records for thread in plan.threads for task in thread}
+        self.full = any(commit.records >= full[commit.partition] for commit in commits)
         self.blocked_at = None if any(commit.records for commit in commits) else version
 
     def applied_of(self, partition: int) -> Mapping[str, int]:

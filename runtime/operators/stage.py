@@ -104,7 +104,6 @@ class Stage:
                         taken.positions,
                         taken.stream_time,
                         clocks=task.clocks,
-                        globals_=_pinned(worker.plan),
                         records=len(taken),
                     )
                     yield task, commit, edges
@@ -133,6 +132,7 @@ class Stage:
             commit,
             clocks=epoch.clocks,
             segments=(*commit.segments, *_write(task, epoch, worker)),
+            globals_={**commit.globals_, **{table: _seen(worker.plan, table) for table in epoch.global_tables}},
             dropped=dict(epoch.dropped + Counter(commit.dropped)),
             applied={**commit.applied, **{name: store.position for name, store in epoch.stores.items()}},
         )
@@ -142,18 +142,9 @@ def _name(task: TaskPlan) -> str:
     return f"{task.subtopology}_{task.partition}"
 
 
-def _pinned(plan: EpochPlan) -> dict[str, dict[int, int]]:
-    """The position of each global table that the epoch sees: table -> partition -> records."""
-    return {
-        table: {
-            partition: sum(
-                lane.segments[-1].base_position + lane.segments[-1].rows if lane.segments else lane.position
-                for lane in topic.lanes
-            )
-            for partition, topic in enumerate(topics)
-        }
-        for table, topics in plan.globals_.items()
-    }
+def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
+    """The position of a global table that the epoch sees: partition -> records."""
+    return {partition: sum(lanes.values()) for partition, lanes in plan.pinned(table).items()}
 
 
 def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Segment]:

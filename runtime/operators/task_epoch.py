@@ -63,7 +63,8 @@ class TaskEpoch:
     """One task's epoch in one stage.
 
     `partition`: the task's. `now`: the planned time of the epoch, ms. `clocks`: committed step clocks and those that
-    moved; -1 before the first record. `open_store` gives a store caught up to its planned position.
+    moved; -1 before the first record. `open_store` gives a store caught up to its planned position. `stores`,
+    `global_tables`: what was opened.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class TaskEpoch:
         self.clocks = dict(clocks)
         self.dropped: Counter[str] = Counter()
         self.stores: dict[str, EpochStore] = {}
+        self.global_tables: set[str] = set()
         self.sinks: dict[str, tuple[Topic, list[Written]]] = {}
         self._open_store = open_store
         self._open_global = open_global
@@ -104,6 +106,7 @@ class TaskEpoch:
 
     def global_table(self, table: GlobalTable) -> StateStore:
         """A global table at the position that the epoch pins."""
+        self.global_tables.add(table.name)
         return self._open_global(table)
 
     def write(self, topic: Topic, rows: Rows, partitions: Int64s) -> None:

@@ -10,7 +10,7 @@ from ..log.keys import encode_keys
 from ..log.log import Log
 from ..log.records import Segment
 from ..log.schema import key_columns, value_columns
-from ..tasks.errors import TaskMigratedError
+from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store
 from .changelog import catch_up
@@ -72,7 +72,8 @@ def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicIn
     """Apply what is committed to the table's topic and not yet in `store`, in offset order of each partition.
 
     All threads of a client use one store, and several may do this at once: one of them applies a segment, and the
-    others go on from there. Raises TaskMigratedError where the store's position is not what it says it holds.
+    others go on from there. Raises TaskMigratedError where the store's position is not what it says it holds, and
+    TaskCorruptedError where it does not hold what the plan leaves out.
     """
     lost_to = -1
     while True:
@@ -87,6 +88,11 @@ def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicIn
 def _apply_rest(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
     held = positions_of(store)
     for partition, topic in enumerate(pinned):
+        for lane in topic.lanes:
+            if held.get(partition, {}).get(lane.lane, 0) < lane.position:
+                raise TaskCorruptedError(
+                    f"global table {table.name} has lost records of {topic.topic} {partition}", store=table.store.name
+                )
         segments = sorted(
             (segment for lane in topic.lanes for segment in lane.segments), key=lambda segment: segment.base_offset
         )

@@ -29,6 +29,11 @@ class LaneInput:
     idle: bool = True
     more: bool = False
 
+    @property
+    def end(self) -> int:
+        """The position behind all that is listed here."""
+        return self.segments[-1].base_position + self.segments[-1].rows if self.segments else self.position
+
 
 @dataclass(frozen=True)
 class TopicInput:
@@ -88,3 +93,8 @@ class EpochPlan:
     threads: tuple[tuple[TaskPlan, ...], ...]
     globals_: Mapping[str, tuple[TopicInput, ...]] = field(default_factory=dict)
     plugins: tuple[str, tuple[str, ...], tuple[str, ...]] = ("", (), ())
+
+    def pinned(self, table: str) -> dict[int, dict[int, int]]:
+        """What a client's copy of a global table holds, once this epoch has opened it: partition -> lane -> records."""
+        topics = self.globals_.get(table, ())
+        return {partition: {lane.lane: lane.end for lane in topic.lanes} for partition, topic in enumerate(topics)}

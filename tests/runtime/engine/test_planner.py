@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, segment, topic, topology
 
+from headwater.runtime.engine.clients import Client
 from headwater.runtime.engine.planner import NOTHING_YET, Planner
+from headwater.runtime.engine.units import Unit
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.tasks.plan import LaneInput
+from headwater.runtime.log.records import TaskCommit
+from headwater.runtime.tasks.plan import EpochPlan, LaneInput
 from headwater.runtime.topology import GlobalTable, Store
 
 MOST = 10
@@ -139,3 +142,25 @@ def test_global_table_is_brought_to_all_that_is_committed_in_every_partition(app
     assert [[rows(lane) for lane in each.lanes] for each in pinned] == [[[30, 40]], [[5]]]
     held = planner.globals(reader.global_tables, {"places": {0: {0: 30}, 1: {0: 5}}})["places"]
     assert [[rows(lane) for lane in each.lanes] for each in held] == [[[40]], [[]]]
+
+
+def test_global_table_that_an_epoch_has_opened_is_planned_from_there_on(applications: Applications) -> None:
+    places = topic("places")
+    table = GlobalTable("places", places, Store("places", 2, "k string", "v bigint"))
+    reader = part("reader", (EVENTS,), tables=(table,))
+    committed = applications.start(topology("t", reader))
+    planner, unit = Planner(committed, MOST), Unit(reader, Client("client-1", 1), ((0,),), job=None)
+    listed = []
+
+    for opened in (False, True, True, True):
+        applications.feed("places", 30)
+        applications.feed("places", 5, partition=1)
+        committed.refresh()
+        globals_ = planner.globals(reader.global_tables, unit.held_globals)
+        listed.append([[rows(lane) for lane in each.lanes] for each in globals_["places"]])
+        plan = EpochPlan(
+            "p-t", 1, 1, 0, 0, "client-1", ("embedded", {}), "", ((planner.task(reader, 0, {}),),), globals_
+        )
+        unit.took(plan, [TaskCommit("reader", 0, {}, -1, globals_={"places": {}} if opened else {})], committed.version)
+
+    assert listed == [[[[30]], [[5]]], [[[30, 30]], [[5, 5]]], [[[30]], [[5]]], [[[30]], [[5]]]]

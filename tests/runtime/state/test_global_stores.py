@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.lmdb import LmdbStore
 from headwater.runtime.state.task_stores import POSITIONS, catch_up_global, positions_of
-from headwater.runtime.tasks.errors import TaskMigratedError
+from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.plan import LaneInput, TopicInput
 from headwater.runtime.topology import GlobalTable, Store, Topic
 
@@ -90,3 +91,17 @@ def test_store_whose_position_is_not_what_it_holds_is_refused(log: EmbeddedLog, 
 
     with pytest.raises(TaskMigratedError):
         catch_up_global(store, TABLE, pinned(log), log)
+
+
+def test_store_that_lost_what_the_plan_leaves_out_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
+    store = LmdbStore(tmp_path / "store")
+    rest = tuple(
+        replace(topic, lanes=tuple(replace(lane, position=lane.end, segments=()) for lane in topic.lanes))
+        for topic in pinned(log)
+    )
+
+    with pytest.raises(TaskCorruptedError, match="places has lost records"):
+        catch_up_global(store, TABLE, rest, log)
+    catch_up_global(store, TABLE, pinned(log), log)
+    catch_up_global(store, TABLE, rest, log)
+    assert store.position == 3 * APPENDS
