@@ -23,7 +23,7 @@ from .committed import Committed, describe
 from .committer import Committer
 from .compatibility import differences
 from .errors import FencedError, IncompatibleStateError
-from .events import ApplicationStarted, ApplicationStopped, AssignmentFailed, Observer, Silent
+from .events import ApplicationStarted, ApplicationStopped, AssignmentFailed, Observer, Silent, TasksPlaced
 from .group import Group
 from .idleness import TaskKey
 from .loop import EpochLoop, Tally
@@ -156,10 +156,21 @@ class ApplicationRun:
         )
 
     def _assigned(self, assigned: Assigned) -> Assigned:
-        if assigned.failure is not None:
-            failure = assigned.failure
+        application, failure = self._topology.application, assigned.failure
+        if failure is not None:
+            self._observer.on(AssignmentFailed(application, assigned.assignor, failure.message, failure.entries))
+        else:
             self._observer.on(
-                AssignmentFailed(self._topology.application, assigned.assignor, failure.message, failure.entries)
+                TasksPlaced(
+                    application,
+                    assigned.assignor,
+                    len(assigned.clients),
+                    assigned.kept,
+                    assigned.new,
+                    assigned.moves,
+                    assigned.unassigned,
+                    assigned.followup_deadline,
+                )
             )
         return assigned
 

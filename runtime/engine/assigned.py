@@ -11,10 +11,40 @@ from ..tasks.task_id import TaskId
 
 
 @dataclass(frozen=True)
-class AssignorFailure:
-    """Why an assignor's answer was not carried out. `code`: an AssignmentError's name, or `RAISED`.
+class Standing:
+    """A client as the assignor saw it: its process id, which stays with its state, and where its host stands."""
 
-    `entries`: what of the answer it is about.
+    process_id: ProcessId
+    rack: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"process_id": self.process_id, "rack": self.rack, "tags": dict(self.tags)}
+
+
+@dataclass(frozen=True)
+class Move:
+    """An active task on another client than before. `source`: None where that one is gone.
+
+    `lags`: how many changelog records the copies of its state are behind, of the clients that have one.
+    """
+
+    task: TaskId
+    source: str | None
+    target: str
+    lags: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"task": str(self.task), "from": self.source, "to": self.target, "lags": dict(self.lags)}
+
+
+@dataclass(frozen=True)
+class AssignorFailure:
+    """Why an assignor's answer was not carried out. `entries`: what of the answer it is about.
+
+    `code`: an AssignmentError's name; `NO_ASSIGNMENT`: it was none at all; `RAISED`: there was none.
     """
 
     code: str
@@ -30,21 +60,22 @@ class AssignorFailure:
 class Assigned:
     """Who has which tasks, by the clients' names.
 
-    `moved`, `kept`, `new`: numbers of active tasks that have left their previous owner, stayed, had none.
-    `followup_deadline`: when the assignor wants to be asked again, ms since 1970; nothing acts on it while it runs, the
-    next start asks anyway. `failure`: the assignor's answer was of no use, and tasks are where they were. Standbys are
-    what the assignor asked for; no client keeps them yet.
+    `kept`, `new`: numbers of active tasks that stay with their previous owner, and that had none; `moves`: all others.
+    `unassigned`: tasks that the assignor left out, which do not run. `followup_deadline`: when it wants to be asked
+    again, ms since 1970; nothing acts on it while it runs, the next start asks anyway. `failure`: the assignor's answer
+    was of no use, and tasks are where they were. Standbys are what the assignor asked for; no client keeps them yet.
     """
 
     assignor: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    process_ids: Mapping[str, ProcessId] = field(default_factory=dict)
+    clients: Mapping[str, Standing] = field(default_factory=dict)
     active: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     standby: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     followup_deadline: int | None = None
-    moved: int = 0
     kept: int = 0
     new: int = 0
+    moves: tuple[Move, ...] = ()
+    unassigned: tuple[TaskId, ...] = ()
     failure: AssignorFailure | None = None
 
     def by_client(self) -> dict[str, tuple[str, ...]]:
@@ -53,15 +84,20 @@ class Assigned:
 
     def told(self) -> dict[str, Any]:
         """What a run's results say of it, beside who has which tasks: see `schemas/run_results.json`."""
-        standbys = {name: [str(task) for task in tasks] for name, tasks in sorted(self.standby.items())}
-        return {**self._why(), "standbys": standbys}
+        return {
+            **self._why(),
+            "clients": {name: standing.to_json() for name, standing in sorted(self.clients.items())},
+            "moves": [move.to_json() for move in self.moves],
+            "unassigned": [str(task) for task in self.unassigned],
+            "standbys": {name: [str(task) for task in tasks] for name, tasks in sorted(self.standby.items())},
+        }
 
     def _why(self) -> dict[str, Any]:
         return {
             "assignor": self.assignor,
             "options": dict(self.options),
-            "moved": self.moved,
             "kept": self.kept,
+            "moved": len(self.moves),
             "new": self.new,
             "followup_deadline": self.followup_deadline,
             "error": None if self.failure is None else self.failure.to_json(),
@@ -72,12 +108,12 @@ class Assigned:
         return {
             **self._why(),
             "clients": {
-                process_id: {
+                standing.process_id: {
                     "name": name,
                     "active": _by_name(self.active.get(name, ())),
                     "standby": _by_name(self.standby.get(name, ())),
                 }
-                for name, process_id in sorted(self.process_ids.items())
+                for name, standing in sorted(self.clients.items())
             },
         }
 

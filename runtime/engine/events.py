@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..tasks.task_id import TaskId
+from .assigned import Move
+
 
 @dataclass(frozen=True)
 class ApplicationStarted:
@@ -15,6 +18,20 @@ class ApplicationStarted:
     generation: int
     tasks: int
     restored: int
+
+
+@dataclass(frozen=True)
+class TasksPlaced:
+    """An assignor has placed the tasks. For the fields see `Assigned`; `clients`: how many there are."""
+
+    application: str
+    assignor: str
+    clients: int
+    kept: int
+    new: int
+    moves: tuple[Move, ...] = ()
+    unassigned: tuple[TaskId, ...] = ()
+    followup_deadline: int | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,9 @@ class ApplicationStopped:
     commits: int
 
 
-Event = ApplicationStarted | AssignmentFailed | EpochCommitted | Waiting | RecordFailed | ApplicationStopped
+Event = (
+    TasksPlaced | ApplicationStarted | AssignmentFailed | EpochCommitted | Waiting | RecordFailed | ApplicationStopped
+)
 
 
 class Observer(Protocol):

@@ -5,9 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from . import events
+from .assigned import Move
 from .events import Event
+
+MOST_SAID = 10
+"""Of tasks that move or are left out; all are in the results of the run."""
 
 
 def counted(number: int, thing: str) -> str:
@@ -27,6 +32,8 @@ def sentence(event: Event) -> str:
             restored = f", {event.restored} of them with state" if event.restored else ""
             tasks = counted(event.tasks, "task")
             return f"{event.application}: started, generation {event.generation}, {tasks}{restored}"
+        case events.TasksPlaced():
+            return f"{event.application}: {_placed(event)}"
         case events.AssignmentFailed():
             entries = "".join(f"\n    {entry}" for entry in event.entries)
             return (
@@ -49,6 +56,37 @@ def sentence(event: Event) -> str:
                 f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
                 f"in {counted(event.commits, 'commit')}"
             )
+
+
+def _placed(event: events.TasksPlaced) -> str:
+    """How many tasks stay and move, and of the first that move, where the copies of their state were."""
+    counts = f"{event.kept:,} kept, {len(event.moves):,} moved, {event.new:,} new"
+    said = f"{event.assignor} has placed the tasks on {counted(event.clients, 'client')}: {counts}"
+    if event.unassigned:
+        said += f", {len(event.unassigned):,} left out ({_first(tuple(map(str, event.unassigned)), ', ')})"
+    if event.followup_deadline is not None:
+        said += f"; it wants to be asked again at {_time(event.followup_deadline)}"
+    if event.moves:
+        said += "\n    " + _first(tuple(map(_moved, event.moves)), "\n    ")
+    return said
+
+
+def _moved(move: Move) -> str:
+    copies = ", ".join(f"{client} {lag:,}" for client, lag in move.lags.items())
+    behind = f" (records behind: {copies})" if copies else ""
+    return f"{move.task} from {move.source or 'a client that is gone'} to {move.target}{behind}"
+
+
+def _time(ms: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):  # an assignor may ask for any
+        return f"{ms:,} ms since 1970"
+
+
+def _first(said: Sequence[str], between: str) -> str:
+    more = len(said) - MOST_SAID
+    return between.join([*said[:MOST_SAID], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 class Lines:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..assignment.cluster import AssignmentConfigs, TaskInfo, TaskTopicPartition
-from ..log.schema import changelog_topic
+from ..assignment.cluster import AssignmentConfigs, TaskInfo
+from ..assignment.declared import configs_of, measured, task_info, tasks_of
 from ..log.state import LogState
-from ..tasks.task_id import TaskId
-from ..topology import Assignment, Subtopology, Topology
+from ..topology import Topology
 from .quantities import Rate
 
 
@@ -82,33 +81,16 @@ def application(
     topology: Topology, assumptions: Assumptions, racks: Sequence[str] = (), log: LogState | None = None
 ) -> Application:
     """The tasks of a topology. `log`: what the application has committed; sizes are taken from it if it has run."""
-    measured = log is not None and log.generation > 0
-    tasks = [
-        _task(topology.application, part, partition, _Racks(racks, assumptions.replication))
-        for part in topology.subtopologies
-        for partition in range(part.partitions)
-    ]
+    ran = log if log is not None and log.generation > 0 else None
+    replicas = _Racks(racks, assumptions.replication).of
+    tasks = [task_info(topology.application, task, part, replicas) for task, part in tasks_of(topology).items()]
     return Application(
         name=topology.name,
         assignor=topology.assignment.assignor.name,
-        configs=configs(topology.assignment),
-        tasks=tuple(
-            _measured(task, log) if measured and log is not None else _assumed(task, assumptions) for task in tasks
-        ),
-        measured=measured,
+        configs=configs_of(topology.assignment),
+        tasks=tuple(_assumed(task, assumptions) if ran is None else _measured(task, ran) for task in tasks),
+        measured=ran is not None,
         subtopologies=tuple(part.name for part in sorted(topology.subtopologies, key=lambda part: part.number)),
-    )
-
-
-def configs(assignment: Assignment) -> AssignmentConfigs:
-    """What the `assignment:` section asks for."""
-    return AssignmentConfigs(
-        acceptable_recovery_lag=assignment.acceptable_recovery_lag,
-        max_warmup_replicas=assignment.max_warmup_replicas,
-        num_standby_replicas=assignment.standby_replicas,
-        probing_rebalance_interval_ms=assignment.probing_rebalance_interval_ms,
-        rack_aware_assignment_tags=assignment.rack_aware_tags,
-        rack_aware_assignment_strategy=assignment.rack_aware_strategy,
     )
 
 
@@ -125,19 +107,6 @@ class _Racks:
         return frozenset(self.names[(partition + n) % len(self.names)] for n in range(self.replication))
 
 
-def _task(application: str, part: Subtopology, partition: int, racks: _Racks) -> TaskInfo:
-    sources = [topic.name for topic in part.sources if partition < topic.partitions]
-    changelogs = [changelog_topic(application, store.name) for store in part.stores if store.changelog]
-    return TaskInfo(
-        TaskId(part.number, partition, part.name),
-        frozenset(store.name for store in part.stores),
-        frozenset(
-            [TaskTopicPartition(topic, partition, True, False, racks.of(partition)) for topic in sources]
-            + [TaskTopicPartition(topic, partition, False, True, racks.of(partition)) for topic in changelogs]
-        ),
-    )
-
-
 def _assumed(task: TaskInfo, assumptions: Assumptions) -> SimulatedTask:
     if not task.is_changelogged:
         return SimulatedTask(task)
@@ -146,11 +115,7 @@ def _assumed(task: TaskInfo, assumptions: Assumptions) -> SimulatedTask:
 
 def _measured(task: TaskInfo, log: LogState) -> SimulatedTask:
     """With what the task's changelogs hold, and how fast it took records."""
+    found = measured(task, log)
     changelogs = [each.topic for each in task.topic_partitions if each.is_changelog]
-    size = Size(
-        sum(log.end(topic, task.id.partition) for topic in changelogs),
-        sum(log.size(topic, task.id.partition) for topic in changelogs),
-    )
-    rate = log.records_per_second(task.id.name, task.id.partition)
-    state_bytes = size.bytes if task.is_stateful else None
-    return SimulatedTask(replace(task, state_bytes=state_bytes, records_per_second=rate), size)
+    records = sum(log.end(topic, task.id.partition) for topic in changelogs)
+    return SimulatedTask(found, Size(records, found.state_bytes or 0))

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.project import Project
-from headwater.runtime.engine.events import AssignmentFailed, Event
+from headwater.runtime.engine.events import AssignmentFailed, Event, TasksPlaced
 
 pytestmark = pytest.mark.spark
 
@@ -153,12 +153,19 @@ def shop(tmp_path: Path, spark_session: SparkSession) -> Shop:
 def test_answer_is_carried_out_told_and_remembered_at_the_next_start(shop: Shop) -> None:
     first = shop.run(left=["0_1"], right=["0_0", "0_2"])
     assert first["assignment"] == {"client-1": ["0_1"], "client-2": ["0_0", "0_2"]}
+    process_ids = {name: client.pop("process_id") for name, client in first["placement"]["clients"].items()}
     assert first["placement"] == {
         "assignor": "mine",
         "options": {"answers": "answers.json"},
         "kept": 0,
         "moved": 0,
         "new": 3,
+        "moves": [],
+        "unassigned": [],
+        "clients": {
+            "client-1": {"rack": "left", "tags": {"zone": "a"}},
+            "client-2": {"rack": "right", "tags": {}},
+        },
         "standbys": {"client-1": [], "client-2": []},
         "followup_deadline": 123_456,
         "error": None,
@@ -172,6 +179,11 @@ def test_answer_is_carried_out_told_and_remembered_at_the_next_start(shop: Shop)
     assert [asked["left"]["lags"][task] for task in ("0_1",)] == [0]
     assert sum(asked["right"]["lags"][task] for task in ("0_0", "0_2")) == 0
     assert [second["placement"][kind] for kind in ("kept", "moved", "new")] == [2, 1, 0]
+    assert second["placement"]["moves"] == [
+        {"task": "0_0", "from": "client-2", "to": "client-1", "lags": {"client-2": 0}}
+    ]
+    assert process_ids == {name: client["process_id"] for name, client in second["placement"]["clients"].items()}
+    assert [(event.kept, event.new) for event in shop.events if isinstance(event, TasksPlaced)] == [(0, 3), (2, 0)]
     assert {row.key["product"]: row.value["pieces"] for row in shop.project.query("sold")} == dict.fromkeys("abc", 2)
 
 

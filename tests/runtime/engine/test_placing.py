@@ -20,7 +20,7 @@ from headwater.runtime.assignment.assignor import (
 )
 from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.engine.assigned import Assigned, AssignorFailure
+from headwater.runtime.engine.assigned import Assigned, AssignorFailure, Move
 from headwater.runtime.engine.clients import Client
 from headwater.runtime.engine.placement import Executor
 from headwater.runtime.engine.placing import Member, application_state, place
@@ -44,13 +44,22 @@ class Answering:
 
     twice: bool = False
     raising: bool = False
+    nothing: bool = False
+    nameless: bool = False
+    without: str = ""
     told: list[AssignmentError] = field(default_factory=list)
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         if self.raising:
             raise ZeroDivisionError("no clients")
+        if self.nothing:
+            return None  # type: ignore[return-value]
         first, *others = sorted(application_state.clients)
-        everything = [AssignedTask(task, TaskType.ACTIVE) for task in application_state.all_tasks]
+        everything = [
+            AssignedTask(replace(task, name="") if self.nameless else task, TaskType.ACTIVE)
+            for task in application_state.all_tasks
+            if str(task) != self.without
+        ]
         rest = [ClientAssignment(each, everything if self.twice else ()) for each in others]
         return TaskAssignment([ClientAssignment(first, everything, 1_000), *rest])
 
@@ -196,7 +205,42 @@ def test_moved_tasks_are_those_whose_owner_changes_or_is_gone(group: Group) -> N
     group.record({"aa": {"active": {"plain": [1]}}, "gone": {"active": {"plain": [0]}}})
     group.hold("client-1", "names", 0, 5)
     assigned = group.place(Answering())
-    assert (assigned.kept, assigned.moved, assigned.new) == (1, 2, 1)
+    assert (assigned.kept, assigned.new) == (1, 1)
+    assert assigned.moves == (
+        Move(TaskId(0, 0), "client-1", "client-2", {"client-1": 0}),
+        Move(TaskId(1, 0), None, "client-2"),
+    )
+
+
+def test_move_tells_how_far_every_copy_is_behind(group: Group) -> None:
+    group.grow("names", 0, 30)
+    group.hold("client-1", "names", 0, 30)
+    group.hold("client-2", "names", 0, 12)
+    assert group.place(Answering()).told()["moves"] == [
+        {"task": "0_0", "from": "client-1", "to": "client-2", "lags": {"client-2": 18, "client-1": 0}}
+    ]
+
+
+def test_clients_are_told_as_the_assignor_saw_them(group: Group) -> None:
+    members = [replace(group.members[0], rack="left", tags={"zone": "a"}), group.members[1]]
+    assigned = place(TOPOLOGY, members, group.committed.own, Answering())
+    assert assigned.told()["clients"] == {
+        "client-1": {"process_id": "bb", "rack": "left", "tags": {"zone": "a"}},
+        "client-2": {"process_id": "aa", "rack": None, "tags": {}},
+    }
+
+
+def test_tasks_that_nobody_was_given_are_told(group: Group) -> None:
+    assigned = group.place(Answering(without="1_0"))
+    assert (assigned.unassigned, assigned.failure) == ((TaskId(1, 0),), None)
+    assert assigned.told()["unassigned"] == ["1_0"]
+
+
+def test_tasks_that_an_assignor_names_by_numbers_alone_keep_their_names_in_the_log(group: Group) -> None:
+    assigned = group.place(Answering(nameless=True))
+    assert set(Assigned.recorded(assigned.to_json())) == {
+        (name, each) for name in ("reads", "plain") for each in (0, 1)
+    }
 
 
 @pytest.mark.parametrize(
@@ -218,6 +262,11 @@ def test_moved_tasks_are_those_whose_owner_changes_or_is_gone(group: Group) -> N
             Answering(raising=True),
             [],
             AssignorFailure("RAISED", "the assignor raised ZeroDivisionError: no clients"),
+        ),
+        (
+            Answering(nothing=True),
+            [],
+            AssignorFailure("NO_ASSIGNMENT", "the assignor answered with NoneType, not with a TaskAssignment"),
         ),
     ],
 )

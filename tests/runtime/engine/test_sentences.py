@@ -1,12 +1,15 @@
 import pytest
 
+from headwater.runtime.engine.assigned import Move
 from headwater.runtime.engine.events import (
     ApplicationStopped,
     AssignmentFailed,
     EpochCommitted,
     RecordFailed,
+    TasksPlaced,
 )
 from headwater.runtime.engine.sentences import counted, sentence, waiting
+from headwater.runtime.tasks.task_id import TaskId
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 records"), (1, "1 record"), (2000, "2,000 records")])
@@ -30,6 +33,33 @@ def test_failed_record_is_told_with_its_message() -> None:
     told = sentence(RecordFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
 
     assert told == "flights-delays/late: task 2 stopped: x.yml:3: cannot be processed"
+
+
+def test_placed_tasks_are_told_with_where_the_state_of_those_that_move_was() -> None:
+    moves = (
+        Move(TaskId(0, 1), "client-2", "client-1", {"client-1": 0, "client-2": 1_200}),
+        Move(TaskId(1, 0), None, "client-1"),
+    )
+
+    told = sentence(TasksPlaced("a-b", "high_availability", 2, 3, 1, moves, (TaskId(1, 1),), 1_700_000_000_000))
+
+    assert told == (
+        "a-b: high_availability has placed the tasks on 2 clients: 3 kept, 2 moved, 1 new, 1 left out (1_1); "
+        "it wants to be asked again at 2023-11-14 22:13:20 UTC"
+        "\n    0_1 from client-2 to client-1 (records behind: client-1 0, client-2 1,200)"
+        "\n    1_0 from a client that is gone to client-1"
+    )
+
+
+def test_of_many_moves_the_first_are_told() -> None:
+    moves = tuple(Move(TaskId(0, number), "b", "a") for number in range(12))
+
+    told = sentence(TasksPlaced("a-b", "mine", 2, 0, 0, moves, (), 2**70))
+
+    assert told.splitlines()[0].endswith(
+        "12 moved, 0 new; it wants to be asked again at 1,180,591,620,717,411,303,424 ms since 1970"
+    )
+    assert told.splitlines()[-2:] == ["    0_9 from b to a", "    and 2 more"]
 
 
 def test_failed_assignor_is_told_with_what_it_said_wrong() -> None:
