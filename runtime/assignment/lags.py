@@ -54,9 +54,8 @@ class LagTable:
         lag = self.lag[task]
         before = lag < lag[client]
         before[:client] |= lag[:client] == lag[client]
-        before &= among
-        found = int(np.where(before, lag, np.iinfo(np.int64).max).argmin())
-        return found if before[found] else None
+        candidates = np.flatnonzero(before & among)
+        return int(candidates[lag[candidates].argmin()]) if len(candidates) else None
 
 
 def _by_client(tasks: Sequence[TaskId], needed: Sequence[int], clients: Sequence[ClientState]) -> npt.NDArray[np.int64]:

@@ -105,7 +105,7 @@ def deadlines(assignment: TaskAssignment) -> dict[str, int]:
     }
 
 
-LAGS = st.sampled_from([LATEST_OFFSET, UNKNOWN_LAG, 0, 0, 5, 10, 11, 10_000, 10_001, 50_000, 2**62])
+LAGS = st.sampled_from([LATEST_OFFSET, UNKNOWN_LAG, 0, 0, 5, 10, 11, 10_000, 10_001, 50_000, 2**62, 2**63 - 1])
 TAGS = {"zone": ("a", "b", "c"), "cluster": ("x", "y"), "other": ("p", "q")}
 
 

@@ -105,6 +105,20 @@ def test_unknown_lag_counts_as_further_on_but_not_as_caught_up() -> None:
     assert not followup
 
 
+def test_lag_without_bound_is_no_worse_than_an_equal_one() -> None:
+    configs = AssignmentConfigs(acceptable_recovery_lag=10, max_warmup_replicas=1, num_standby_replicas=1)
+    clients = {
+        "a": One(lags={"0_0": 5, "0_1": 0}),
+        "b": One(lags={"0_0": FAR, "0_1": 0}),
+        "c": One(lags={"0_0": FAR, "0_1": 0}),
+    }
+
+    placement, followup = assigned(cluster(clients, "0_0 0_1", configs=configs))
+
+    assert placement == {"a": (["0_0"], ["0_1"]), "b": (["0_1"], ["0_0"]), "c": ([], ["0_0"])}
+    assert followup
+
+
 def test_caught_up_standby_changes_roles_for_nothing() -> None:
     configs = AssignmentConfigs(acceptable_recovery_lag=0, max_warmup_replicas=1, num_standby_replicas=1)
     clients = {"a": One(lags=500), "b": One(lags=LATEST_OFFSET)}
