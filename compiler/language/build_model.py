@@ -299,6 +299,8 @@ def _assignment(node: Mapping | None) -> AssignmentModel:
         probing_rebalance_interval_ms=plain.probing_rebalance_interval_ms if probing is None else probing,
         rack_aware_strategy=text(rack, "strategy", "none") if rack else "none",
         rack_aware_tags=tuple(tag.text for tag in scalars(tags)),
+        rack_aware_traffic_cost=integer(rack, "traffic_cost", None),
+        rack_aware_non_overlap_cost=integer(rack, "non_overlap_cost", None),
     )
 
 

@@ -222,6 +222,8 @@ class AssignmentModel:
     probing_rebalance_interval_ms: int = 600_000
     rack_aware_strategy: str = "none"
     rack_aware_tags: tuple[str, ...] = ()
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
 
 
 @dataclass(frozen=True)

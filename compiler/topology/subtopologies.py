@@ -151,4 +151,6 @@ def _assignment(model: AssignmentModel) -> Assignment:
         probing_rebalance_interval_ms=model.probing_rebalance_interval_ms,
         rack_aware_strategy=model.rack_aware_strategy,
         rack_aware_tags=model.rack_aware_tags,
+        rack_aware_traffic_cost=model.rack_aware_traffic_cost,
+        rack_aware_non_overlap_cost=model.rack_aware_non_overlap_cost,
     )

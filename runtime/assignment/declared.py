@@ -57,5 +57,7 @@ def configs_of(assignment: Assignment) -> AssignmentConfigs:
         num_standby_replicas=assignment.standby_replicas,
         probing_rebalance_interval_ms=assignment.probing_rebalance_interval_ms,
         rack_aware_assignment_tags=assignment.rack_aware_tags,
+        rack_aware_traffic_cost=assignment.rack_aware_traffic_cost,
+        rack_aware_non_overlap_cost=assignment.rack_aware_non_overlap_cost,
         rack_aware_assignment_strategy=assignment.rack_aware_strategy,
     )

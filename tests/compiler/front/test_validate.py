@@ -87,7 +87,7 @@ assignment:
   max_warmup_replicas: 2
   acceptable_recovery_lag: 10000
   probing_rebalance_interval: 10m
-  rack_aware: {strategy: min_traffic, tags: [zone]}
+  rack_aware: {strategy: min_traffic, tags: [zone], traffic_cost: 10, non_overlap_cost: 1}
 restore: {strategy: {name: mine, options: {}}}
 """
 

@@ -179,12 +179,13 @@ def test_size_and_pace_of_a_task_are_measured_as_far_as_commits_tell(group: Grou
 
 
 def test_what_the_topology_asks_for_reaches_the_assignor(group: Group) -> None:
-    asked = Assignment(PluginRef("mine"), 2, 3, 500, 1_000, "min_traffic", ("zone",))
+    asked = Assignment(PluginRef("mine"), 2, 3, 500, 1_000, "min_traffic", ("zone",), 7, 8)
     configs = group.asked(replace(TOPOLOGY, assignment=asked)).assignment_configs
     assert configs.num_standby_replicas == 2
     assert configs.max_warmup_replicas == 3
     assert configs.acceptable_recovery_lag == 500
     assert configs.probing_rebalance_interval_ms == 1_000
+    assert (configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost) == (7, 8)
     assert (configs.rack_aware_assignment_strategy, configs.rack_aware_assignment_tags) == ("min_traffic", ("zone",))
 
 

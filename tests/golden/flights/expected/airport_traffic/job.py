@@ -3,7 +3,7 @@
 Take-offs and landings of every airport over the last day, and flights by the time zone they go to.
 
 Made by `headwater compile` from topologies/airport_traffic.yml: change that file, not this one.
-Content: 7fcec383c8a486de5e72f0ac8c07bbbfbddb84b8bf4b11da51bbce1e054919fe
+Content: f2db35615aa7196f855140e7815f0560d4497bb4989bc828d826b3e7132fb55b
 """
 
 from headwater.runtime import (

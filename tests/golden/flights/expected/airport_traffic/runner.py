@@ -18,7 +18,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="7fcec383c8a486de5e72f0ac8c07bbbfbddb84b8bf4b11da51bbce1e054919fe",
+    content_hash="f2db35615aa7196f855140e7815f0560d4497bb4989bc828d826b3e7132fb55b",
     subtopologies=SUBTOPOLOGIES,
 )
 

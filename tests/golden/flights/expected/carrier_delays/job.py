@@ -3,7 +3,7 @@
 Hourly departure delays of each airline, by name, and the flights that were hours late.
 
 Made by `headwater compile` from topologies/carrier_delays.yml: change that file, not this one.
-Content: fd719ca2f4a15b6184fd10c59cd653a6930f726f7e1cc9e2382d223744a13393
+Content: 6adefbdebda685350a1233f6b379bf0131cceab91a7fc9dfc229c7b27f9e975a
 """
 
 from headwater.runtime import (

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="fd719ca2f4a15b6184fd10c59cd653a6930f726f7e1cc9e2382d223744a13393",
+    content_hash="6adefbdebda685350a1233f6b379bf0131cceab91a7fc9dfc229c7b27f9e975a",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -3,7 +3,7 @@
 Where each plane is, what it did in a day, and which airports hold how many seats.
 
 Made by `headwater compile` from topologies/fleet.yml: change that file, not this one.
-Content: 7d85e6a1a2d44086be5996b4e9a591f395ef706ec7efd1a1d7acf0df5b879d76
+Content: 7b662c89aeda480ab5b1912c4ddff40b594313a007885cc6ed2efeedde40f6da
 """
 
 from headwater.runtime import (

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="7d85e6a1a2d44086be5996b4e9a591f395ef706ec7efd1a1d7acf0df5b879d76",
+    content_hash="7b662c89aeda480ab5b1912c4ddff40b594313a007885cc6ed2efeedde40f6da",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -4,7 +4,7 @@ Departures counted in the hour they were due, from a feed in the order they real
 than the grace period after its hour comes too late to be counted.
 
 Made by `headwater compile` from topologies/punctuality.yml: change that file, not this one.
-Content: 8a7e685e05f7078285bb297acefbd11337cd46fd8787a1f094fb3c0975b9eb68
+Content: e6b133d3f8c6ac7252e45ab4e2be15253fa949dbd87f8c22d777018c80d83333
 """
 
 from headwater.runtime import Agg, Aggregate, Flow, Sink, Source, Store, Subtopology, Topic, Window, process

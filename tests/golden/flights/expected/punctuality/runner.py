@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="punctuality",
     version="1.0",
-    content_hash="8a7e685e05f7078285bb297acefbd11337cd46fd8787a1f094fb3c0975b9eb68",
+    content_hash="e6b133d3f8c6ac7252e45ab4e2be15253fa949dbd87f8c22d777018c80d83333",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -3,7 +3,7 @@
 What rain and wind do to departures, with the weather as it was in the flight's own hour.
 
 Made by `headwater compile` from topologies/weather_delays.yml: change that file, not this one.
-Content: 5b295f0015472583b58501cc9212cd7047f7aa0d23cde6433e71f54ea44fee67
+Content: 9e06a56e13b95bd8afa9750bf8e27a95d6dc81fe589c7e90e1b37b6c69aafdcb
 """
 
 from headwater.runtime import (

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="5b295f0015472583b58501cc9212cd7047f7aa0d23cde6433e71f54ea44fee67",
+    content_hash="9e06a56e13b95bd8afa9750bf8e27a95d6dc81fe589c7e90e1b37b6c69aafdcb",
     subtopologies=SUBTOPOLOGIES,
 )
 

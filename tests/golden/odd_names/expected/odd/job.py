@@ -4,7 +4,7 @@ A text with "quotes", a \\ and '''three of them''',
 on several lines.
 
 Made by `headwater compile` from topologies/odd.yml: change that file, not this one.
-Content: 34679b901663baec5a1c00124e2637b80e7b6762b61d8ef59bcf89ecc7f65de5
+Content: 5e1d5b9fbf947355c9e711db1fab6539ba31acd24317c4e1ee007ee08e49c85c
 """
 
 from headwater.runtime import (

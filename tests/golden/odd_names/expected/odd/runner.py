@@ -17,9 +17,16 @@ TOPOLOGY = Topology(
     project="odd",
     name="odd",
     version="2",
-    content_hash="34679b901663baec5a1c00124e2637b80e7b6762b61d8ef59bcf89ecc7f65de5",
+    content_hash="5e1d5b9fbf947355c9e711db1fab6539ba31acd24317c4e1ee007ee08e49c85c",
     subtopologies=SUBTOPOLOGIES,
-    assignment=Assignment(standby_replicas=1, max_warmup_replicas=3),
+    assignment=Assignment(
+        standby_replicas=1,
+        max_warmup_replicas=3,
+        rack_aware_strategy="balance_subtopology",
+        rack_aware_tags=("zone",),
+        rack_aware_traffic_cost=10,
+        rack_aware_non_overlap_cost=1,
+    ),
 )
 
 SETTINGS = Settings(

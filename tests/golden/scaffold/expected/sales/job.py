@@ -3,7 +3,7 @@
 Orders and revenue of each product, day by day.
 
 Made by `headwater compile` from topologies/sales.yml: change that file, not this one.
-Content: b0cbabc3a20eca9ab06a87a46cce1b49e0fb3bf1187dc5d23f3b374d76d4433c
+Content: 8cea5027e322704827f5a7fad81de8dad35dcdea7a058f28004fca600de10faf
 """
 
 from headwater.runtime import (

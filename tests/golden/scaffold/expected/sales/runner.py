@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="shop",
     name="sales",
     version="1.0",
-    content_hash="b0cbabc3a20eca9ab06a87a46cce1b49e0fb3bf1187dc5d23f3b374d76d4433c",
+    content_hash="8cea5027e322704827f5a7fad81de8dad35dcdea7a058f28004fca600de10faf",
     subtopologies=SUBTOPOLOGIES,
 )
 
