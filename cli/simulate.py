@@ -203,7 +203,7 @@ def _show(simulation: Simulation) -> None:
     count = len(application.tasks)
     click.secho(
         f"{application.name}: {count} task{'s' if count != 1 else ''}, assignor {application.assignor}, "
-        f"{application.configs.num_standby_replicas} standby replicas, state {known}",
+        f"standby replicas: {application.configs.num_standby_replicas}, state {known}",
         bold=True,
     )
     rows = []

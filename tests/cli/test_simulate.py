@@ -17,7 +17,7 @@ def test_rounds_are_shown_as_a_table(headwater: Headwater) -> None:
 
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0] == "sales: 4 tasks, assignor balanced_count, 0 standby replicas, state as assumed"
+    assert lines[0] == "sales: 4 tasks, assignor balanced_count, standby replicas: 0, state as assumed"
     assert lines[1].split() == [
         "round", "at", "why", "clients", "moved", "standbys", "down", "for", "restored", "tasks/thread", "x-rack"
     ]  # fmt: skip
