@@ -11,7 +11,7 @@ from itertools import cycle
 
 from .assignor import AssignmentError, TaskAssignment
 from .balance import balance_actives, balance_standbys
-from .cluster import ApplicationState, ClientState
+from .cluster import ApplicationState, ClientState, TaskInfo
 from .lags import LagTable, clients_in_order
 from .movements import Warmups, move_actives, move_standbys
 from .optimization import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
@@ -26,34 +26,39 @@ class HighAvailability:
     """A TaskAssignor that needs lags. It asks for a follow-up as long as some task is not where it is wanted."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Raises NoClientsError, and UnknownLagError where a lag of a task with state is not there."""
+        """Raises NoClientsError, and UnknownLagError where a lag of a task with a changelog is not there."""
         states = application_state.client_states(compute_task_lags=True)
         configs = application_state.assignment_configs
         placement = Placement(application_state.all_tasks, states)
         clients = clients_in_order(states)
         infos = [application_state.all_tasks[task] for task in placement.tasks]
-        stateful = [task for task, info in enumerate(infos) if info.is_stateful]
+        stateful = [task for task, info in enumerate(infos) if _is_restorable(info)]
         costs = STATEFUL_COSTS.configured(configs)
 
         _spread(placement, stateful)
         balance_actives(placement)
         optimize_placed_actives(application_state, placement, stateful, costs)
         if configs.num_standby_replicas:
-            changelogged = [task for task in stateful if infos[task].is_changelogged]
-            assign_standbys(placement, changelogged, clients, configs)
+            assign_standbys(placement, stateful, clients, configs)
             balance_standbys(placement, tags_allow(clients, configs))
             may_swap = tags_allow_swap(placement, clients, configs)
             optimize_placed_standbys(application_state, placement, may_swap, costs)
 
         moved = _move(placement, stateful, clients, application_state)
 
-        stateless = [task for task, info in enumerate(infos) if not info.is_stateful]
+        stateless = [task for task, info in enumerate(infos) if not _is_restorable(info)]
         _place_stateless(placement, stateless)
         optimize_placed_actives(application_state, placement, stateless, STATELESS_COSTS)
         return placement.to_assignment(followup(application_state) if moved else None)
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
         """Nothing to remember."""
+
+
+def _is_restorable(task: TaskInfo) -> bool:
+    """Whether a task has state that another client can get: of a store without a changelog there is neither lag nor
+    copy, and Kafka Streams, too, places its task as one without state."""
+    return task.is_stateful and task.is_changelogged
 
 
 def _spread(placement: Placement, tasks: Sequence[int]) -> None:

@@ -56,7 +56,7 @@ def nothing_leaves_state_for_less(assign: Assign, state: ApplicationState) -> No
     limit = state.assignment_configs.acceptable_recovery_lag
     for name, (active, _) in sets(assign(state)).items():
         for task in active:
-            if state.all_tasks[task].is_stateful:
+            if state.all_tasks[task].is_changelogged:
                 lag = state.clients[name].lag_for(task)
                 caught_up = lag == LATEST_OFFSET or 0 <= lag <= limit or limit == UNBOUNDED_LAG
                 assert caught_up or all(other.lag_for(task) >= lag for other in state.clients.values())
@@ -76,7 +76,7 @@ def settles(assign: Assign, state: ApplicationState) -> None:
     assert sets(assign(state)) == sets(assignment)
     threads = {name: client.num_processing_threads for name, client in state.clients.items()}
     stateful = {
-        name: sum(state.all_tasks[task].is_stateful for task in own) / threads[name]
+        name: sum(state.all_tasks[task].is_changelogged for task in own) / threads[name]
         for name, (active, standby) in sets(assignment).items()
         for own in [active | standby]
     }

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from clusters import One, Placed, cluster, deadlines, placed
+from clusters import One, Placed, cluster, deadlines, placed, task
 
 from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
@@ -160,6 +162,19 @@ def test_lags_of_tasks_without_state_are_not_asked_for() -> None:
     placement, _ = assigned(cluster({"a": One(lags={}), "b": One(lags={})}, stateless="0_0 0_1"))
 
     assert placement == {"a": (["0_0"], []), "b": (["0_1"], [])}
+
+
+def test_task_without_changelog_has_no_lag_and_is_not_warmed_up() -> None:
+    logged, unlogged = TaskId(0, 0), TaskId(1, 0)
+    clients = {"a": One(lags={"0_0": 0, "1_0": 0}), "b": One(lags={"0_0": 0, "1_0": 500})}
+    configs = AssignmentConfigs(acceptable_recovery_lag=10, num_standby_replicas=1)
+    tasks = {logged: task(logged), unlogged: task(unlogged, changelogged=False)}
+    state = replace(cluster(clients, "0_0 1_0", configs=configs), all_tasks=tasks)
+    none = {name: replace(client, lags={logged: 0}) for name, client in state.clients.items()}
+
+    expected = ({"a": (["0_0"], []), "b": (["1_0"], ["0_0"])}, False)
+    assert assigned(state) == expected
+    assert assigned(replace(state, clients=none)) == expected
 
 
 def test_without_clients_there_is_an_error() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import cycle, permutations
 
 from plain.standbys import assign_standbys, tags_match
-from plain.working import Client, Clients, ConstrainedPrioritySet, Result, clients_of, result_of, without
+from plain.working import Client, Clients, ConstrainedPrioritySet, Result, changelogged, clients_of, result_of, without
 
 from headwater.runtime.assignment.cluster import LATEST_OFFSET, UNBOUNDED_LAG, ApplicationState, ProcessId
 from headwater.runtime.tasks.task_id import TaskId
@@ -14,7 +14,7 @@ from headwater.runtime.tasks.task_id import TaskId
 def high_availability(state: ApplicationState) -> tuple[Result, bool]:
     """The placement, and whether a follow-up is asked for."""
     clients = clients_of(state, lags=True)
-    stateful = [task for task in sorted(state.all_tasks) if state.all_tasks[task].is_stateful]
+    stateful = changelogged(state)
 
     for task, name in zip(stateful, cycle(clients), strict=False):
         clients[name].active.add(task)
