@@ -250,6 +250,10 @@ def test_broken_assignor_is_caught(holds: Property, broken: Assign) -> None:
     find(clusters(), caught, settings=settings(SETTINGS, max_examples=400, database=None, phases=[Phase.generate]))
 
 
+def test_every_property_is_shown_to_catch_something() -> None:
+    assert {holds for holds, _ in CAUGHT} == {holds for holds, _ in HOLDS}
+
+
 @SETTINGS
 @given(state=clusters())
 def test_order_of_mappings_makes_no_difference(state: ApplicationState) -> None:
