@@ -13,7 +13,8 @@ from . import tables
 from .options import ProjectOptions, format_option, project_options
 
 if TYPE_CHECKING:
-    from ..runtime.simulation.report import Assertion, Simulation
+    from ..runtime.simulation.measures import Assertion
+    from ..runtime.simulation.report import Simulation
     from ..runtime.simulation.scenario import Scenario
 
 _SVG = ".svg"
@@ -60,7 +61,7 @@ class Limit(click.ParamType[tuple[str, float]]):
         """The measure and its limit, in ms, bytes or numbers."""
         from difflib import get_close_matches
 
-        from ..runtime.simulation.report import MEASURES
+        from ..runtime.simulation.measures import MEASURES
 
         name, equals, limit = str(value).partition("=")
         if name not in MEASURES:
@@ -150,7 +151,8 @@ def command(
     """
     if picture is not None and picture.suffix != _SVG:
         raise click.BadParameter("pictures are SVG: give a name that ends in .svg", param_hint="--picture")
-    from ..runtime.simulation.report import check, unsettled
+    from ..runtime.simulation.measures import check
+    from ..runtime.simulation.report import unsettled
 
     with options.project() as project:
         simulations = project.simulate(_scenario(**scenario))
@@ -184,8 +186,10 @@ def _scenario(
 
 
 def _json(simulations: Sequence[Simulation], checked: Sequence[Assertion]) -> str:
+    from ..runtime.simulation.json_report import to_json
+
     content = {
-        "simulations": [simulation.to_json() for simulation in simulations],
+        "simulations": [to_json(simulation) for simulation in simulations],
         "assertions": [
             {"name": each.name, "limit": each.limit, "value": each.value, "holds": each.holds, "message": each.sentence}
             for each in checked

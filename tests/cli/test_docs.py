@@ -8,7 +8,7 @@ import pytest
 from headwater.cli.debug import CHECKS
 from headwater.cli.main import COMMANDS
 from headwater.runtime.simulation.events import FORMS
-from headwater.runtime.simulation.report import MEASURES
+from headwater.runtime.simulation.measures import MEASURES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from simulated import STILL, Scripted, simulate, task
 
-from headwater.runtime.simulation.report import MEASURES, check
+from headwater.runtime.simulation.json_report import to_json
+from headwater.runtime.simulation.measures import MEASURES, check
 
 TASKS = [task(number) for number in range(4)]
 
@@ -92,7 +93,7 @@ def test_limit_that_cannot_be_read_is_refused(name: str, limit: str) -> None:
 
 
 def test_json_has_every_round() -> None:
-    found = json.loads(json.dumps(simulate(TASKS, "kill c1", assumptions=replace(STILL, updates=1.0)).to_json()))
+    found = json.loads(json.dumps(to_json(simulate(TASKS, "kill c1", assumptions=replace(STILL, updates=1.0)))))
     start, kill = found["rounds"]
 
     assert found["results"]["max_moved"] == 2
