@@ -33,7 +33,7 @@ def settings_of(loaded: LoadedProject) -> Settings:
         epoch_interval_ms=parse_duration(epoch["interval"]) if "interval" in epoch else defaults.epoch_interval_ms,
         max_records=epoch.get("max_records", defaults.max_records),
         spark=_without_notes(target.get("spark") or defaults.spark),
-        plugins=tuple(plugins.to_python()) if plugins is not None else (),
+        plugins=_names(plugins.to_python() if plugins is not None else None),
         racks={} if "script" in racks else racks,
         rack_script=racks.get("script", ""),
         client_tags=target.get("client_tags") or {},
@@ -66,6 +66,11 @@ def _log(written: Any) -> PluginRef:
     if "grace" in options:
         options["grace_ms"] = parse_duration(options.pop("grace"))
     return PluginRef(name, {"path": DEFAULT_LOG} | _without_notes(options))
+
+
+def _names(written: Any) -> tuple[str, ...]:
+    """Plugins by name; nothing of what does not fit the schema, which is told elsewhere."""
+    return tuple(name for name in written if isinstance(name, str)) if isinstance(written, list) else ()
 
 
 def _without_notes(written: Any) -> dict[str, Any]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
+from traceback import extract_tb
+
+import pluggy
 
 from ..errors import HeadwaterError
+
+_LOADING = frozenset(Path(str(file)).parent for file in (__file__, importlib.__file__, pluggy.__file__))
+"""Where no line of a plugin is."""
 
 
 class PluginError(HeadwaterError):
@@ -42,12 +50,29 @@ class PluginImportError(PluginError):
     """A plugin's module cannot be imported. The cause is chained."""
 
     def __init__(self, name: str, cause: BaseException) -> None:
-        super().__init__(f"plugin {name} cannot be imported: {type(cause).__name__}: {cause}")
+        super().__init__(f"plugin {name} cannot be imported: {told(cause)}")
         self.name = name
 
 
 class InvalidPluginError(PluginError):
     """A plugin that does not fit the hooks: an unknown hook, an argument that it has not, a schema that is none."""
+
+
+def told(error: BaseException) -> str:
+    """An error of a plugin's own code in one line: what, and where in the plugin it came from."""
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
+    what = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    if isinstance(error, SyntaxError):  # says where itself
+        return what
+    own = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]
+    return f"{what} ({own[-1].filename}:{own[-1].lineno})" if own else what
+
+
+def _is_own(file: str) -> bool:
+    return not file.startswith("<") and Path(file).parent not in _LOADING
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pluggy
 
-from .errors import InvalidPluginError, PluginImportError
+from .errors import InvalidPluginError, PluginError, PluginImportError, told
 from .hookspecs import Hooks
 from .local_modules import import_from
 from .registry import Registry
@@ -48,7 +48,7 @@ class PluginManager:
             self.register(import_module(module), module)
         if installed:
             self._register_installed()
-        for module in modules:
+        for module in dict.fromkeys(modules):
             self._register_local(module, directory or Path())
         self._check()
 
@@ -92,7 +92,12 @@ class PluginManager:
 
     def _asked(self, kind: str, hook: pluggy.HookCaller) -> Registry:
         registry = Registry(kind)
-        hook(register=registry.register)
+        try:
+            hook(register=registry.register)
+        except PluginError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise InvalidPluginError(f"a plugin fails in {hook.name}: {told(error)}") from error
         return registry
 
     def _register_installed(self) -> None:
@@ -100,7 +105,7 @@ class PluginManager:
             if not self.pluggy.is_blocked(entry_point.name):
                 try:
                     plugin = entry_point.load()
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     raise PluginImportError(entry_point.name, error) from error
                 self.register(plugin, entry_point.name)
 
@@ -108,7 +113,7 @@ class PluginManager:
         if not self.pluggy.is_blocked(module):
             try:
                 plugin = import_from(directory, module)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise PluginImportError(module, error) from error
             self.register(plugin, module)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
-from .errors import InvalidPluginError, OptionProblem, PluginConflictError, PluginOptionsError, UnknownPluginError
+from .errors import InvalidPluginError, OptionProblem, PluginConflictError, PluginOptionsError, UnknownPluginError, told
 
 NO_OPTIONS: Mapping[str, Any] = {"type": "object", "additionalProperties": False}
 
@@ -35,30 +36,54 @@ class Registration:
         if not isinstance(self.factory, str):
             return self.factory
         module, _, attribute = self.factory.partition(":")
+        if not module or not attribute:
+            raise InvalidPluginError(
+                f"the {self.kind} {self.name!r} cannot be loaded from {self.factory!r}",
+                "a factory's place is written package.module:name",
+            )
         try:
             return getattr(import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be loaded: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be loaded: {told(error)}") from error
 
     def problems(self, options: Mapping[str, Any]) -> list[OptionProblem]:
         """What the schema finds wrong with `options`, sorted. Raises InvalidPluginError where it is no schema."""
         # Not needed to list plugins, and slow to import.
         from jsonschema import Draft7Validator, SchemaError
+        from referencing.exceptions import Unresolvable
 
         try:
             Draft7Validator.check_schema(dict(self.options_schema))
-        except SchemaError as error:
+            errors = list(Draft7Validator(self.options_schema).iter_errors(dict(options)))
+        except (SchemaError, Unresolvable) as error:
+            problem = error.message if isinstance(error, SchemaError) else f"there is no {error.ref}"
             raise InvalidPluginError(
-                f"the options schema of {self.kind} {self.name!r} is no JSON Schema: {error.message}"
+                f"the options schema of {self.kind} {self.name!r} is no JSON Schema: {problem}"
             ) from error
-        errors = Draft7Validator(self.options_schema).iter_errors(dict(options))
         return sorted((OptionProblem(tuple(error.absolute_path), error.message) for error in errors), key=str)
 
     def create(self, options: Mapping[str, Any]) -> Any:
         """What the factory makes of `options`. Raises PluginOptionsError."""
         if problems := self.problems(options):
             raise PluginOptionsError(self.kind, self.name, problems)
-        return self.load()(**options)
+        return self.make(options)
+
+    def make(self, options: Mapping[str, Any]) -> Any:
+        """What the factory makes of `options` that were held against the schema. Raises InvalidPluginError."""
+        factory = self.load()
+        if not callable(factory):
+            raise InvalidPluginError(
+                f"the {self.kind} {self.name!r} cannot be made: {factory!r} is no function or class"
+            )
+        if problem := _misfit(factory, options):
+            raise InvalidPluginError(
+                f"the {self.kind} {self.name!r} cannot be made: {problem}",
+                "the factory is called with the options, by name, as its schema allows them",
+            )
+        try:
+            return factory(**options)
+        except SystemExit as error:
+            raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be made: {told(error)}") from error
 
 
 class Registry(Mapping[str, Registration]):
@@ -96,8 +121,25 @@ class Registry(Mapping[str, Registration]):
         description: str = "",
     ) -> None:
         """Given to hooks: see `hookspecs.Register`. Raises PluginConflictError."""
+        if not isinstance(name, str) or not name:
+            raise InvalidPluginError(f"a {self.kind} is registered under {name!r}, which is no name")
         schema = NO_OPTIONS if options_schema is None else options_schema
+        if not isinstance(schema, Mapping):
+            raise InvalidPluginError(f"the options schema of {self.kind} {name!r} is no JSON Schema: it is {schema!r}")
         registration = Registration(self.kind, name, factory, schema, description)
         if name in self._by_name:
             raise PluginConflictError(self.kind, name, (self._by_name[name].origin, registration.origin))
         self._by_name[name] = registration
+
+
+def _misfit(factory: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """Why `factory` cannot be called with `options`; "" where it can, or where that does not show."""
+    try:
+        parameters = signature(factory)
+    except (TypeError, ValueError):  # written in C
+        return ""
+    try:
+        parameters.bind(**options)
+    except TypeError as error:
+        return str(error)
+    return ""

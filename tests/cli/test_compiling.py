@@ -202,3 +202,16 @@ def test_debug_without_java_names_the_way_out(headwater: Headwater, monkeypatch:
     assert result.exit_code == 1
     assert "fail" in result.stdout
     assert "install a JDK" in result.stderr
+
+
+@pytest.mark.parametrize("written", ["3", "null", "[7]"])
+def test_plugins_that_are_no_list_of_names_are_shown_in_their_place(
+    headwater: Headwater, shop: Path, written: str
+) -> None:
+    file = shop / "headwater.yml"
+    file.write_text(f"{file.read_text()}\nplugins: {written}\n")
+
+    result = headwater("compile")
+
+    assert result.exit_code == 1
+    assert f"| plugins: {written}" in result.stderr
