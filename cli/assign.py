@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,9 +21,19 @@ _PROJECT = "headwater.yml"
 _KEPT = 64
 
 
+class Source(click.File):
+    """A file, or standard input, which may be closed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The file, open; a usage error where there is none."""
+        if value == "-" and sys.stdin is None:
+            self.fail("standard input is closed; name a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command()
 @project_options
-@click.argument("file", type=click.File("rb"), default="-")
+@click.argument("file", type=Source("rb"), default="-")
 def command(options: ProjectOptions, file: BinaryIO) -> None:
     """Place the tasks of described clusters, without running anything.
 
@@ -30,7 +42,9 @@ def command(options: ProjectOptions, file: BinaryIO) -> None:
     """
     from ..runtime.assignment.cases_lines import answers
 
-    for line in answers(file, Assignors(_registry(options))):
+    with redirect_stdout(sys.stderr):  # what a project's plugins print is no answer
+        assignors = Assignors(_registry(options))
+    for line in answers(file, assignors):
         click.echo(line)
 
 
@@ -44,7 +58,7 @@ class Assignors:
     def __call__(self, name: str, options: Mapping[str, Any]) -> TaskAssignor:
         """A new assignor. Raises UnknownPluginError, PluginOptionsError, InvalidPluginError."""
         self._checked(name, json.dumps(options, sort_keys=True))
-        assignor: TaskAssignor = self._registry[name].load()(**options)
+        assignor: TaskAssignor = self._registry[name].make(options)
         return assignor
 
     def _check(self, name: str, options: str) -> None:

@@ -93,6 +93,10 @@ class ClientAssignment:
         """The tasks by id, sorted."""
         return {task: self._tasks[task] for task in sorted(self._tasks, key=_IN_ORDER)}
 
+    def placed(self) -> tuple[AssignedTask, ...]:
+        """The tasks in the order in which they came."""
+        return tuple(self._tasks.values())
+
     def of_type(self, role: TaskType) -> tuple[TaskId, ...]:
         """The ids of the tasks it has in this role, sorted."""
         return tuple(task.id for task in self.tasks.values() if task.type is role)
@@ -169,10 +173,17 @@ def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[Ta
     The answer is a copy, which nothing that the assignor does later changes. Raises NotAnAssignmentError, and whatever
     the assignor raises.
     """
-    given = assignor.assign(application_state)
-    answer = _copied(given)
-    error, subject = validate_task_assignment(application_state, answer)
-    assignor.on_assignment_computed(TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else given, error)
+    for method in ("assign", "on_assignment_computed"):
+        if not callable(getattr(assignor, method, None)):
+            raise NotAnAssignmentError(f"has no method {method}: it is of {type(assignor)}", assignor)
+    try:
+        given = assignor.assign(application_state)
+        answer = _copied(given)
+        error, subject = validate_task_assignment(application_state, answer)
+        told = TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else given
+        assignor.on_assignment_computed(told, error)
+    except SystemExit as end:  # else it would end this process, and look like success
+        raise NotAnAssignmentError(f"wants to end the process: {end!r}", None) from end
     return answer, error, subject
 
 
@@ -190,12 +201,18 @@ def assign(assignor: TaskAssignor, application_state: ApplicationState) -> dict[
 def _copied(answer: Any) -> TaskAssignment:
     if not isinstance(answer, TaskAssignment):
         raise NotAnAssignmentError(f"answered with {type(answer).__name__}, not with a TaskAssignment", answer)
-    return TaskAssignment(
-        [
-            ClientAssignment(client.process_id, client.tasks.values(), _deadline(client.followup_rebalance_deadline))
-            for client in answer.assignment
-        ]
-    )
+    return TaskAssignment([_entry(client) for client in answer.assignment])
+
+
+def _entry(client: ClientAssignment) -> ClientAssignment:
+    if not isinstance(client.process_id, str):
+        raise NotAnAssignmentError(f"answered for {client.process_id!r}, which is no process id", client)
+    for task in client.placed():
+        if not isinstance(task, AssignedTask) or not isinstance(task.id, TaskId) or not isinstance(task.type, TaskType):
+            raise NotAnAssignmentError(
+                f"gave {client.process_id} {task!r}, which is no AssignedTask of a TaskId and a TaskType", client
+            )
+    return ClientAssignment(client.process_id, client.placed(), _deadline(client.followup_rebalance_deadline))
 
 
 def _deadline(asked: Any) -> int | None:

@@ -130,6 +130,8 @@ def _assignor(value: Any, where: str) -> tuple[str, Mapping[str, Any]]:
     """A name, or `{"name", "options"}`, as in YAML."""
     if isinstance(value, str):
         return text(value, where), {}
+    if not isinstance(value, dict):
+        raise CaseError(where, f"expected a name or an object, found {shown(value)}")
     plugin = Fields(value, where, ("name", "options"))
     return plugin.read("name", text), plugin.get("options", _object, _NOTHING)
 

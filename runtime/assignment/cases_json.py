@@ -38,7 +38,7 @@ def parse(line: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise CaseError("", f"not UTF-8: byte {error.object[error.start]:#04x} at {error.start}") from None
     except json.JSONDecodeError as error:
-        raise CaseError("", f"not JSON: {error.msg} at column {error.colno}") from None
+        raise CaseError("", f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}") from None
     except RecursionError:
         raise CaseError("", "nested too deeply") from None
     except ValueError:  # Python's own limit to the digits of a number
@@ -147,7 +147,7 @@ def shown(value: Any) -> str:
     """A value in a message: short ones as JSON, lists and objects by what they are."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LONGEST:
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) > LONGEST:
         return "a number that does not fit into 64 bits"
     if isinstance(value, str) and len(value) > _SHOWN:
         value = f"{value[:_SHOWN]}..."

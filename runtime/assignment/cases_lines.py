@@ -63,13 +63,20 @@ def _answer(number: int, line: bytes, assignors: Assignors) -> Answer:
     except UnknownLagError as error:
         return Answer(case.id, error=str(error))
     except Exception as error:  # an assignor is anybody's code, and the other cases do not depend on it
-        return Answer(case.id, error=f"the assignor {case.assignor} failed: {type(error).__name__}: {error}")
+        return Answer(case.id, error=f"the assignor {case.assignor} failed: {_told(error)}")
 
 
 def _assigned(case: Case, assignors: Assignors) -> Answer:
-    assignor = assignors(case.assignor, case.options)
     with redirect_stdout(sys.stderr):  # what an assignor prints is no answer
-        return answer(case, assignor)
+        return answer(case, assignors(case.assignor, case.options))
+
+
+def _told(error: Exception) -> str:
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _bad(number: int, name: str | int | None, problem: str) -> Answer:

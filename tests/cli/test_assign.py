@@ -85,6 +85,38 @@ def test_missing_file_is_wrong_use() -> None:
     assert CliRunner().invoke(main, ["assign", "nowhere.jsonl"]).exit_code == 2
 
 
+@pytest.mark.usefixtures("outside")
+def test_input_that_is_closed_is_wrong_use() -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m headwater.cli.main assign <&-'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "standard input is closed" in done.stderr
+
+
+@pytest.mark.usefixtures("outside")
+def test_number_that_is_too_large_is_told_as_that() -> None:
+    task = '{"id": "0_0", "records_per_second": 1e400}'
+    given = f'{{"clients": [{{"process_id": "a", "threads": 1}}], "tasks": [{task}]}}'
+
+    (found,) = answers(CliRunner().invoke(main, ["assign"], input=given))
+    assert found["error"].endswith("found a number that does not fit into 64 bits")
+
+
+def test_what_plugins_print_is_no_answer(with_plugin: Path, headwater: Callable[..., Result]) -> None:
+    with (with_plugin / "plugins" / "assignors.py").open("a") as file:
+        file.write("print('imported')\n")
+
+    result = headwater("assign", stdin=line(assignor="balanced_count"))
+
+    assert len(answers(result)) == 1
+    assert "imported" in result.stderr
+
+
 @pytest.mark.usefixtures("with_plugin")
 def test_project_s_own_assignor_takes_its_options(headwater: Callable[..., Result]) -> None:
     given = line(assignor={"name": "mine", "options": {"twice": True}})

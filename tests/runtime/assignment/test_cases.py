@@ -203,7 +203,7 @@ def test_lag_that_the_case_does_not_have_is_an_error_only_for_who_asks() -> None
         (changed(now_ms=-1), "now_ms", "expected a whole number of 0 or more"),
         (changed(id=[1]), "id", "expected a text or a whole number, found a list"),
         (changed(assignor={"name": "x", "option": {}}), "assignor", "did you mean 'options'?"),
-        (changed(assignor=None), "assignor", "expected an object, found null"),
+        (changed(assignor=None), "assignor", "expected a name or an object, found null"),
     ],
 )
 def test_faulty_case_is_refused_with_the_place(case: Any, where: str, problem: str) -> None:

@@ -133,3 +133,28 @@ def test_memory_does_not_grow_with_the_lines() -> None:
     peak(10)
     assert peak(1_000) < peak(200) + 10_000
     gc.unfreeze()
+
+
+class Unspeakable(Exception):
+    """An error that fails when it is to be shown."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_error_that_cannot_be_shown_is_one_of_its_case_alone() -> None:
+    def make(name: str, options: Mapping[str, Any]) -> TaskAssignor:
+        raise Unspeakable
+
+    found = answered(GOOD + b"\n" + GOOD, make)
+
+    assert [each["error"] for each in found] == ["the assignor high_availability failed: Unspeakable"] * 2
+
+
+def test_what_making_an_assignor_prints_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    def make(name: str, options: Mapping[str, Any]) -> TaskAssignor:
+        print("made")
+        return BalancedCount()
+
+    assert answered(GOOD, make)[0]["assignments"] == PLACED
+    assert capsys.readouterr() == ("", "made\n")
