@@ -16,7 +16,6 @@ class Measure:
     `read`: a limit as people write it; `shown`: a value as they read it; `sentence`: what it says of an event.
     """
 
-    help: str
     worst: Callable[[Simulation], tuple[float, str] | None]
     read: Callable[[str], float]
     shown: Callable[[float], str]
@@ -92,42 +91,36 @@ def _plain(value: float) -> str:
 
 MEASURES: Mapping[str, Measure] = {
     "max_moved": Measure(
-        "active tasks that change their client in one event",
         _each_event(lambda rounds: sum(len(each.moves) for each in rounds)),
         _count,
         _plain,
         "tasks moved in '{event}': {value}",
     ),
     "max_downtime": Measure(
-        "the longest that a task is down without a break",
         _each_event(lambda rounds: max(each.down_ms for each in rounds)),
         _duration,
         shown_duration,
         "longest downtime of a task in '{event}': {value}",
     ),
     "max_restored": Measure(
-        "bytes restored in one event",
         _each_event(lambda rounds: sum(each.restored.bytes for each in rounds)),
         size_bytes,
         shown_size,
         "restored in '{event}': {value}",
     ),
     "max_rounds": Measure(
-        "rounds of assignment that one event takes",
         _each_event(len),
         _count,
         _plain,
         "rounds of '{event}': {value}",
     ),
     "max_spread": Measure(
-        "tasks for each thread, standbys among them, of the fullest client beyond the emptiest, once an event is over",
         _each_event(lambda rounds: rounds[-1].spread),
         _number,
         _plain,
         "difference between clients after '{event}', in tasks for each thread: {value}",
     ),
     "max_cross_rack": Measure(
-        "partitions read from another rack, once an event is over",
         _cross_rack,
         _count,
         _plain,

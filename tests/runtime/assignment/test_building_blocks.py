@@ -22,6 +22,7 @@ from headwater.runtime.assignment.building_blocks import (
     optimize_rack_aware_standby_tasks,
 )
 from headwater.runtime.assignment.cluster import ApplicationState, AssignmentConfigs, ProcessId
+from headwater.runtime.assignment.rack_aware import TaskPlacementError
 from headwater.runtime.tasks.task_id import TaskId
 
 T00 = TaskId(0, 0)
@@ -125,15 +126,17 @@ def test_identity_is_what_was() -> None:
     }
 
 
-def racked(configs: AssignmentConfigs) -> ApplicationState:
+def racked(configs: AssignmentConfigs, clients: dict[str, One] | None = None) -> ApplicationState:
     """Client a in rack 1 has 0_0, whose data are in rack 2, and the other way round; the same of standbys."""
-    state = cluster(
-        {"a": One(active="0_0", standby="0_1"), "b": One(active="0_1", standby="0_0")}, "0_0 0_1", configs=configs
-    )
-    racks = {T00: frozenset({"r2"}), TaskId(0, 1): frozenset({"r1"})}
+    clients = clients or {"a": One(active="0_0", standby="0_1"), "b": One(active="0_1", standby="0_0")}
+    names = dict.fromkeys(" ".join(f"{one.active} {one.standby}" for one in clients.values()).split())
+    state = cluster(clients, " ".join(names), configs=configs)
     tasks = {
         task: replace(
-            info, topic_partitions=frozenset(replace(each, racks=racks[task]) for each in info.topic_partitions)
+            info,
+            topic_partitions=frozenset(
+                replace(each, racks=frozenset({"r1" if task.partition % 2 else "r2"})) for each in info.topic_partitions
+            ),
         )
         for task, info in state.all_tasks.items()
     }
@@ -186,6 +189,40 @@ def test_standbys_swap_where_that_saves_traffic() -> None:
     optimize_rack_aware_standby_tasks(RackAwareOptimizationParams(state), assignments)
 
     assert standbys(assignments) == {"a": ["0_1"], "b": ["0_0"]}
+
+
+@pytest.mark.parametrize("strategy", ["min_traffic", "balance_subtopology"])
+def test_only_the_standbys_that_are_named_move(strategy: str) -> None:
+    configs = replace(COSTS, rack_aware_assignment_strategy=strategy)
+    state = racked(configs, {"a": One(standby="0_0 0_2"), "b": One(standby="0_1 0_3")})
+    assignments = identity_assignment(state)
+    params = RackAwareOptimizationParams(state).for_tasks([T00, TaskId(0, 1)])
+
+    optimize_rack_aware_standby_tasks(params, assignments)
+
+    assert standbys(assignments) == {"a": ["0_1", "0_2"], "b": ["0_0", "0_3"]}
+
+
+def test_task_without_state_is_not_among_those_with_state_and_the_other_way_round() -> None:
+    params = RackAwareOptimizationParams(cluster({"a": One()}, stateful="0_0", stateless="1_0"))
+
+    assert params.for_stateful_tasks().tasks == {T00}
+    assert params.for_stateless_tasks().tasks == {TaskId(1, 0)}
+
+
+def test_task_that_nobody_runs_cannot_be_optimised() -> None:
+    state = racked(COSTS)
+    params = RackAwareOptimizationParams(state).for_stateful_tasks()
+
+    with pytest.raises(TaskPlacementError, match="0_0"):
+        optimize_rack_aware_active_tasks(params, {})
+
+
+def test_identity_of_a_task_in_two_roles_is_refused() -> None:
+    state = cluster({"a": One(active="0_0", standby="0_0")}, "0_0")
+
+    with pytest.raises(ValueError, match="task 0_0 is twice on a"):
+        identity_assignment(state)
 
 
 def test_overridden_costs_decide() -> None:
