@@ -10,7 +10,6 @@ Nothing moves under strategy `none`, nor where the racks of clients or of partit
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 
@@ -73,10 +72,7 @@ def optimize_actives(
     if not tasks or strategy == "none" or traffic is None:
         return result
     owners = _owners(tasks, placed)
-    rooms = None
-    if strategy == "balance_subtopology":
-        sized = application_state.all_tasks if rules is RackRules.HIGH_AVAILABILITY else owners
-        rooms = subtopology_rooms(owners, Counter(task.subtopology for task in sized))
+    rooms = subtopology_rooms(owners) if strategy == "balance_subtopology" else None
     moved = cheapest(owners, traffic, traffic_cost, non_overlap_cost, rooms)
     for task, owner in owners.items():
         result[owner].remove(task)

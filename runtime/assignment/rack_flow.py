@@ -138,12 +138,15 @@ def cheapest(
     return _dealt(alike, traffic, flows, sorted(numbers))
 
 
-def subtopology_rooms(owners: Mapping[TaskId, ProcessId], sizes: Mapping[int, int]) -> Rooms:
-    """How many tasks of a subtopology a client may have: its share of all tasks, of that subtopology, rounded up."""
-    numbers, total = Counter(owners.values()), len(owners)
+def subtopology_rooms(owners: Mapping[TaskId, ProcessId]) -> Rooms:
+    """How many tasks of a subtopology a client may have: its share of all tasks, of that subtopology, rounded up.
+
+    Tasks that are not to be optimised count nowhere.
+    """
+    numbers, sizes = Counter(owners.values()), Counter(task.subtopology for task in owners)
     return {
-        (subtopology, client): -(-number * sizes[subtopology] // total)
-        for subtopology in {task.subtopology for task in owners}
+        (subtopology, client): -(-number * size // len(owners))
+        for subtopology, size in sizes.items()
         for client, number in numbers.items()
     }
 

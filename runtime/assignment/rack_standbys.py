@@ -7,7 +7,6 @@ long as both together gain. Most pairs are passed over at once, because not even
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -37,13 +36,10 @@ class Swaps:
     tasks: Collection[TaskId] | None
     balance: bool
     best: dict[tuple[ProcessId, str], int | None] = field(default_factory=dict, init=False)
-    sizes: Counter[int] = field(default_factory=Counter, init=False)
 
     def run(self) -> None:
         """Swap until nothing more is gained. Raises RackCostError."""
         clients = sorted(self.standbys)
-        wanted = {task for own in self.standbys.values() for task in self._own(own)}
-        self.sizes = Counter(task.subtopology for task in wanted)
         racks = self.traffic.racks
         for _ in range(ROUNDS):
             moved = False
@@ -89,9 +85,9 @@ class Swaps:
     def _rooms(
         self, one: ProcessId, other: ProcessId, mine: list[TaskId], yours: list[TaskId]
     ) -> tuple[list[TaskId], list[TaskId]]:
-        """The same, where each client has its share of every subtopology at most."""
+        """The same, where each client has its share of every subtopology at most, of the tasks that may move."""
         owners = {**dict.fromkeys(mine, one), **dict.fromkeys(yours, other)}
-        rooms = subtopology_rooms(owners, self.sizes)
+        rooms = subtopology_rooms(owners)
         moved = cheapest(owners, self.traffic, self.traffic_cost, self.non_overlap_cost, rooms)
         return [task for task in mine if moved[task] == other], [task for task in yours if moved[task] == one]
 

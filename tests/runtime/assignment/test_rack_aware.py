@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from rack_cases import Case, ids, moves, placement, price, racked
+from rack_cases import Case, Placement, ids, moves, placement, price, racked
 
 from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
 from headwater.runtime.assignment.rack_aware import (
@@ -30,6 +30,10 @@ APART = {"0_0": "r1", "0_1": "r0"}
 TWO = {"a": "r0", "b": "r1"}
 CROSSED = placement({"a": "0_0", "b": "0_1"})
 SWAPPED = placement({"a": "0_1", "b": "0_0"})
+
+
+def subtopologies(placed: Placement) -> dict[str, list[int]]:
+    return {name: sorted(task.subtopology for task in own) for name, own in placed.items()}
 
 
 def anywhere(source: ProcessId, destination: ProcessId, task: TaskId) -> bool:
@@ -166,10 +170,33 @@ def test_subtopology_is_spread_although_that_costs_more() -> None:
 
     result = optimize_actives(state, state.all_tasks, placed, 10, 1)
 
-    assert {name: sorted(task.subtopology for task in own) for name, own in result.items()} == {
-        "a": [0, 1],
-        "b": [0, 1],
-    }
+    assert subtopologies(result) == {"a": [0, 1], "b": [0, 1]}
+
+
+MANY = {f"{subtopology}_{partition}": f"r{subtopology}" for subtopology in (0, 1) for partition in range(6)}
+
+
+def test_spread_of_a_subtopology_is_that_of_the_tasks_that_are_optimised() -> None:
+    state = racked(MANY, TWO, assignment_strategy="balance_subtopology")
+    placed = placement({"a": "0_0 0_1", "b": "1_0 1_1"})
+
+    after = optimize_actives(state, ids("0_0 0_1 1_0 1_1"), placed, 10, 1)
+
+    assert subtopologies(after) == {"a": [0, 1], "b": [0, 1]}
+
+
+def test_spread_over_two_clients_is_that_of_the_standbys_they_can_swap() -> None:
+    state = racked(
+        MANY, TWO | {"c": "r1"}, assignment_strategy="balance_subtopology", traffic_cost=10, non_overlap_cost=1
+    )
+    standbys = placement({"a": "0_0 0_1", "b": "1_0 1_1", "c": "0_2 0_3 0_4 0_5 1_2 1_3 1_4 1_5"})
+
+    def without_c(source: ProcessId, destination: ProcessId, task: TaskId) -> bool:
+        return "c" not in (source, destination)
+
+    after = optimize_standbys(state, standbys, {}, without_c, 10, 1, RackRules.UTILITY)
+
+    assert subtopologies(after) == {"a": [0, 1], "b": [0, 1], "c": [0] * 4 + [1] * 4}
 
 
 def test_idle_clients_stay_idle() -> None:
