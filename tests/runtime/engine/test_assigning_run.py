@@ -214,3 +214,13 @@ def test_assignor_that_raises_leaves_tasks_where_they_were(shop: Shop) -> None:
         "message": "the assignor raised KeyError: '7_7'",
         "entries": [],
     }
+
+
+def test_task_that_nobody_was_given_does_not_run_and_is_told(shop: Shop) -> None:
+    result = shop.run(left=["0_1"], right=["0_2"])
+    assert result["status"] == "caught_up"
+    assert result["assignment"] == {"client-1": ["0_1"], "client-2": ["0_2"]}
+    assert result["placement"]["unassigned"] == ["0_0"]
+    again = shop.run(left=["0_0", "0_1"], right=["0_2"])
+    assert again["placement"]["unassigned"] == []
+    assert {row.key["product"]: row.value["pieces"] for row in shop.project.query("sold")} == dict.fromkeys("abc", 2)
