@@ -1,7 +1,7 @@
 """Parts of the built-in assignors, for assignors of one's own (KIP-924: TaskAssignmentUtils).
 
-Each works on assignments by client, as `identity_assignment` gives them, and changes them in place. What is left out
-here is `validate_task_assignment`, which is beside the types it looks at.
+Each works on assignments by client, as `identity_assignment` gives them, and changes them in place.
+`validate_task_assignment` is in `assignor`, beside the types it looks at.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RackAwareOptimizationParams:
         return replace(self, non_overlap_cost=cost)
 
     def costs(self) -> RackCosts | None:
-        """What counts; None where nothing may be optimised, as it takes both costs configured, overridden or not."""
+        """The costs that count; None, and nothing is optimised, unless both are configured (overridden or not)."""
         configs = self.application_state.assignment_configs
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         if traffic is None or non_overlap is None:

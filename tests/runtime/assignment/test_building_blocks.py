@@ -141,7 +141,7 @@ def racked(configs: AssignmentConfigs, clients: dict[str, One] | None = None) ->
         for task, info in state.all_tasks.items()
     }
     clients = {
-        name: replace(client, rack_id=f"r{1 + 'ab'.index(name)}") for name, client in sorted(state.clients.items())
+        name: replace(client, rack_id=f"r{1 + 'abc'.index(name)}") for name, client in sorted(state.clients.items())
     }
     return replace(state, all_tasks=tasks, clients=clients)
 
@@ -201,6 +201,23 @@ def test_only_the_standbys_that_are_named_move(strategy: str) -> None:
     optimize_rack_aware_standby_tasks(params, assignments)
 
     assert standbys(assignments) == {"a": ["0_1", "0_2"], "b": ["0_0", "0_3"]}
+
+
+@pytest.mark.parametrize(("tags", "expected"), [((), ["0_1"]), (("zone",), ["0_0"])])
+def test_standbys_swap_only_where_a_task_s_clients_differ_in_no_fewer_tags(
+    tags: tuple[str, ...], expected: list[str]
+) -> None:
+    clients = {
+        "a": One(standby="0_0", tags={"zone": "x"}),
+        "b": One(standby="0_1", tags={"zone": "y"}),
+        "c": One(active="0_0 0_1", tags={"zone": "y"}),
+    }
+    state = racked(replace(COSTS, rack_aware_assignment_tags=tags), clients)
+    assignments = identity_assignment(state)
+
+    optimize_rack_aware_standby_tasks(RackAwareOptimizationParams(state), assignments)
+
+    assert standbys(assignments)["a"] == expected
 
 
 def test_task_without_state_is_not_among_those_with_state_and_the_other_way_round() -> None:
