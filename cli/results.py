@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.engine.sentences import counted, waiting
+from ..runtime.engine.sentences import counted, first_of, waiting
 from . import tables
 
 if TYPE_CHECKING:
@@ -45,8 +45,22 @@ def show_run(results: RunResults) -> None:
             click.echo(f"  {each.application}: {counted(count, 'record')} dropped, {reason}")
         if each.waiting:
             click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for)}")
+        for sentence in _misplaced(each.placement):
+            click.echo(f"warning: {each.application}: {sentence}", err=True)
         if each.error:
             click.secho("error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(f"{each.application}: {each.error}", err=True)
     if not results.records and all(each.status == "caught_up" and not each.waiting for each in results.applications):
         click.echo("nothing to do: every application had consumed all its input")
+
+
+def _misplaced(placement: Mapping[str, Any] | None) -> Iterator[str]:
+    """What is wrong with where tasks are, see `placement` in `schemas/run_results.json`."""
+    if placement is None:
+        return
+    if error := placement["error"]:
+        entries = "".join(f"\n    {entry}" for entry in error["entries"])
+        yield f"tasks stay where they were, as assignor {placement['assignor']} failed: {error['message']}{entries}"
+    if left := placement["unassigned"]:
+        idle = "it does not run" if len(left) == 1 else "they do not run"
+        yield f"assignor {placement['assignor']} gave {first_of(left)} to nobody: {idle}"

@@ -63,11 +63,11 @@ def _placed(event: events.TasksPlaced) -> str:
     counts = f"{event.kept:,} kept, {len(event.moves):,} moved, {event.new:,} new"
     said = f"{event.assignor} has placed the tasks on {counted(event.clients, 'client')}: {counts}"
     if event.unassigned:
-        said += f", {len(event.unassigned):,} left out ({_first(tuple(map(str, event.unassigned)), ', ')})"
+        said += f", {len(event.unassigned):,} left out ({first_of(tuple(map(str, event.unassigned)))})"
     if event.followup_deadline is not None:
         said += f"; it wants to be asked again at {_time(event.followup_deadline)}"
     if event.moves:
-        said += "\n    " + _first(tuple(map(_moved, event.moves)), "\n    ")
+        said += "\n    " + first_of(tuple(map(_moved, event.moves)), "\n    ")
     return said
 
 
@@ -84,7 +84,8 @@ def _time(ms: int) -> str:
         return f"{ms:,} ms since 1970"
 
 
-def _first(said: Sequence[str], between: str) -> str:
+def first_of(said: Sequence[str], between: str = ", ") -> str:
+    """As many as can be read, and how many more there are."""
     more = len(said) - MOST_SAID
     return between.join([*said[:MOST_SAID], *([f"and {more:,} more"] if more > 0 else [])])
 
