@@ -6,13 +6,19 @@ Before each round, copies have caught up that were placed in the round before, a
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import pytest
 from clusters import deadlines, sets, task
 
-from headwater.runtime.assignment.assignor import AssignmentError, TaskType, validate_task_assignment
+from headwater.runtime.assignment.assignor import (
+    AssignmentError,
+    ClientAssignment,
+    TaskAssignment,
+    TaskType,
+    validate_task_assignment,
+)
 from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
     ApplicationState,
@@ -21,8 +27,13 @@ from headwater.runtime.assignment.cluster import (
     ProcessId,
     TaskInfo,
 )
+from headwater.runtime.assignment.fallback import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.tasks.task_id import TaskId
+
+Assign = Callable[[ApplicationState], TaskAssignment]
+
+high_availability: Assign = HighAvailability().assign
 
 FAR = 1_000_000
 COUNTS = [1, 2, 3, 5, 8, 13, 21, 34, 50]
@@ -41,12 +52,21 @@ class Group:
     tasks: dict[TaskId, TaskInfo]
     configs: AssignmentConfigs
     clients: dict[ProcessId, ClientState]
+    assign: Assign = high_availability
     joined: int = 0
 
     @classmethod
-    def of(cls, clients: int, stateful: int, stateless: int, warmups: int, replicas: int) -> Group:
+    def of(
+        cls,
+        clients: int,
+        stateful: int,
+        stateless: int,
+        warmups: int,
+        replicas: int,
+        assign: Assign = high_availability,
+    ) -> Group:
         configs = AssignmentConfigs(100, max_warmup_replicas=warmups, num_standby_replicas=replicas)
-        group = cls(tasks_of(stateful, stateless), configs, {})
+        group = cls(tasks_of(stateful, stateless), configs, {}, assign)
         for _ in range(clients):
             group.add()
         return group
@@ -62,7 +82,7 @@ class Group:
     def round(self) -> bool:
         """Assign once; whether more is asked for."""
         state = ApplicationState(self.tasks, self.clients, self.configs)
-        assignment = HighAvailability().assign(state)
+        assignment = self.assign(state)
         assert validate_task_assignment(state, assignment) == (AssignmentError.NONE, "")
         assert sorted(each for active, _ in sets(assignment).values() for each in active) == sorted(self.tasks)
         self.clients = {
@@ -113,31 +133,69 @@ def test_static_group_settles_in_one_round(clients: int, replicas: int) -> None:
     group.check_balance()
 
 
+def settles_with_a_new_client(group: Group) -> None:
+    """Within as many rounds as all copies need, `max_warmup_replicas` in each, and one more."""
+    group.rounds(1)
+    group.add()
+    group.rounds(copies(group) // group.configs.max_warmup_replicas + 1)
+    group.check_balance()
+
+
+def settles_without_a_client(group: Group) -> None:
+    """Standbys that are wanted elsewhere use up the same budget."""
+    group.rounds(1)
+    group.drop(min(group.clients))
+    group.rounds(copies(group) // group.configs.max_warmup_replicas + 2)
+    group.check_balance()
+
+
+def copies(group: Group) -> int:
+    return sum(info.is_stateful for info in group.tasks.values()) * (1 + group.configs.num_standby_replicas)
+
+
 @pytest.mark.parametrize("replicas", [0, 1])
 @pytest.mark.parametrize("warmups", [1, 2, 5])
 @pytest.mark.parametrize("clients", COUNTS)
 def test_added_client_has_its_share_within_the_bound(clients: int, warmups: int, replicas: int) -> None:
-    group = Group.of(clients, 12, 7, warmups, replicas)
-    group.rounds(1)
-    group.add()
-
-    group.rounds(12 * (1 + replicas) // warmups + 1)
-
-    group.check_balance()
+    settles_with_a_new_client(Group.of(clients, 12, 7, warmups, replicas))
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
 @pytest.mark.parametrize("warmups", [1, 2, 5])
 @pytest.mark.parametrize("clients", COUNTS[1:])
 def test_tasks_of_a_dropped_client_are_shared_within_the_bound(clients: int, warmups: int, replicas: int) -> None:
-    group = Group.of(clients, 12, 7, warmups, replicas)
-    group.rounds(1)
-    group.drop(min(group.clients))
+    settles_without_a_client(Group.of(clients, 12, 7, warmups, replicas))
 
-    # Standbys that are wanted elsewhere use up the same budget.
-    group.rounds(12 * (1 + replicas) // warmups + 2)
 
-    group.check_balance()
+def changed(state: ApplicationState, change: Callable[[ClientAssignment], object]) -> TaskAssignment:
+    assignment = high_availability(state)
+    for client in assignment.assignment:
+        change(client)
+    return assignment
+
+
+def asks_for_ever(state: ApplicationState) -> TaskAssignment:
+    return changed(state, lambda client: setattr(client, "followup_rebalance_deadline", 1))
+
+
+def never_asks(state: ApplicationState) -> TaskAssignment:
+    return changed(state, lambda client: setattr(client, "followup_rebalance_deadline", None))
+
+
+def warms_up_one_task_in_a_round(state: ApplicationState) -> TaskAssignment:
+    configs = replace(state.assignment_configs, max_warmup_replicas=1)
+    return high_availability(replace(state, assignment_configs=configs))
+
+
+def moves_nothing(state: ApplicationState) -> TaskAssignment:
+    return Fallback().assign(state)
+
+
+@pytest.mark.parametrize("settles", [settles_with_a_new_client, settles_without_a_client])
+@pytest.mark.parametrize("broken", [asks_for_ever, never_asks, warms_up_one_task_in_a_round, moves_nothing])
+def test_broken_assignor_does_not_pass_as_settled(settles: Callable[[Group], None], broken: Assign) -> None:
+    with pytest.raises(AssertionError):
+        settles(Group.of(4, 40, 7, 20, 1, broken))
 
 
 @pytest.mark.parametrize("clients", range(1, 8))
