@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import HeadwaterError
 from . import tables
 from .options import ProjectOptions, format_option, project_options
 
 if TYPE_CHECKING:
+    from ..project import Project
     from ..runtime.simulation.measures import Assertion
     from ..runtime.simulation.report import Simulation
     from ..runtime.simulation.scenario import Scenario
 
 _SVG = ".svg"
+_MOST_UPDATES = 10**9
 
 
 class Quantity(click.ParamType[Any]):
@@ -49,6 +54,9 @@ class Names(click.ParamType[tuple[str, ...]]):
         names = tuple(name.strip() for name in str(value).split(","))
         if not all(names) or len(set(names)) < len(names):
             self.fail(f"{value!r} is not a list of different names such as a,b,c", param, ctx)
+        for name in names:
+            if not name.isprintable() or " " in name or ";" in name:  # events could not name it, nor a picture show it
+                self.fail(f"{name!r} has a space, a semicolon, or what cannot be shown", param, ctx)
         return names
 
 
@@ -80,6 +88,16 @@ def _rate(text: str) -> Any:
     from ..runtime.simulation.quantities import Rate
 
     return Rate.parse(text)
+
+
+def _updates(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= _MOST_UPDATES:  # nor NaN
+        raise ValueError(f"{text!r} is not a number from 0 to {_MOST_UPDATES:,}")
+    return value
 
 
 def _size(text: str) -> int:
@@ -129,7 +147,7 @@ def _size(text: str) -> int:
 )
 @click.option(
     "--update-rate",
-    type=click.FloatRange(0, 10**9),
+    type=Quantity("rate", _updates),
     default=100.0,
     show_default=True,
     help="Records a second that a running task adds to its changelogs.",
@@ -149,30 +167,58 @@ def command(
     Shows, round by round, which tasks move, how long they are down, what is restored and how tasks are spread. Sizes of
     state are those of the project's log; of what has not run, --state-records and --state-size.
     """
-    if picture is not None and picture.suffix != _SVG:
-        raise click.BadParameter("pictures are SVG: give a name that ends in .svg", param_hint="--picture")
-    from ..runtime.simulation.measures import check
-    from ..runtime.simulation.report import unsettled
-
-    with options.project() as project:
-        simulations = project.simulate(_scenario(**scenario))
     if picture is not None:
-        from ..runtime.simulation.picture import draw
+        _check_picture(picture)
+    from ..runtime.simulation.measures import check
 
-        picture.write_text(draw(simulations), "utf-8")
+    with options.project() as project, redirect_stdout(sys.stderr):  # what an assignor prints is no result
+        _check_assignor(project, scenario["assignor"])
+        simulations = project.simulate(_scenario(**scenario))
+    if not simulations:
+        click.echo("warning: there is no topology to simulate", err=True)
     checked = [check(simulation, name, limit) for simulation in simulations for name, limit in limits]
     if style == "json":
         click.echo(_json(simulations, checked))
     else:
         for simulation in simulations:
             _show(simulation)
-    for sentence in unsettled(simulations):
-        click.echo(f"warning: {sentence}", err=True)
+    for simulation in simulations:
+        for sentence in simulation.doubts():
+            click.echo(f"warning: {sentence}", err=True)
+    if picture is not None:
+        _draw(picture, simulations)
     for each in checked:
         if not each.holds:
             click.secho("error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(each.sentence, err=True)
     raise SystemExit(0 if all(each.holds for each in checked) else 1)
+
+
+def _check_picture(picture: Path) -> None:
+    """A usage error for a picture that could not be written, before all the work."""
+    if picture.suffix.lower() != _SVG:
+        raise click.BadParameter("pictures are SVG: give a name that ends in .svg", param_hint="--picture")
+    if not picture.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {picture.parent}", param_hint="--picture")
+
+
+def _draw(picture: Path, simulations: Sequence[Simulation]) -> None:
+    from ..runtime.simulation.picture import draw
+
+    try:
+        picture.write_text(draw(simulations), "utf-8")
+    except OSError as error:
+        raise HeadwaterError(f"{picture} cannot be written: {error.strerror}") from error
+
+
+def _check_assignor(project: Project, name: str | None) -> None:
+    """A usage error for an assignor that was asked for and that there is not."""
+    from ..plugins.errors import UnknownPluginError
+
+    assignors = project.assignors()
+    if name is not None and name not in assignors:
+        error = UnknownPluginError(assignors.kind, name, assignors)
+        raise click.BadParameter(f"{error.message}; {error.hint}", param_hint="--assignor")
 
 
 def _scenario(

@@ -12,6 +12,8 @@ from .quantities import duration_ms
 RESTART_MS = 30_000
 """How long a client is away in a restart, unless the event says otherwise."""
 
+LONGEST_AWAY_MS = 365 * 86_400_000
+
 MOST_ADDED = 1_000
 
 FORMS = {
@@ -58,30 +60,36 @@ def _event(text: str) -> Event:
     match kind, words:
         case "kill", ["rack", rack]:
             return Event(kind, text, rack=rack)
-        case "kill", [_, *_]:
+        case "kill", [first, *_] if first != "rack":
             return Event(kind, text, names=tuple(words))
         case "add", [number] | [number, _] if re.fullmatch("[0-9]{1,9}", number):
             if not 1 <= int(number) <= MOST_ADDED:
                 raise EventError(text, f"add from 1 to {MOST_ADDED:,} clients")
             return Event(kind, text, count=int(number), rack=words[1] if len(words) > 1 else None)
         case "restart", [_, *_] if not _DURATION.fullmatch(words[0]):
-            names, away_ms = _away(words)
+            names, away_ms = _away(text, words)
             return Event(kind, text, names=names, away_ms=away_ms)
         case "roll", [] | [_]:
-            names, away_ms = _away(words)
+            names, away_ms = _away(text, words)
             if not names:
                 return Event(kind, text, away_ms=away_ms)
     if kind in FORMS:
         raise EventError(text, f"it is written {FORMS[kind]}")
-    close = get_close_matches(kind, FORMS, 1)
+    close = get_close_matches(kind.lower(), FORMS, 1)
     raise EventError(text, f"there is no event {kind!r}", f"did you mean {close[0]!r}?" if close else _known())
 
 
-def _away(words: list[str]) -> tuple[tuple[str, ...], int]:
+def _away(text: str, words: list[str]) -> tuple[tuple[str, ...], int]:
     """Names, and the duration behind them."""
-    if words and _DURATION.fullmatch(words[-1]):
-        return tuple(words[:-1]), duration_ms(words[-1])
-    return tuple(words), RESTART_MS
+    if not words or not _DURATION.fullmatch(words[-1]):
+        return tuple(words), RESTART_MS
+    try:
+        away_ms = duration_ms(words[-1])
+    except ValueError as error:  # too many digits
+        raise EventError(text, str(error)) from None
+    if away_ms > LONGEST_AWAY_MS:
+        raise EventError(text, "a client that is away for more than a year does not come back")
+    return tuple(words[:-1]), away_ms
 
 
 def _known() -> str:

@@ -52,6 +52,7 @@ def _round(simulation: Simulation, of: Round) -> dict[str, Any]:
             {"task": str(move.task), "from": move.source, "to": move.target, "down_ms": round(move.down_ms)}
             for move in of.moves
         ],
+        "unassigned": [str(task) for task in simulation.unassigned(of)],
         "new_standbys": of.new_standbys,
         "down_ms": {str(task): round(ms) for task, ms in sorted(of.restored.down.items())},
         "restored_records": round(of.restored.records),

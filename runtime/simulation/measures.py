@@ -29,7 +29,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Assertion:
-    """`max_moved=5`, of one simulation. `value`: None where it does not apply; such an assertion does not hold."""
+    """`max_moved=5`, of one simulation. `value`: None where it cannot be told; such an assertion does not hold."""
 
     name: str
     limit: float
@@ -50,6 +50,8 @@ def check(simulation: Simulation, name: str, limit: float) -> Assertion:
         return Assertion(name, limit, None, f"{topology}: {name} needs racks")
     value, event = found
     said = measure.sentence.format(value=measure.shown(value), event=event)
+    if value <= limit and (doubts := simulation.doubts()):
+        return Assertion(name, limit, None, f"{doubts[0]}, so that {name} cannot be told")
     return Assertion(name, limit, value, f"{topology}: {said}; {name} is {measure.shown(limit)}")
 
 
@@ -75,14 +77,15 @@ def _count(text: str) -> float:
 
 
 def _number(text: str) -> float:
-    if not text.replace(".", "", 1).isdigit():
+    if not text.isascii() or not text.replace(".", "", 1).isdigit():
         raise ValueError(f"{text!r} is not a number")
     return float(text)
 
 
 def _duration(text: str) -> float:
     """Of seconds, where there is no unit."""
-    return float(duration_ms(text if not text.replace(".", "", 1).isdigit() else f"{text}s"))
+    bare = text.isascii() and text.replace(".", "", 1).isdigit()
+    return float(duration_ms(f"{text}s" if bare else text))
 
 
 def _plain(value: float) -> str:

@@ -66,7 +66,7 @@ def draw(simulations: Sequence[Simulation]) -> str:
     for simulation in simulations:
         width = max(width, 2 * _MARGIN + _LABEL + len(simulation.rounds) * _COLUMN)
         y = _panel(root, simulation, y) + 2 * _MARGIN
-    height = y - _MARGIN
+    height = max(y - _MARGIN, 2 * _MARGIN)
     root.attrib |= {"width": str(width), "height": str(height), "viewBox": f"0 0 {width} {height}"}
     ElementTree.indent(root, " ")
     return ElementTree.tostring(root, "unicode") + "\n"

@@ -69,5 +69,5 @@ def shown_size(size: float) -> str:
 def _quantity(text: str, units: dict[str, int], wanted: str) -> float:
     found = _QUANTITY.fullmatch(text.strip())
     if found is None or found[2] not in units:
-        raise ValueError(f"{text!r} is not {wanted}")
+        raise ValueError(f"{text!r} is not {wanted}; units: {', '.join(filter(None, units))}")
     return float(found[1]) * units[found[2]]

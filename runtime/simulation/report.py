@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 from ..tasks.task_id import TaskId
 from .fleet import Restored
 from .model import Application, Assumptions, Member
+
+_SHOWN = 5
+"""Tasks that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,24 @@ class Simulation:
         for _, rounds in groupby(self.rounds, lambda each: each.event):
             yield tuple(rounds)
 
+    def unassigned(self, of: Round) -> tuple[TaskId, ...]:
+        """The tasks that no client runs, sorted."""
+        placed = {task for each in of.placements.values() for task in each.active}
+        return tuple(sorted(task.info.id for task in self.application.tasks if task.info.id not in placed))
+
+    def doubts(self) -> list[str]:
+        """A sentence for each event that did not come to rest, or left tasks with nobody: its figures are too small."""
+        found = []
+        for rounds in self.events():
+            event = f"{self.application.name}: '{rounds[-1].event_text}'"
+            if not rounds[-1].settled:
+                found.append(f"{event} has not settled after {len(rounds)} rounds")
+            if tasks := self.unassigned(rounds[-1]):
+                number = f"{len(tasks)} task{'s' if len(tasks) != 1 else ''}"
+                some = " ".join(map(str, tasks[:_SHOWN])) + (" ..." if len(tasks) > _SHOWN else "")
+                found.append(f"{event} leaves {number} to nobody: {some}")
+        return found
+
     def cross_rack(self, of: Round) -> int | None:
         """Partitions that clients read from another rack: actives their input, standbys their changelogs.
 
@@ -102,13 +123,3 @@ class Simulation:
             read += [each for task in placed.standby for each in infos[task].topic_partitions if each.is_changelog]
             count += sum(each.racks is not None and racks[name] not in each.racks for each in read)
         return count
-
-
-def unsettled(simulations: Iterable[Simulation]) -> list[str]:
-    """A sentence for each event that did not come to rest."""
-    return [
-        f"{simulation.application.name}: '{rounds[-1].event_text}' has not settled after {len(rounds)} rounds"
-        for simulation in simulations
-        for rounds in simulation.events()
-        if not rounds[-1].settled
-    ]

@@ -148,7 +148,7 @@ class Simulator:
         for name in event.names:
             if name not in self._fleet.members:
                 here = sorted(self._fleet.members, key=natural)
-                close = get_close_matches(name, here, 1, 0.8)
+                close = get_close_matches(name.lower(), here, 1, 0.8)
                 raise EventError(
                     event.text,
                     f"there is no client {name!r} then",
@@ -176,7 +176,7 @@ class Simulator:
 
     def _left(self, event: Event) -> None:
         if not self._fleet.members:
-            raise EventError(event.text, "no client would be left")
+            raise EventError(event.text, "no client would be left", "begin with more --clients, or add some before")
 
 
 def natural(name: str) -> tuple[str, int]:

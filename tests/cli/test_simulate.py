@@ -85,6 +85,12 @@ def test_picture_is_written(headwater: Headwater, tmp_path: Path) -> None:
         (("--state-size", "big"), "is not a size"),
         (("--clients", "0"), "not in the range"),
         (("--picture", "p.png"), "ends in .svg"),
+        (("--picture", "no/such/folder/p.svg"), "there is no folder no/such/folder"),
+        (("--racks", "a b,c"), "has a space"),
+        (("--racks", "a\x01"), "what cannot be shown"),
+        (("--update-rate", "nan"), "is not a number from 0"),
+        (("--update-rate", "many"), "is not a number from 0"),
+        (("--assignor", "balanced_cuont"), "there is no assignor 'balanced_cuont'; did you mean balanced_count"),
         (("--select", "slaes"), "Did you mean 'sales'?"),
     ],
 )
@@ -97,11 +103,36 @@ def test_wrong_use_exits_with_2_and_says_what_is_right(
     assert said in result.stderr
 
 
-def test_unknown_assignor_is_an_error_that_names_the_likely_one(headwater: Headwater) -> None:
-    result = headwater("simulate", "--assignor", "balanced_cuont")
+def test_picture_that_cannot_be_written_is_told_after_the_table(headwater: Headwater, tmp_path: Path) -> None:
+    (tmp_path / "p.svg").symlink_to("/dev/full")
+
+    result = headwater("simulate", "--assignor", "balanced_count", "--picture", str(tmp_path / "p.svg"))
 
     assert result.exit_code == 1
-    assert "did you mean balanced_count" in result.stderr
+    assert "p.svg cannot be written: No space left on device" in result.stderr
+    assert "round" in result.stdout
+
+
+def test_what_a_plugin_prints_is_no_result(headwater: Headwater, shop: Path) -> None:
+    (shop / "plugins").mkdir()
+    (shop / "plugins" / "loud.py").write_text("print('imported')")
+    file = shop / "headwater.yml"
+    file.write_text(file.read_text() + "plugins:\n  - plugins.loud\n")
+
+    result = headwater("simulate", "--assignor", "balanced_count", "--format", "json")
+
+    assert json.loads(result.stdout)["simulations"]
+    assert result.stderr == "imported\n"
+
+
+def test_project_without_topologies_is_told(headwater: Headwater, shop: Path) -> None:
+    (shop / "topologies" / "sales.yml").unlink()
+
+    result = headwater("simulate", "--format", "json")
+
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"simulations": [], "assertions": []}
+    assert result.stderr == "warning: there is no topology to simulate\n"
 
 
 @pytest.mark.usefixtures("break_it")

@@ -39,6 +39,11 @@ def test_no_text_is_no_event() -> None:
         ("add 1 r1 r2", "it is written add NUMBER [RACK]"),
         ("restart 10s", "it is written restart NAME... [DURATION]"),
         ("roll c1", "it is written roll [DURATION]"),
+        ("KILL c2", "there is no event 'KILL' (did you mean 'kill'?)"),
+        ("kill rack", "it is written kill NAME..., or kill rack RACK"),
+        ("kill rack r1 r2", "it is written kill NAME..., or kill rack RACK"),
+        ("restart c1 9999999999999d", "is not a duration"),
+        ("roll 366d", "more than a year"),
     ],
 )
 def test_event_that_cannot_be_read_says_how_it_is_written(text: str, problem: str) -> None:
@@ -62,8 +67,8 @@ def test_size_is_read(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "5 parsecs", "-1s", "1e3s", "１s", "5"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a duration"):
+def test_what_is_no_duration_is_refused_with_the_units_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a duration .*; units: ms, s, m, h, d"):
         duration_ms(text)
 
 

@@ -10,6 +10,7 @@ from simulated import STILL, Scripted, simulate, task
 
 from headwater.runtime.simulation.json_report import to_json
 from headwater.runtime.simulation.measures import MEASURES, check
+from headwater.runtime.simulation.rounds import MOST_ROUNDS
 
 TASKS = [task(number) for number in range(4)]
 
@@ -82,9 +83,29 @@ def test_assertion_holds_or_says_what_does_not(name: str, limit: str, holds: boo
     assert (found.holds, found.sentence) == (holds, sentence)
 
 
+def test_tasks_that_nobody_was_given_are_told_and_nothing_holds() -> None:
+    simulation = simulate(TASKS, assignor=Scripted({"c1": ("0_0", "0_3")}))
+
+    assert simulation.doubts() == ["demo: 'start' leaves 3 tasks to nobody: 0_1 0_2 0_3"]
+    assert to_json(simulation)["rounds"][0]["unassigned"] == ["0_1", "0_2", "0_3"]
+    found = check(simulation, "max_downtime", 1e9)
+    assert (found.holds, found.value) == (False, None)
+    assert found.sentence.endswith("to nobody: 0_1 0_2 0_3, so that max_downtime cannot be told")
+
+
+def test_limit_is_not_kept_where_an_event_has_not_settled() -> None:
+    there, back = {"c1": ("0_0", "")}, {"c2": ("0_0", "")}
+    assignor = Scripted(*[there, back] * MOST_ROUNDS, pauses=(1_000,) * 3 * MOST_ROUNDS)
+
+    found = check(simulate([task(0)], assignor=assignor), "max_rounds", 10 * MOST_ROUNDS)
+    assert not found.holds
+    assert found.sentence == "demo: 'start' has not settled after 200 rounds, so that max_rounds cannot be told"
+
+
 @pytest.mark.parametrize(
     ("name", "limit"),
-    [("max_moved", "x"), ("max_moved", "-1"), ("max_moved", "1.5"), ("max_moved", "٣"), ("max_downtime", "5 parsecs"),
+    [("max_moved", "x"), ("max_moved", "-1"), ("max_moved", "1.5"), ("max_moved", "٣"), ("max_spread", "٣"),
+     ("max_spread", "²"), ("max_downtime", "5 parsecs"),
      ("max_restored", "1 parsec"), ("max_spread", "nan"), ("max_spread", "")],
 )  # fmt: skip
 def test_limit_that_cannot_be_read_is_refused(name: str, limit: str) -> None:

@@ -9,7 +9,6 @@ from simulated import STILL, Scripted, simulate, task
 
 from headwater.runtime.simulation.events import EventError
 from headwater.runtime.simulation.quantities import Rate
-from headwater.runtime.simulation.report import unsettled
 from headwater.runtime.simulation.rounds import MOST_ROUNDS
 from headwater.runtime.tasks.task_id import TaskId
 
@@ -119,7 +118,7 @@ def test_assignor_that_moves_tasks_for_ever_is_stopped_and_told() -> None:
     simulation = simulate([task(0)], assignor=assignor)
 
     assert len(simulation.rounds) == MOST_ROUNDS
-    assert unsettled([simulation]) == [f"demo: 'start' has not settled after {MOST_ROUNDS} rounds"]
+    assert simulation.doubts() == [f"demo: 'start' has not settled after {MOST_ROUNDS} rounds"]
 
 
 def test_restart_brings_a_client_back_with_what_it_had() -> None:
