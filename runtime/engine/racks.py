@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -12,6 +14,8 @@ from .clients import Client
 
 PATIENCE_S = 10.0
 """How long a script may take for one host."""
+
+_SHOWN = 80
 
 
 class RackScriptError(HeadwaterError):
@@ -27,15 +31,16 @@ class RackScriptError(HeadwaterError):
 class Racks:
     """Racks and tags by host. A virtual client has no host of its own, and is found by its name."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, patience_s: float = PATIENCE_S) -> None:
         self._racks = settings.racks
         self._script = settings.rack_script
         self._tags = settings.client_tags
+        self._patience_s = patience_s
 
     def rack(self, client: Client) -> str | None:
         """The rack, None where the profile has none. Raises RackScriptError."""
         host = _place(client)
-        return _printed(self._script, host) if self._script else self._racks.get(host)
+        return _printed(self._script, host, self._patience_s) if self._script else self._racks.get(host)
 
     def tags(self, client: Client) -> Mapping[str, str]:
         """Tag -> value."""
@@ -47,13 +52,32 @@ def _place(client: Client) -> str:
 
 
 @cache
-def _printed(script: str, host: str) -> str:
+def _printed(script: str, host: str, patience_s: float) -> str:
     """What the script prints, asked once for each host."""
     try:
-        ended = subprocess.run([script, host], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        running = subprocess.Popen(
+            [script, host],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
         raise RackScriptError(script, host, str(error)) from error
-    rack = ended.stdout.strip()
-    if ended.returncode or not rack:
-        raise RackScriptError(script, host, ended.stderr.strip() or f"exit code {ended.returncode}, nothing printed")
+    with running:
+        try:
+            output, errors = running.communicate(timeout=patience_s)
+        except BaseException as error:
+            # With all that it has started, which would keep its output open.
+            os.killpg(running.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise RackScriptError(script, host, f"no answer within {patience_s:g} s") from error
+            raise
+    rack = output.strip()
+    if running.returncode or not rack:
+        raise RackScriptError(script, host, errors.strip() or f"exit code {running.returncode}, nothing printed")
+    if not rack.isprintable() or "\ufffd" in rack:
+        raise RackScriptError(script, host, f"{rack[:_SHOWN]!r} is not one line of text")
     return rack

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -42,7 +43,15 @@ def test_script_is_called_with_the_host(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "cause"),
-    [("echo not known >&2; exit 3", "not known"), ("exit 3", "exit code 3"), ("true", "exit code 0, nothing printed")],
+    [
+        ("echo not known >&2; exit 3", "not known"),
+        ("exit 3", "exit code 3"),
+        ("true", "exit code 0, nothing printed"),
+        ("printf 'a\\nb\\n'", ".* is not one line of text"),
+        ("printf '\\377'", ".* is not one line of text"),
+        ("printf '\\377' >&2; exit 1", "\ufffd"),
+        ("cat; exit 4", "exit code 4"),
+    ],
 )
 def test_script_that_fails_is_an_error_that_says_why(tmp_path: Path, text: str, cause: str) -> None:
     with pytest.raises(RackScriptError, match=f"tells no rack of host-1: {cause}"):
@@ -52,3 +61,18 @@ def test_script_that_fails_is_an_error_that_says_why(tmp_path: Path, text: str, 
 def test_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RackScriptError, match="No such file"):
         Racks(settings(rack_script=str(tmp_path / "rack"))).rack(PLACED)
+
+
+def test_script_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    asked = Racks(settings(rack_script=script(tmp_path, f"sleep 1000 &\necho $! > {started}\nwait")), patience_s=1.0)
+
+    with pytest.raises(RackScriptError, match="tells no rack of host-1: no answer within 1 s"):
+        asked.rack(PLACED)
+
+    for _ in range(100):  # what has been killed may not be gone yet
+        state = Path(f"/proc/{started.read_text().strip()}/stat")
+        if not state.exists() or state.read_text().split()[2] == "Z":
+            return
+        sleep(0.05)
+    pytest.fail("it runs on")
