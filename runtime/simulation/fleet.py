@@ -168,13 +168,14 @@ class Fleet:
         )
 
     def _lags(self) -> Lags:
-        stateful = [task for task, simulated in self.tasks.items() if simulated.info.is_stateful]
-        return {ProcessId(name): {task: self._lag(name, task) for task in stateful} for name in self.members}
-
-    def _lag(self, name: str, task: TaskId) -> int:
-        if task in self.running and self.owner[task] == name:
-            return LATEST_OFFSET
-        return round(self._missing(name, task))
+        """Of each client and stateful task. A client without a copy lacks all of it; few have one."""
+        ends = {task: round(self._ends[task]) for task, simulated in self.tasks.items() if simulated.info.is_stateful}
+        lags = {ProcessId(name): dict(ends) for name in self.members}
+        for name, of in lags.items():
+            of |= {task: round(self._missing(name, task)) for task in self._copies[name]}
+        for task in self.running & ends.keys():
+            lags[ProcessId(self.owner[task])][task] = LATEST_OFFSET
+        return lags
 
     def _missing(self, name: str, task: TaskId) -> float:
         copy = self._copies[name].get(task)

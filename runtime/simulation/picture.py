@@ -30,6 +30,9 @@ MOST_NAMED = 24
 MOST_BOXES = 150
 """Tasks in one cell: up to MOST_NAMED have their names in the boxes, beyond MOST_BOXES there are bars."""
 
+MOST_ROUNDS_DRAWN = 30
+"""Of one event. A picture of hundreds of rounds is wider than anything that shows it."""
+
 _MARGIN, _LABEL, _HEAD, _PAD, _GAP = 16, 64, 80, 6, 3
 _COLUMN = 156
 _LETTER = 6.1
@@ -64,7 +67,7 @@ def draw(simulations: Sequence[Simulation]) -> str:
     _rect(root, 0, 0, "100%", "100%", fill=PAPER)
     width, y = 2 * _MARGIN + _LABEL + 3 * _COLUMN, _MARGIN
     for simulation in simulations:
-        width = max(width, 2 * _MARGIN + _LABEL + len(simulation.rounds) * _COLUMN)
+        width = max(width, 2 * _MARGIN + _LABEL + len(_drawn(simulation)) * _COLUMN)
         y = _panel(root, simulation, y) + 2 * _MARGIN
     height = max(y - _MARGIN, 2 * _MARGIN)
     root.attrib |= {"width": str(width), "height": str(height), "viewBox": f"0 0 {width} {height}"}
@@ -74,13 +77,14 @@ def draw(simulations: Sequence[Simulation]) -> str:
 
 def _panel(root: ElementTree.Element, simulation: Simulation, y: int) -> int:
     """One simulation from `y` down; where it ends."""
-    application, rounds = simulation.application, simulation.rounds
+    application, drawn = simulation.application, _drawn(simulation)
+    rounds = [each for each, _ in drawn]
     replicas = application.configs.num_standby_replicas
     title = f"{application.name}: {application.assignor}" + (f", standby replicas: {replicas}" if replicas else "")
     _text(root, _MARGIN, y + 12, title, size=14, weight="bold")
     y += 26
-    for number, each in enumerate(rounds):
-        _heading(root, each, _MARGIN + _LABEL + number * _COLUMN, y)
+    for number, (each, left_out) in enumerate(drawn):
+        _heading(root, each, left_out, _MARGIN + _LABEL + number * _COLUMN, y)
     y += _HEAD
     names = sorted({client.name for each in rounds for client in each.clients}, key=natural)
     most = max(_count(each, name) for each in rounds for name in names)
@@ -104,9 +108,20 @@ def _panel(root: ElementTree.Element, simulation: Simulation, y: int) -> int:
     return _legend(root, simulation, y + 8, box)
 
 
-def _heading(root: ElementTree.Element, each: Round, x: int, y: int) -> None:
+def _drawn(simulation: Simulation) -> list[tuple[Round, int]]:
+    """The rounds that are drawn, each with how many before it are not: of a long event, some in the middle."""
+    found = []
+    for rounds in simulation.events():
+        left_out = max(0, len(rounds) - MOST_ROUNDS_DRAWN)
+        found += [(each, 0) for each in rounds[: MOST_ROUNDS_DRAWN - 1]]
+        found += [(each, left_out) for each in rounds[MOST_ROUNDS_DRAWN - 1 :][left_out:]]
+    return found
+
+
+def _heading(root: ElementTree.Element, each: Round, left_out: int, x: int, y: int) -> None:
     """What happens in a round, in a few short lines."""
-    _text(root, x + _PAD, y + 11, _fitting(each.cause, _COLUMN - _PAD), weight="bold", hint=each.cause)
+    cause = f"{left_out} rounds later" if left_out else each.cause
+    _text(root, x + _PAD, y + 11, _fitting(cause, _COLUMN - _PAD), weight="bold", hint=cause)
     lines = [(f"at {shown_duration(each.at_ms)}", "#666666")]
     if each.moves or each.new_standbys:
         new = f", {each.new_standbys} new standby{'s' if each.new_standbys != 1 else ''}" if each.new_standbys else ""
@@ -198,7 +213,7 @@ def _legend(root: ElementTree.Element, simulation: Simulation, y: int, box: _Box
         entries.append((_Mark(first, "down", False), "down: being restored"))
     if any(placed.standby for each in simulation.rounds for placed in each.placements.values()):
         entries += [(_Mark(first, "standby", False), "standby"), (_Mark(first, "restoring", False), "warming up")]
-    right = _MARGIN + _LABEL + max(3, len(simulation.rounds)) * _COLUMN
+    right = _MARGIN + _LABEL + max(3, len(_drawn(simulation))) * _COLUMN
     for mark, label in entries:
         label = _fitting(label.strip(), 200)
         wide = 18 + len(label) * _LETTER + 14

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 from simulated import Scripted, simulate, task
 
-from headwater.runtime.simulation.picture import COLOURS, DOWN, MOST_BOXES, MOST_NAMED, PAPER, draw
+from headwater.runtime.simulation.picture import (
+    COLOURS,
+    DOWN,
+    MOST_BOXES,
+    MOST_NAMED,
+    MOST_ROUNDS_DRAWN,
+    PAPER,
+    draw,
+)
+from headwater.runtime.simulation.quantities import shown_duration
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -74,3 +84,40 @@ def test_picture_is_the_same_each_time_and_panels_stand_below_one_another() -> N
     assert single == draw([simulate([task(0), task(1)], "kill c1")])
     assert texts(double).count("demo: test") == 2
     assert int(ElementTree.fromstring(double).attrib["height"]) > int(ElementTree.fromstring(single).attrib["height"])
+
+
+@pytest.mark.parametrize(("rounds", "left_out"), [(MOST_ROUNDS_DRAWN, 0), (MOST_ROUNDS_DRAWN + 1, 1), (99, 69)])
+def test_of_a_long_event_rounds_in_the_middle_are_left_out(rounds: int, left_out: int) -> None:
+    there, back = {"c1": ("0_0", "")}, {"c2": ("0_0", "")}
+    answers = [there, back] * rounds
+    assignor = Scripted(*answers[:rounds], pauses=(1_000,) * (rounds - 1))
+    simulation = simulate([task(0, 0)], assignor=assignor)
+    assert len(simulation.rounds) == rounds
+
+    drawn = draw([simulation])
+
+    assert len(boxes(drawn)) == MOST_ROUNDS_DRAWN
+    assert (f"{left_out} rounds later" in texts(drawn)) == (left_out > 0)
+    assert f"at {shown_duration(simulation.rounds[-1].at_ms)}" in texts(drawn)
+
+
+@pytest.mark.parametrize("clients", [1, 3, 50, 200])
+@pytest.mark.parametrize("tasks", [0, 3, 300, 3_000])
+def test_nothing_is_out_of_bounds_or_on_top_of_another(clients: int, tasks: int) -> None:
+    simulation = simulate(
+        [task(number, 0) for number in range(tasks)], "add 2 b", clients=clients, racks=("a-rack-of-a-long-name", "b")
+    )
+    root = ElementTree.fromstring(draw([simulation]))
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    places = []
+    for rect in root.iter(f"{SVG}rect"):
+        if rect.attrib["width"] != "100%":
+            x, y, wide, tall = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+            assert min(x, y) >= 0
+            assert x + wide <= width
+            assert y + tall <= height
+            if rect.find(f"{SVG}title") is not None:
+                places.append((y, x, wide, tall))
+    places.sort()
+    for (y, x, wide, _), (below, right, _, _) in pairwise(places):
+        assert below > y or right >= x + wide
