@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.project import Project
-from headwater.runtime.engine.events import ApplicationStarted, EpochCommitted, Event
+from headwater.runtime.engine.events import ApplicationStarted, EpochCommitted, Event, TasksPlaced
 from headwater.runtime.engine.results import RunResults
 
 pytestmark = pytest.mark.spark
@@ -106,6 +106,7 @@ def running(project: Project) -> Iterator[tuple[Watching, threading.Event, Futur
         run = pool.submit(project.run, observer=watching, stop=stop)
         run.add_done_callback(watching.ended)
         try:
+            watching.next(TasksPlaced)
             watching.next(ApplicationStarted)
             yield watching, stop, run
         finally:
