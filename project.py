@@ -19,7 +19,7 @@ from .compiler.outcomes import Compiled, InvalidProjectError, Parsed, UnknownNam
 from .compiler.pipeline import CheckedProject, compile_project
 from .compiler.resources import Resource, Resources, resources_of
 from .compiler.select import select
-from .compiler.settings import absolute, settings_of
+from .compiler.settings import absolute, plugins_of, settings_of, spark_of
 from .errors import HeadwaterError
 from .plugins.manager import PluginManager
 from .plugins.registry import Registry
@@ -74,7 +74,7 @@ class Project:
         self._vars = dict(vars or {})
         self._select = tuple(select)
         self._without_plugins = tuple(without_plugins)
-        self._spark = SparkOnDemand(lambda: settings_of(self._parsed.loaded).spark, session)
+        self._spark = SparkOnDemand(lambda: spark_of(self._parsed.loaded), session)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] = ".", **options: Any) -> Project:
@@ -362,7 +362,7 @@ class Project:
 
     def _plugins(self) -> PluginManager:
         """Built-in and installed plugins, and those of the project, whose modules are imported here."""
-        modules = settings_of(self._plain.loaded).plugins
+        modules = plugins_of(self._plain.loaded)
         return PluginManager(self.root, modules, self._without_plugins)
 
     def _seeds(self) -> list[str]:

@@ -24,7 +24,6 @@ def settings_of(loaded: LoadedProject) -> Settings:
     target: dict[str, Any] = loaded.target.to_python() if loaded.target is not None else {}
     epoch = target.get("epoch") or {}
     racks = target.get("racks") or {}
-    plugins = loaded.project.get("plugins")
     defaults = Settings(log=PluginRef("embedded"), state_dir=DEFAULT_STATE)
     return Settings(
         log=_log(target.get("log") or "embedded"),
@@ -32,12 +31,28 @@ def settings_of(loaded: LoadedProject) -> Settings:
         clients=target.get("clients", defaults.clients),
         epoch_interval_ms=parse_duration(epoch["interval"]) if "interval" in epoch else defaults.epoch_interval_ms,
         max_records=epoch.get("max_records", defaults.max_records),
-        spark=_without_notes(target.get("spark") or defaults.spark),
-        plugins=_names(plugins.to_python() if plugins is not None else None),
+        spark=spark_of(loaded),
+        plugins=plugins_of(loaded),
         racks={} if "script" in racks else racks,
         rack_script=racks.get("script", ""),
         client_tags=target.get("client_tags") or {},
     )
+
+
+def spark_of(loaded: LoadedProject) -> dict[str, Any]:
+    """Spark's settings, also of a faulty project, whose expressions are judged too: defaults if they do not fit."""
+    target = loaded.target.to_python() if loaded.target is not None else None
+    written = target.get("spark") if isinstance(target, dict) else None
+    if isinstance(written, dict) and written:
+        return _without_notes(written)
+    return dict(Settings(log=PluginRef("embedded"), state_dir=DEFAULT_STATE).spark)
+
+
+def plugins_of(loaded: LoadedProject) -> tuple[str, ...]:
+    """The modules that `plugins` names, also of a faulty project: nothing of what does not fit the schema."""
+    written = loaded.project.get("plugins")
+    names = written.to_python() if written is not None else None
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def absolute(settings: Settings, root: Path) -> Settings:
@@ -66,11 +81,6 @@ def _log(written: Any) -> PluginRef:
     if "grace" in options:
         options["grace_ms"] = parse_duration(options.pop("grace"))
     return PluginRef(name, {"path": DEFAULT_LOG} | _without_notes(options))
-
-
-def _names(written: Any) -> tuple[str, ...]:
-    """Plugins by name; nothing of what does not fit the schema, which is told elsewhere."""
-    return tuple(name for name in written if isinstance(name, str)) if isinstance(written, list) else ()
 
 
 def _without_notes(written: Any) -> dict[str, Any]:

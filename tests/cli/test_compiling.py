@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from headwater.compiler.diagnostics import Diagnostics
+from headwater.compiler.reading.load import load_project
+from headwater.compiler.settings import spark_of
+
 Headwater = Callable[..., Result]
 
 
@@ -215,3 +219,30 @@ def test_plugins_that_are_no_list_of_names_are_shown_in_their_place(
 
     assert result.exit_code == 1
     assert f"| plugins: {written}" in result.stderr
+
+
+@pytest.mark.parametrize("written", ["racks: [a]", "epoch: 3", "epoch: {interval: 3}", "client_tags: 3", "spark: 3"])
+def test_target_that_does_not_fit_is_shown_in_its_place(headwater: Headwater, shop: Path, written: str) -> None:
+    lines = ["shop:", "  target: local", "  targets:", "    local:", f"      {written}"]
+    (shop / "profiles.yml").write_text("\n".join(lines) + "\n")
+
+    result = headwater("compile")
+
+    assert result.exit_code == 1
+    assert "profiles.yml:5:" in result.stderr
+
+
+def test_spark_settings_of_a_faulty_target_are_those_that_fit(shop: Path) -> None:
+    lines = [
+        "shop:",
+        "  target: local",
+        "  targets:",
+        "    local:",
+        "      spark: {master: 'local[1]'}",
+        "      epoch: 3",
+    ]
+    (shop / "profiles.yml").write_text("\n".join(lines) + "\n")
+    assert spark_of(load_project(shop, Diagnostics())) == {"master": "local[1]"}
+
+    (shop / "profiles.yml").write_text("\n".join([*lines[:4], "      spark: 3"]) + "\n")
+    assert spark_of(load_project(shop, Diagnostics())) == {"master": "local[2]"}
