@@ -69,6 +69,10 @@ class EpochLoop:
         self._planner = Planner(committed, settings.max_records)
         self._global_task = GlobalTask(topology, committed)
         self._units = units
+        self._unassigned = [
+            (part, set(range(part.partitions)).difference(*(unit.partitions for unit in units if unit.part is part)))
+            for part in topology.subtopologies
+        ]
         self._observer = observer
         self._held = held
         self._lost = lost
@@ -211,7 +215,9 @@ class EpochLoop:
             if count and unit.blocked_at != version:
                 return False
             unread = {**unread, unit.name: count}
-        self.tally.waiting = sum(unread.values())
+        self.tally.waiting = sum(unread.values()) + sum(
+            self._planner.unread(part, partitions) for part, partitions in self._unassigned
+        )
         if self.tally.waiting:
             self.tally.waits_for = self._committed.behind()
             self._observer.on(Waiting(self._application, self.tally.waiting, self.tally.waits_for))

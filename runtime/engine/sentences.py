@@ -21,8 +21,9 @@ def counted(number: int, thing: str) -> str:
 
 
 def waiting(records: int, writers: Sequence[str]) -> str:
-    """`1 record waits for flights-fleet`."""
-    return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {', '.join(writers)}"
+    """`1 record waits for flights-fleet`; without writers, for tasks that were given to nobody."""
+    whom = ", ".join(writers) or "tasks that nobody runs"
+    return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {whom}"
 
 
 def sentence(event: Event) -> str:

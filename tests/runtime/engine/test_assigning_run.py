@@ -221,6 +221,8 @@ def test_task_that_nobody_was_given_does_not_run_and_is_told(shop: Shop) -> None
     assert result["status"] == "caught_up"
     assert result["assignment"] == {"client-1": ["0_1"], "client-2": ["0_2"]}
     assert result["placement"]["unassigned"] == ["0_0"]
+    assert (result["records"], result["waiting"], result["waits_for"]) == (2, 1, [])
     again = shop.run(left=["0_0", "0_1"], right=["0_2"])
     assert again["placement"]["unassigned"] == []
+    assert (again["records"], again["waiting"]) == (1 + 3, 0)
     assert {row.key["product"]: row.value["pieces"] for row in shop.project.query("sold")} == dict.fromkeys("abc", 2)
