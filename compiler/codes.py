@@ -161,6 +161,12 @@ FILES: dict[str, Code] = {
         "Two files (or two documents) define a topic or a topology of the same name.",
         "Rename or remove one.",
     ),
+    "HW027": Code(
+        "a seed that is not there",
+        "A topic is to be seeded from a file that does not exist, seen from the project's folder.",
+        "Put it there, or mend the path. Until then `headwater seed` cannot fill the topic.",
+        Severity.WARNING,
+    ),
 }
 
 # HW1xx: Jinja

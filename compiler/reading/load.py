@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..diagnostics import Diagnostics, Position
+from ..diagnostics import Diagnostics, Position, did_you_mean
 from .files import ProjectFiles, leaves
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
 from .profiles import Choice, choose
@@ -197,9 +197,23 @@ class _Loading:
     def _check_seed(self, topic: Mapping) -> None:
         seed = topic.get("seed")
         path = seed.get("path") if isinstance(seed, Mapping) else None
-        if isinstance(path, Scalar) and isinstance(path.value, str) and leaves(self._root, self._root / path.value):
+        if not isinstance(path, Scalar) or not isinstance(path.value, str):
+            return
+        file = self._root / path.value
+        if leaves(self._root, file):
             message = f"The seed '{path.value}' leads out of the project."
             self._diagnostics.add("HW002", path.position, message, "Copy the file into the project.")
+        elif not os.path.exists(file):
+            hint = did_you_mean(file.name, _beside(file)) or "Put it there, or mend the path."
+            self._diagnostics.add("HW027", path.position, f"The seed '{path.value}' is not there.", hint)
+
+
+def _beside(file: Path) -> list[str]:
+    """What else is in its folder, as far as that can be seen."""
+    try:
+        return sorted(os.listdir(file.parent))
+    except (OSError, ValueError):  # no folder, no right to look, or no path at all
+        return []
 
 
 def _target(profiles: Node, profile: str, target: str) -> Mapping | None:

@@ -103,7 +103,7 @@ def _opened(topic: Topic, spec: SeedSpec, project_dir: Path) -> Iterator[tuple[s
             yield content, _called(spec.function, project_dir, function, topic)
     else:
         path = project_dir / spec.source
-        yield _file_hash(path), _READERS[_format(spec)](path, topic, CLOCK)
+        yield _file_hash(path, spec.source), _READERS[_format(spec)](path, topic, CLOCK)
 
 
 def _called(source: str, project_dir: Path, function: Callable[[], object], topic: Topic) -> Iterator[Incoming]:
@@ -134,12 +134,14 @@ def _format(spec: SeedSpec) -> str:
     return found
 
 
-def _file_hash(path: Path) -> str:
+def _file_hash(path: Path, name: str) -> str:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError as error:
+        raise SeedError(name, f"there is no file {path}") from error
     except OSError as error:
-        raise SeedError(path.name, error.strerror or str(error)) from error
+        raise SeedError(name, error.strerror or str(error)) from error
 
 
 def _digest(topic: Topic, spec: SeedSpec, content: str) -> str:

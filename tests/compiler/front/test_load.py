@@ -197,7 +197,15 @@ def test_seed_out_of_the_project_is_refused(project, tmp_path, path):
 
 def test_seed_within_the_project_is_taken(project):
     root = project({"topics/a.yml": TOPIC.format(name="a") + "    seed: {path: seeds/../seeds/x.csv}\n"})
+    (root / "seeds").mkdir()
+    (root / "seeds" / "x.csv").touch()
     assert load(root)[1] == []
+
+
+@pytest.mark.parametrize("path", ["x.csv", "no/folder/x.csv", '"topics/a.yml/x.csv"', "x" * 5_000])
+def test_seed_that_is_not_there_is_a_warning(project, path):
+    root = project({"topics/a.yml": TOPIC.format(name="a") + f"    seed: {{path: {path}}}\n"})
+    assert [code for code, _ in load(root)[1]] == ["HW027"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -462,8 +462,8 @@ def test_wrong_row_of_a_parquet_file_is_told(plant, project, flights):
 
 
 def test_file_that_is_not_there_or_not_parquet_is_told(plant, project, flights):
-    with pytest.raises(SeedError, match=r"nothing\.csv: No such file"):
-        plant(flights, SeedSpec("nothing.csv"))
+    with pytest.raises(SeedError, match=r"seeds/nothing\.csv: there is no file .*/seeds/nothing\.csv"):
+        plant(flights, SeedSpec("seeds/nothing.csv"))
     (project / "a.parquet").write_text("x")
     with pytest.raises(SeedError, match=r"a\.parquet: "):
         plant(flights, SeedSpec("a.parquet"))
