@@ -501,7 +501,7 @@ PLUGINS: dict[str, Code] = {
     ),
     "HW602": Code(
         "a bad plugin option",
-        "The plugin's own schema refuses the option.",
+        "The plugin's own schema refuses the options, or is itself no JSON Schema.",
         "Mend it as the message says.",
     ),
 }

@@ -50,7 +50,11 @@ class PluginImportError(PluginError):
     """A plugin's module cannot be imported. The cause is chained."""
 
     def __init__(self, name: str, cause: BaseException) -> None:
-        super().__init__(f"plugin {name} cannot be imported: {told(cause)}")
+        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        hint = None
+        if missing and f"{name}.".startswith(f"{missing}."):
+            hint = "`plugins` in headwater.yml has modules by dotted name: plugins.mine is plugins/mine.py"
+        super().__init__(f"plugin {name} cannot be imported: {told(cause)}", hint)
         self.name = name
 
 

@@ -29,8 +29,8 @@ class PluginCatalog(Protocol):
     def names(self, kind: str) -> Collection[str]:
         """The names of the plugins of a kind."""
 
-    def options_schema(self, kind: str, name: str) -> AbstractMapping[str, Any] | None:
-        """The JSON Schema of a plugin's options; None: it takes none."""
+    def options_schema(self, kind: str, name: str) -> AbstractMapping[str, Any]:
+        """The JSON Schema of a plugin's options."""
 
 
 def check_plugins(
@@ -42,8 +42,9 @@ def check_plugins(
         name = use.name.text
         if name not in names:
             message = f"There is no {_WORDS[kind]} '{name}'."
-            hint = did_you_mean(name, names) or f"There are {', '.join(sorted(names)) or 'none'}."
-            diagnostics.add("HW601", use.name.position, message, hint)
+            known = f"There are {', '.join(sorted(names)) or 'none'}."
+            unlisted = f"{known} List the module of your own in headwater.yml, under 'plugins'."
+            diagnostics.add("HW601", use.name.position, message, did_you_mean(name, names) or unlisted)
             continue
         _check_options(kind, use, catalog.options_schema(kind, name), diagnostics)
 
@@ -65,28 +66,36 @@ def _uses(model: ProjectModel, target: Mapping | None) -> Iterator[tuple[str, Pl
             yield "log", PluginUse(name, options)
 
 
-def _check_options(
-    kind: str, use: PluginUse, schema: AbstractMapping[str, Any] | None, diagnostics: Diagnostics
-) -> None:
-    if use.options is None or (schema is None and not use.options.entries):
-        return
-    if schema is None:
-        message = f"The {_WORDS[kind]} '{use.name.text}' takes no options."
-        diagnostics.add("HW602", use.options.position, message, "Remove them.")
-        return
-    from jsonschema import Draft7Validator
+def _check_options(kind: str, use: PluginUse, schema: AbstractMapping[str, Any], diagnostics: Diagnostics) -> None:
+    from jsonschema import Draft7Validator, SchemaError
+    from referencing.exceptions import Unresolvable
 
-    for error in Draft7Validator(schema).iter_errors(use.options.to_python()):
-        position = _place(use.options, list(error.absolute_path))
-        hint = None
-        if error.validator == "additionalProperties":
-            known = list(error.schema.get("properties", {}))
-            for entry in use.options.entries:
-                if entry.name not in known:
-                    position = entry.key.position
-                    hint = did_you_mean(entry.name, known)
-        message = f"The {_WORDS[kind]} '{use.name.text}' refuses the option: {error.message}."
-        diagnostics.add("HW602", position, message, hint)
+    whose = f"{_WORDS[kind]} '{use.name.text}'"
+    options = use.options or Mapping((), use.name.position)
+    try:
+        Draft7Validator.check_schema(dict(schema))
+        errors = list(Draft7Validator(schema).iter_errors(options.to_python()))
+    except (SchemaError, Unresolvable) as error:
+        problem = error.message if isinstance(error, SchemaError) else f"there is no {error.ref}"
+        diagnostics.add("HW602", use.name.position, f"The options schema of {whose} is no JSON Schema: {problem}.")
+        return
+    for found in errors:
+        path = list(found.absolute_path)
+        if path:
+            message = f"The {whose} refuses the option: {found.message}."
+            diagnostics.add("HW602", _place(options, path), message)
+        elif found.validator == "additionalProperties" and "patternProperties" not in found.schema:
+            _report_unknown(whose, options, list(found.schema.get("properties", {})), diagnostics)
+        else:
+            diagnostics.add("HW602", use.name.position, f"The {whose} refuses its options: {found.message}.")
+
+
+def _report_unknown(whose: str, options: Mapping, known: Sequence[str], diagnostics: Diagnostics) -> None:
+    """Each at its place. Only where the schema refuses whatever it does not list."""
+    for entry in options.entries:
+        if entry.name not in known:
+            hint = did_you_mean(entry.name, known) or f"It has {', '.join(known) or 'none'}."
+            diagnostics.add("HW602", entry.key.position, f"The {whose} has no option '{entry.name}'.", hint)
 
 
 def _place(node: Node, path: list[str | int]) -> Position:
