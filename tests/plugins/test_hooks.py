@@ -114,9 +114,10 @@ def test_example_of_the_docs_works_as_it_stands(load: Load) -> None:
 
     example = DOCS.read_text().split("```python\n")[1].split("```")[0]
     manager = load({"plugins.mine": example})
-    clients = {ProcessId(name): ClientState(ProcessId(name), 1) for name in ("driver-0", "executor-0", "executor-1")}
+    racks = {ProcessId("a"): "right", ProcessId("b"): "left", ProcessId("c"): "left"}
+    clients = {name: ClientState(name, 1, rack_id=rack) for name, rack in racks.items()}
     state = ApplicationState({TaskId(0, 0): TaskInfo(TaskId(0, 0))}, clients)
 
-    placed = assign(manager.assignors.create("first_client", {"prefix": "executor-"}), state)
-
-    assert [name for name, client in placed.items() if client.of_type(TaskType.ACTIVE)] == ["executor-0"]
+    for options, expected in (({"rack": "left"}, "b"), ({"rack": "gone"}, "a"), ({}, "a")):
+        placed = assign(manager.assignors.create("first_client", options), state)
+        assert [name for name, client in placed.items() if client.of_type(TaskType.ACTIVE)] == [expected]
