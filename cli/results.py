@@ -60,7 +60,8 @@ def _misplaced(placement: Mapping[str, Any] | None) -> Iterator[str]:
         return
     if error := placement["error"]:
         entries = "".join(f"\n    {entry}" for entry in error["entries"])
-        yield f"tasks stay where they were, as assignor {placement['assignor']} failed: {error['message']}{entries}"
+        stay = "tasks stay where they were, and new ones are spread evenly"
+        yield f"{stay}, as assignor {placement['assignor']} failed: {error['message']}{entries}"
     if left := placement["unassigned"]:
         idle = "it does not run" if len(left) == 1 else "they do not run"
         yield f"assignor {placement['assignor']} gave {first_of(left)} to nobody: {idle}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import extract_tb
 
 from ..assignment.assignor import NotAnAssignmentError, TaskAssignmentError, TaskAssignor, TaskType, assign
 from ..assignment.cluster import ApplicationState, ClientState, ProcessId
@@ -16,6 +18,8 @@ from ..topology import Topology
 from .assigned import Assigned, AssignorFailure, Move, Standing
 from .clients import Client
 from .copies import Copies
+
+_RUNTIME = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class _Placed:
 def place(topology: Topology, members: Sequence[Member], own: LogState, assignor: TaskAssignor) -> Assigned:
     """Who runs what, as `assignor` says; `own`: what the application has committed.
 
-    An answer that cannot be carried out, and an assignor that raises, leave all tasks where they were.
+    An answer that cannot be carried out, and an assignor that raises, leave all tasks where they were; those that were
+    nowhere are spread evenly.
     """
     copies = _copies(topology, members, own)
     state = _state(topology, members, own, copies)
@@ -137,7 +142,10 @@ def _failure(error: Exception) -> AssignorFailure:
             return AssignorFailure(error.error.name, error.message, tuple(map(repr, error.entries)) or (error.subject,))
         case NotAnAssignmentError():
             return AssignorFailure("NO_ASSIGNMENT", error.message)
-    return AssignorFailure("RAISED", f"the assignor raised {type(error).__name__}: {error}")
+    # The last line of the assignor's own: what it called of ours tells its author little.
+    own = [each for each in extract_tb(error.__traceback__) if not Path(each.filename).is_relative_to(_RUNTIME)]
+    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    return AssignorFailure("RAISED", f"the assignor raised {type(error).__name__}: {error}{place}")
 
 
 def _as_before(state: ApplicationState) -> dict[ProcessId, tuple[TaskId, ...]]:

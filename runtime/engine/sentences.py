@@ -38,8 +38,8 @@ def sentence(event: Event) -> str:
         case events.AssignmentFailed():
             entries = "".join(f"\n    {entry}" for entry in event.entries)
             return (
-                f"{event.application}: tasks stay where they were, as assignor {event.assignor} failed: "
-                f"{event.message}{entries}"
+                f"{event.application}: tasks stay where they were, and new ones are spread evenly, "
+                f"as assignor {event.assignor} failed: {event.message}{entries}"
             )
         case events.EpochCommitted():
             rate = event.records / event.seconds if event.seconds else 0.0

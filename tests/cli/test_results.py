@@ -23,7 +23,7 @@ def test_assignment_that_was_not_carried_out_is_told_with_its_entries(capsys: py
     failure = AssignorFailure("UNKNOWN_TASK_ID", "the assignment has a task that does not exist: 7_7", ("c1: 7_7",))
 
     assert told(capsys, failure=failure) == (
-        "warning: a-b: tasks stay where they were, as assignor mine failed: "
+        "warning: a-b: tasks stay where they were, and new ones are spread evenly, as assignor mine failed: "
         "the assignment has a task that does not exist: 7_7\n    c1: 7_7\n"
     )
 

@@ -67,6 +67,10 @@ class Answering:
         self.told.append(error)
 
 
+RAISING = Answering.assign.__code__.co_firstlineno + 2
+"""The line at which it raises."""
+
+
 class Group:
     """Two clients with two threads each, and what they hold. Process ids are in the other order than names."""
 
@@ -262,7 +266,7 @@ def test_tasks_that_an_assignor_names_by_numbers_alone_keep_their_names_in_the_l
         (
             Answering(raising=True),
             [],
-            AssignorFailure("RAISED", "the assignor raised ZeroDivisionError: no clients"),
+            AssignorFailure("RAISED", f"the assignor raised ZeroDivisionError: no clients ({__file__}:{RAISING})"),
         ),
         (
             Answering(nothing=True),

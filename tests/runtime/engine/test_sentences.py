@@ -67,8 +67,8 @@ def test_failed_assignor_is_told_with_what_it_said_wrong() -> None:
     told = sentence(AssignmentFailed("a-b", "mine", "an active task on two clients: 0_0", ("c1: 0_0", "c2: 0_0")))
 
     assert told == (
-        "a-b: tasks stay where they were, as assignor mine failed: an active task on two clients: 0_0"
-        "\n    c1: 0_0\n    c2: 0_0"
+        "a-b: tasks stay where they were, and new ones are spread evenly, as assignor mine failed: "
+        "an active task on two clients: 0_0\n    c1: 0_0\n    c2: 0_0"
     )
 
 
