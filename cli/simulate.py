@@ -169,11 +169,15 @@ def command(
     """
     if picture is not None:
         _check_picture(picture)
+    if not scenario["racks"] and any(name == "max_cross_rack" for name, _ in limits):
+        raise click.BadParameter("max_cross_rack needs --racks", param_hint="--assert")
     from ..runtime.simulation.measures import check
 
     with options.project() as project, redirect_stdout(sys.stderr):  # what an assignor prints is no result
         _check_assignor(project, scenario["assignor"])
         simulations = project.simulate(_scenario(**scenario))
+    if not simulations and limits:  # else a check of nothing would pass
+        raise HeadwaterError("there is no topology to simulate, so that no limit can be told")
     if not simulations:
         click.echo("warning: there is no topology to simulate", err=True)
     checked = [check(simulation, name, limit) for simulation in simulations for name, limit in limits]

@@ -91,6 +91,7 @@ def test_picture_is_written(headwater: Headwater, tmp_path: Path) -> None:
         (("--update-rate", "nan"), "is not a number from 0"),
         (("--update-rate", "many"), "is not a number from 0"),
         (("--assignor", "balanced_cuont"), "there is no assignor 'balanced_cuont'; did you mean balanced_count"),
+        (("--assert", "max_cross_rack=0"), "max_cross_rack needs --racks"),
         (("--select", "slaes"), "Did you mean 'sales'?"),
     ],
 )
@@ -123,6 +124,13 @@ def test_what_a_plugin_prints_is_no_result(headwater: Headwater, shop: Path) -> 
 
     assert json.loads(result.stdout)["simulations"]
     assert result.stderr == "imported\n"
+
+
+def test_limit_of_nothing_is_not_kept(headwater: Headwater) -> None:
+    result = headwater("simulate", "--select", "orders", "--assert", "max_moved=0")
+
+    assert result.exit_code == 1
+    assert "error: there is no topology to simulate, so that no limit can be told" in result.stderr
 
 
 def test_project_without_topologies_is_told(headwater: Headwater, shop: Path) -> None:
