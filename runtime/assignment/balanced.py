@@ -49,7 +49,7 @@ class Balanced:
             return placement.to_assignment()
         configs = application_state.assignment_configs
         found = estimates(application_state, clients)
-        wanted = self._wanted(found)
+        wanted = self._wanted(found, configs.max_warmup_replicas)
         places = places_of([clients[name] for name in placement.clients], configs)
         standbys = place_standbys(found, wanted, places, configs.num_standby_replicas, self.allowed_imbalance)
         waiting = _place(placement, found, wanted, standbys, configs.max_warmup_replicas)
@@ -58,8 +58,8 @@ class Balanced:
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
         """Nothing to remember."""
 
-    def _wanted(self, found: Estimates) -> Numbers:
-        """The client that shall have each task."""
+    def _wanted(self, found: Estimates, max_warmups: int) -> Numbers:
+        """The client that shall have each task after this round."""
         seconds = found.bytes_moved / self.restore_bytes_per_second
         nobody = ~found.caught_up.any(axis=1, keepdims=True)
         before = found.previous[:, None]
@@ -70,7 +70,9 @@ class Balanced:
             threads=found.threads,
             down=seconds * nobody,
             cost=self.movement_weight * seconds + self.cross_rack_seconds * found.far + MOVE_SECONDS * moved,
+            late=~found.caught_up & ~nobody,
             tolerance=self.allowed_imbalance,
+            warmups=max_warmups,
             running=np.where(runs, found.previous, -1),
         )
         search.run()

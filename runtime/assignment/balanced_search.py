@@ -5,6 +5,10 @@ the last client has restored what nobody runs, for state moved, for partitions r
 Of all ways to a better balance the cheapest for what it brings is taken; then tasks are moved and exchanged as long as
 that saves seconds and leaves the balance. Both aims only ever improve, so the search ends. It visits everything in
 order and takes the first of equals.
+
+No more tasks are to warm up than may do so at once. So what is found can be carried out as a whole, and is better than
+what was there: one round after another goes on from there, and they end. Parts of larger plans may be worse than
+either, and then lead back.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from .balanced_estimates import Floats
+from .balanced_estimates import Bools, Floats
 
 Numbers = npt.NDArray[np.int64]
 
@@ -70,22 +74,26 @@ class Change:
 class Search:
     """A placement under improvement.
 
-    By task and client: `down`, seconds to restore a task that nobody can run meanwhile; `cost`, any other seconds that
-    it is worth not to have the task there. By task: `load`. By client: `threads`. `tolerance`: part of its share by
-    which a client's load may differ from it. `running`, by task: the client that runs it, -1 for none: where to begin,
-    so that whatever moves is an improvement. `owner`, by task: the result.
+    By task and client: `down`, seconds to restore a task that nobody can run meanwhile; `cost`, any other seconds
+    that it is worth not to have the task there; `late`, whether the task has to warm up there first. By task:
+    `load`. By client: `threads`. `tolerance`: part of its share by which a client's load may differ from it.
+    `warmups`: tasks that may be late. `running`, by task: the client that runs it, -1 for none: where to begin, so
+    that whatever moves is an improvement. `owner`, by task: the result.
     """
 
     load: Floats
     threads: Floats
     down: Floats
     cost: Floats
+    late: Bools
     tolerance: float
+    warmups: int
     running: Numbers
     owner: Numbers = field(init=False)
     loads: Floats = field(init=False)
     restores: Floats = field(init=False)
     share: Floats = field(init=False)
+    warming: int = field(default=0, init=False)
     work: int = field(default=WORK, init=False)
 
     def __post_init__(self) -> None:
@@ -133,14 +141,21 @@ class Search:
         if before >= 0:
             self.loads[before] -= self.load[task]
             self.restores[before] -= self.down[task, before]
+            self.warming -= int(self.late[task, before])
         self.owner[task] = client
         self.loads[client] += self.load[task]
         self.restores[client] += self.down[task, client]
+        self.warming += int(self.late[task, client])
 
     def _swap(self, task: int, other: int) -> None:
         client, owner = int(self.owner[task]), int(self.owner[other])
         self._put(task, owner)
         self._put(other, client)
+
+    @property
+    def _room(self) -> int:
+        """How many more tasks may be late."""
+        return max(self.warmups - self.warming, 0)
 
     def _heaviest(self) -> list[int]:
         """Clients, those first that are most above their share."""
@@ -160,6 +175,8 @@ class Search:
         off = self._off(stay - load, client) - self._off(stay, client)
         off = off + self._off(self.loads + load) - self._off(self.loads)
         off[:, client] = np.inf
+        late = self.late.view(np.int8)
+        off[late[tasks] - late[tasks, client][:, None] > self._room] = np.inf
         here = self.restores[client] - self.down[tasks, client][:, None]
         there = self.restores + self.down[tasks]
         cost = self.cost[tasks] - self.cost[tasks, client][:, None]
@@ -171,6 +188,9 @@ class Search:
         more = self.load[others] - self.load[tasks][:, None]
         off = self._off(self.loads[client] + more, client) - self._off(self.loads[client : client + 1], client)
         off += self._off(self.loads[owner] - more, owner) - self._off(self.loads[owner], owner)
+        late = self.late.view(np.int8)
+        here_late, there_late = late[others, client] - late[tasks, client][:, None], late[np.ix_(tasks, owner)]
+        off[here_late + there_late - late[others, owner] > self._room] = np.inf
         here = self.restores[client] - self.down[tasks, client][:, None] + self.down[others, client]
         there = self.restores[owner] - self.down[others, owner] + self.down[np.ix_(tasks, owner)]
         cost = self.cost[np.ix_(tasks, owner)] - self.cost[tasks, client][:, None]

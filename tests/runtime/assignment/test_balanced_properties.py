@@ -99,6 +99,19 @@ PROPERTIES: list[Property] = [
 ]
 
 
+def test_exchange_that_needs_two_warm_ups_is_not_begun_with_one() -> None:
+    running = {"a": range(6), "b": [6], "c": [8], "d": [7]}
+    state = cluster(
+        [None] * 8 + [0],
+        running,
+        racks=["r0"] * 8 + ["r1"],
+        client_racks={"a": "r1", "b": "r0", "c": "r0", "d": "r1"},
+        max_warmup_replicas=1,
+        rack_aware_assignment_strategy="min_traffic",
+    )
+    settles(balanced, state)
+
+
 @pytest.mark.parametrize("holds", PROPERTIES)
 def test_every_assignment_holds(holds: Property) -> None:
     @settings(deadline=None, max_examples=60)
