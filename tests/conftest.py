@@ -1,4 +1,4 @@
-"""What every test may use: one Spark session for the whole run."""
+"""What every test may use: one Spark session for the whole run; and how property tests take their examples."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The same examples each time, so that a red run is about the change. `--hypothesis-profile random` looks for new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
