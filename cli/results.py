@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.engine.sentences import counted, first_of, waiting
+from ..runtime.engine.sentences import counted, first_of, not_carried_out, waiting
 from . import tables
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ def _misplaced(placement: Mapping[str, Any] | None) -> Iterator[str]:
     if placement is None:
         return
     if error := placement["error"]:
-        entries = "".join(f"\n    {entry}" for entry in error["entries"])
-        stay = "tasks stay where they were, and new ones are spread evenly"
-        yield f"{stay}, as assignor {placement['assignor']} failed: {error['message']}{entries}"
+        yield not_carried_out(placement["assignor"], error["message"], error["entries"])
     if left := placement["unassigned"]:
         idle = "it does not run" if len(left) == 1 else "they do not run"
         yield f"assignor {placement['assignor']} gave {first_of(left)} to nobody: {idle}"

@@ -62,13 +62,18 @@ class InvalidPluginError(PluginError):
     """A plugin that does not fit the hooks: an unknown hook, an argument that it has not, a schema that is none."""
 
 
-def told(error: BaseException) -> str:
-    """An error of a plugin's own code in one line: what, and where in the plugin it came from."""
+def named(error: BaseException) -> str:
+    """An error by its type, and by its message where it has one."""
     try:
         message = str(error)
-    except Exception:
+    except Exception:  # anybody's class, whose own text may fail
         message = ""
-    what = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def told(error: BaseException) -> str:
+    """An error of a plugin's own code in one line: what, and where in the plugin it came from."""
+    what = named(error)
     if isinstance(error, SyntaxError):  # says where itself
         return what
     own = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]

@@ -198,6 +198,11 @@ def assign(assignor: TaskAssignor, application_state: ApplicationState) -> dict[
     return {client.process_id: client for client in answer.assignment}
 
 
+def earliest_followup(clients: Iterable[ClientAssignment]) -> int | None:
+    """When the first of them asks for another assignment, ms since 1970; None: nobody does."""
+    return min((at for client in clients if (at := client.followup_rebalance_deadline) is not None), default=None)
+
+
 def _copied(answer: Any) -> TaskAssignment:
     if not isinstance(answer, TaskAssignment):
         raise NotAnAssignmentError(f"answered with {type(answer).__name__}, not with a TaskAssignment", answer)

@@ -158,8 +158,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise CaseError("", f"the key {shown(twice)} is there twice in one object")
+        for key, _ in pairs:
+            if key in seen:
+                raise CaseError("", f"the key {shown(key)} is there twice in one object")
+            seen.add(key)
     return found
 
 

@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from typing import Any, BinaryIO
 
 from ...errors import HeadwaterError
+from ...plugins.errors import named
 from .assignor import TaskAssignor
 from .cases import Answer, Case, answer, case_from_json, case_id
 from .cases_json import CaseError, parse
@@ -63,20 +64,12 @@ def _answer(number: int, line: bytes, assignors: Assignors) -> Answer:
     except UnknownLagError as error:
         return Answer(case.id, error=str(error))
     except Exception as error:  # an assignor is anybody's code, and the other cases do not depend on it
-        return Answer(case.id, error=f"the assignor {case.assignor} failed: {_told(error)}")
+        return Answer(case.id, error=f"the assignor {case.assignor} failed: {named(error)}")
 
 
 def _assigned(case: Case, assignors: Assignors) -> Answer:
     with redirect_stdout(sys.stderr):  # what an assignor prints is no answer
         return answer(case, assignors(case.assignor, case.options))
-
-
-def _told(error: Exception) -> str:
-    try:
-        message = str(error)
-    except Exception:
-        message = ""
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _bad(number: int, name: str | int | None, problem: str) -> Answer:

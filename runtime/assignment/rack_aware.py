@@ -34,10 +34,9 @@ class RackRules(Enum):
     """What counts, where Kafka Streams' own assignor and its utility functions (KIP-924) differ.
 
     HIGH_AVAILABILITY: of an active, the inputs count; standbys are optimised by `min_traffic` whatever the strategy;
-    a client's room for a subtopology goes by all tasks of that; and with standbys asked for, racks of inputs and
-    changelogs must all be known before anything is optimised.
-    UTILITY: of an active, its changelogs count too; standbys follow the strategy; rooms go by the tasks to be placed;
-    only racks of what counts must be known.
+    and with standbys asked for, racks of inputs and changelogs must all be known before anything is optimised.
+    UTILITY: of an active, its changelogs count too; standbys follow the strategy; only racks of what counts must be
+    known.
     """
 
     HIGH_AVAILABILITY = "high_availability"

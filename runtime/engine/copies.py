@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from ..assignment.cluster import Lags, ProcessId
 from ..log.schema import changelog_topic
@@ -17,7 +18,7 @@ class Copies:
     """Copies of the state of tasks, by client.
 
     `applied`: client -> task -> changelog records applied, summed over those stores of the task that are there; without
-    any, the task is left out.
+    any, the task is left out. `tasks`, `own`: what there is, and what the application has committed.
     """
 
     def __init__(
@@ -26,16 +27,22 @@ class Copies:
         held: Mapping[ProcessId, Mapping[StoreId, int]],
         own: LogState,
     ) -> None:
-        self._tasks = tasks
-        self._own = own
+        self.tasks = tasks
+        self.own = own
         self.applied = {client: _applied(tasks, stores) for client, stores in held.items()}
 
+    @cached_property
+    def recorded(self) -> dict[TaskId, ProcessId]:
+        """Who ran each task last, by the log; who may be gone."""
+        noted = Assigned.recorded(self.own.assignment)
+        return {task: noted[key] for task in self.tasks if (key := (task.name, task.partition)) in noted}
+
+    @cached_property
     def owners(self) -> dict[TaskId, ProcessId]:
         """Who had each task: who holds most of it, of equals who ran it last, then the first by process id."""
-        recorded = Assigned.recorded(self._own.assignment)
         owners = {}
-        for task in self._tasks:
-            ran = recorded.get((task.name, task.partition))
+        for task in self.tasks:
+            ran = self.recorded.get(task)
             had = [client for client in sorted(self.applied) if task in self.applied[client] or client == ran]
             if had:
                 owners[task] = max(had, key=lambda client: (self.applied[client].get(task, -1), client == ran))
@@ -43,7 +50,7 @@ class Copies:
 
     def lags(self) -> Lags:
         """Of all tasks with state on all clients."""
-        ends = {task: self._end(task) for task, part in self._tasks.items() if part.stores}
+        ends = {task: self._end(task) for task, part in self.tasks.items() if part.stores}
         return {
             client: {task: _lag(applied.get(task, 0), end) for task, end in ends.items()}
             for client, applied in self.applied.items()
@@ -55,7 +62,7 @@ class Copies:
         return {client: _lag(applied[task], end) for client, applied in sorted(self.applied.items()) if task in applied}
 
     def _end(self, task: TaskId) -> int:
-        return sum(_end(self._own, store, task.partition) for store in self._tasks[task].stores)
+        return sum(_end(self.own, store, task.partition) for store in self.tasks[task].stores)
 
 
 def _applied(tasks: Mapping[TaskId, Subtopology], held: Mapping[StoreId, int]) -> dict[TaskId, int]:

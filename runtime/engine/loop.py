@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -209,15 +209,13 @@ class EpochLoop:
     def _nothing_left(self) -> bool:
         """Whether no unit can take a record as things stand; notes what has to wait, and for whom."""
         version = self._committed.version
-        unread: Mapping[str, int] = {}
+        waiting = sum(self._planner.unread(part, partitions) for part, partitions in self._unassigned)
         for unit in self._units:
             count = self._planner.unread(unit.part, unit.partitions)
             if count and unit.blocked_at != version:
                 return False
-            unread = {**unread, unit.name: count}
-        self.tally.waiting = sum(unread.values()) + sum(
-            self._planner.unread(part, partitions) for part, partitions in self._unassigned
-        )
+            waiting += count
+        self.tally.waiting = waiting
         if self.tally.waiting:
             self.tally.waits_for = self._committed.behind()
             self._observer.on(Waiting(self._application, self.tally.waiting, self.tally.waits_for))

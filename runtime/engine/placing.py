@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
 
-from ..assignment.assignor import NotAnAssignmentError, TaskAssignmentError, TaskAssignor, TaskType, assign
+from ...plugins.errors import named
+from ..assignment.assignor import (
+    NotAnAssignmentError,
+    TaskAssignmentError,
+    TaskAssignor,
+    TaskType,
+    assign,
+    earliest_followup,
+)
 from ..assignment.cluster import ApplicationState, ClientState, ProcessId
 from ..assignment.declared import configs_of, measured, task_info, tasks_of
 from ..log.state import LogState
@@ -52,8 +60,8 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
     An answer that cannot be carried out, and an assignor that raises, leave all tasks where they were; those that were
     nowhere are spread evenly.
     """
-    copies = _copies(topology, members, own)
-    state = _state(topology, members, own, copies)
+    copies = copies_of(topology, members, own)
+    state = application_state(topology, members, copies)
     failure = None
     try:
         placed = _placed(assignor, state)
@@ -61,7 +69,7 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
         failure, placed = _failure(error), _Placed(_as_before(state))
     names = {member.id: member.client.name for member in members}
     now = {task: client for client, tasks in placed.active.items() for task in tasks}
-    before = _before(state, own)
+    before = copies.recorded | copies.owners
     return Assigned(
         assignor=topology.assignment.assignor.name,
         options=topology.assignment.assignor.options,
@@ -86,21 +94,14 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
     )
 
 
-def application_state(topology: Topology, members: Sequence[Member], own: LogState) -> ApplicationState:
-    """What an assignor sees.
-
-    A task's previous owner is who holds most of its changelogs, of equals who ran it last, then the first by process
-    id; others that hold a part had it as standby.
-    """
-    return _state(topology, members, own, _copies(topology, members, own))
-
-
-def _copies(topology: Topology, members: Sequence[Member], own: LogState) -> Copies:
+def copies_of(topology: Topology, members: Sequence[Member], own: LogState) -> Copies:
+    """What the members hold of the topology's tasks."""
     return Copies(tasks_of(topology), {member.id: member.held for member in members}, own)
 
 
-def _state(topology: Topology, members: Sequence[Member], own: LogState, copies: Copies) -> ApplicationState:
-    owners = copies.owners()
+def application_state(topology: Topology, members: Sequence[Member], copies: Copies) -> ApplicationState:
+    """What an assignor sees. Other copies of a task than its previous owner's were standbys."""
+    owners = copies.owners
     clients = {
         member.id: ClientState(
             process_id=member.id,
@@ -114,7 +115,8 @@ def _state(topology: Topology, members: Sequence[Member], own: LogState, copies:
         )
         for member in members
     }
-    tasks = {task: measured(task_info(own.application, task, part), own) for task, part in tasks_of(topology).items()}
+    own = copies.own
+    tasks = {task: measured(task_info(own.application, task, part), own) for task, part in copies.tasks.items()}
     return ApplicationState(
         tasks,
         clients,
@@ -132,8 +134,7 @@ def _placed(assignor: TaskAssignor, state: ApplicationState) -> _Placed:
         {client: tuple(known[task] for task in each.of_type(role)) for client, each in answer.items()}
         for role in (TaskType.ACTIVE, TaskType.STANDBY)
     )
-    deadlines = [each.followup_rebalance_deadline for each in answer.values()]
-    return _Placed(active, standby, min((each for each in deadlines if each is not None), default=None))
+    return _Placed(active, standby, earliest_followup(answer.values()))
 
 
 def _failure(error: Exception) -> AssignorFailure:
@@ -145,7 +146,7 @@ def _failure(error: Exception) -> AssignorFailure:
     # The last line of the assignor's own: what it called of ours tells its author little.
     own = [each for each in extract_tb(error.__traceback__) if not Path(each.filename).is_relative_to(_RUNTIME)]
     place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-    return AssignorFailure("RAISED", f"the assignor raised {type(error).__name__}: {error}{place}")
+    return AssignorFailure("RAISED", f"the assignor raised {named(error)}{place}")
 
 
 def _as_before(state: ApplicationState) -> dict[ProcessId, tuple[TaskId, ...]]:
@@ -155,11 +156,3 @@ def _as_before(state: ApplicationState) -> dict[ProcessId, tuple[TaskId, ...]]:
         least = min(placed, key=lambda client: len(placed[client]) / state.clients[client].num_processing_threads)
         placed[least].append(task)
     return {client: tuple(sorted(tasks)) for client, tasks in placed.items()}
-
-
-def _before(state: ApplicationState, own: LogState) -> dict[TaskId, ProcessId]:
-    """Each task's previous owner, by its state or by the log; who may be gone."""
-    recorded = Assigned.recorded(own.assignment)
-    ran = {task: recorded.get((task.name, task.partition)) for task in state.all_tasks}
-    here = {task: name for name, client in state.clients.items() for task in client.previous_active_tasks}
-    return {task: client for task, client in ran.items() if client is not None} | here

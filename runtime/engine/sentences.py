@@ -26,6 +26,14 @@ def waiting(records: int, writers: Sequence[str]) -> str:
     return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {whom}"
 
 
+def not_carried_out(assignor: str, message: str, entries: Sequence[str]) -> str:
+    """What becomes of the tasks where an assignor's answer was of no use, and why it was."""
+    return (
+        f"tasks stay where they were, and new ones are spread evenly, as assignor {assignor} failed: {message}"
+        + "".join(f"\n    {entry}" for entry in entries)
+    )
+
+
 def sentence(event: Event) -> str:
     """An event in words."""
     match event:
@@ -36,11 +44,7 @@ def sentence(event: Event) -> str:
         case events.TasksPlaced():
             return f"{event.application}: {_placed(event)}"
         case events.AssignmentFailed():
-            entries = "".join(f"\n    {entry}" for entry in event.entries)
-            return (
-                f"{event.application}: tasks stay where they were, and new ones are spread evenly, "
-                f"as assignor {event.assignor} failed: {event.message}{entries}"
-            )
+            return f"{event.application}: {not_carried_out(event.assignor, event.message, event.entries)}"
         case events.EpochCommitted():
             rate = event.records / event.seconds if event.seconds else 0.0
             dropped = f", {sum(event.dropped.values()):,} dropped" if event.dropped else ""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from ..assignment.assignor import TaskAssignor, TaskType, assign
+from ..assignment.assignor import TaskAssignor, TaskType, assign, earliest_followup
 from ..tasks.task_id import TaskId
 from .events import Event, EventError
 from .fleet import Fleet, Restored
@@ -98,8 +98,7 @@ class Simulator:
         owners, standbys = dict(fleet.owner), dict(fleet.standbys)
         assigned = assign(self._assignor(), fleet.state(self._application.configs))
         fleet.place(assigned)
-        deadlines = [each.followup_rebalance_deadline for each in assigned.values()]
-        deadline = min((each for each in deadlines if each is not None), default=None)
+        deadline = earliest_followup(assigned.values())
         restoring = frozenset(fleet.restoring())
         same = (fleet.owner, fleet.standbys) == (owners, standbys)
         last = deadline is None or (cause == FOLLOW_UP and same and not restoring)
@@ -126,7 +125,7 @@ class Simulator:
                 new_standbys=_added(standbys, fleet.standbys) if cause != START else 0,
                 restoring=restoring,
                 restored=restored,
-                followup_ms=None if deadline is None else deadline,
+                followup_ms=deadline,
                 settled=last,
             )
         )

@@ -23,7 +23,7 @@ from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.engine.assigned import Assigned, AssignorFailure, Move
 from headwater.runtime.engine.clients import Client
 from headwater.runtime.engine.placement import Executor
-from headwater.runtime.engine.placing import Member, application_state, place
+from headwater.runtime.engine.placing import Member, application_state, copies_of, place
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import GenerationRecord
 from headwater.runtime.state.directory import StoreId
@@ -101,7 +101,7 @@ class Group:
         return [Member(client, self.held[client.name]) for client in self.clients]
 
     def asked(self, declared: Topology = TOPOLOGY) -> ApplicationState:
-        return application_state(declared, self.members, self.committed.own)
+        return application_state(declared, self.members, copies_of(declared, self.members, self.committed.own))
 
     def place(self, assignor: TaskAssignor) -> Assigned:
         return place(TOPOLOGY, self.members, self.committed.own, assignor)
