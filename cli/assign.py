@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from .options import ProjectOptions, project_options
+from .options import NoProjectError, ProjectOptions, project_options
 
 if TYPE_CHECKING:
     from ..plugins.registry import Registry
     from ..runtime.assignment.assignor import TaskAssignor
 
-_PROJECT = "headwater.yml"
 _KEPT = 64
 
 
@@ -73,7 +72,7 @@ def _registry(options: ProjectOptions) -> Registry:
     """Those of the project, where there is one or was asked for."""
     from ..plugins.manager import PluginManager
 
-    given = click.get_current_context().get_parameter_source("directory")
-    if given is not click.core.ParameterSource.DEFAULT or (options.directory / _PROJECT).exists():
+    try:
         return options.project().assignors()
-    return PluginManager(block=options.without_plugins).assignors
+    except NoProjectError:
+        return PluginManager(block=options.without_plugins).assignors

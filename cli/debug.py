@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,12 @@ class Checked:
     way_out: str | None = None
 
 
-def _python(_: Project) -> str:
+def _python() -> str:
     version = ".".join(map(str, sys.version_info[:3]))
     return f"{version}, {sys.executable}"
 
 
-def _packages(_: Project) -> str:
+def _packages() -> str:
     import pandas
     import pyarrow
 
@@ -42,7 +43,7 @@ def _packages(_: Project) -> str:
     return f"pyarrow {pyarrow.__version__}, pandas {pandas.__version__}"
 
 
-def _java(_: Project) -> str:
+def _java() -> str:
     from ..runtime.engine.java import check_java
 
     java = check_java()
@@ -100,27 +101,31 @@ def _spark(project: Project) -> str:
     return f"{pyspark.__version__} on {master}"
 
 
-CHECKS: dict[str, Callable[[Project], str]] = {
+_OF_THE_MACHINE: dict[str, Callable[[], str]] = {
     "python": _python,
     "packages": _packages,
     "java": _java,
+}
+_OF_THE_PROJECT: dict[str, Callable[[Project], str]] = {
     "profile": _profile,
     "log": _log,
     "state": _state,
     "spark": _spark,
 }
+CHECKS = (*_OF_THE_MACHINE, *_OF_THE_PROJECT)
 """Each check gives what it found, or raises a HeadwaterError with the way out."""
 
 
 @click.command()
 @project_options
-@click.argument("checks", nargs=-1, type=click.Choice(tuple(CHECKS)), metavar="[CHECK]...")
+@click.argument("checks", nargs=-1, type=click.Choice(CHECKS), metavar="[CHECK]...")
 def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
     """Check that a run has all it needs.
 
-    CHECK: python, packages, java, profile, log, state, spark; without one, all of them.
+    CHECK: python, packages, java, profile, log, state, spark; without one, all of them. The first three need no
+    project.
     """
-    done = list(_run(options, checks or tuple(CHECKS)))
+    done = list(_run(options, checks or CHECKS))
     rows = [(each.name, "ok" if each.way_out is None else "fail", each.found) for each in done]
     click.echo(tables.text(("check", "", "found"), rows))
     failed = [each for each in done if each.way_out is not None]
@@ -130,9 +135,10 @@ def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
 
 
 def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[Checked]:
-    project = options.project()
+    project = cache(options.project)
     for name in names:
         try:
-            yield Checked(name, CHECKS[name](project))
+            check = _OF_THE_MACHINE.get(name)
+            yield Checked(name, check() if check else _OF_THE_PROJECT[name](project()))
         except HeadwaterError as error:
             yield Checked(name, error.message, error.hint or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import click
 
@@ -17,7 +18,8 @@ _KINDS = ("topic", "topology", "table", "store", "flow")
 @format_option("text", "json", default="text")
 def command(options: ProjectOptions, kinds: tuple[str, ...], style: str) -> None:
     """List what is in the project."""
-    found = [each for each in options.project().resources() if not kinds or each.kind in kinds]
+    project = options.project()
+    found = [each for each in project.resources() if not kinds or each.kind in kinds]
     if style == "json":
         listed = [
             {
@@ -36,6 +38,8 @@ def command(options: ProjectOptions, kinds: tuple[str, ...], style: str) -> None
         return
     names = [f"{each.topology}.{each.name}" if each.topology else each.name for each in found]
     wide = max(map(len, names), default=0)
+    base = os.path.relpath(project.root)
     for each, name in zip(found, names, strict=True):
-        place = each.file if each.line is None else f"{each.file}:{each.line}"
+        file = os.path.normpath(os.path.join(base, each.file))
+        place = file if each.line is None else f"{file}:{each.line}"
         click.echo(f"{each.kind:<9} {name:<{wide}}  {place}")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import IO, Any
 
 import click
 
 from ..errors import HeadwaterError
+from ..suggestions import guess
 from ..version import __version__
 from .findings import show
-from .options import PluginSwitch
+from .options import NAMES, leading_options
 
 COMMANDS = (
     "init",
@@ -66,8 +67,41 @@ class Failure(click.ClickException):
             click.echo(self.hint, file=file, err=err)
 
 
+_LEADING = f"{__name__}.leading"
+"""Where a context keeps the options of a project that stand before the command."""
+
+
 class Commands(click.Group):
-    """Commands that are imported when they are asked for, with those of plugins behind the built-in ones."""
+    """Commands that are imported when they are asked for, with those of plugins behind the built-in ones.
+
+    A project's options may stand before the command, too: `headwater -s sales run` is `headwater run -s sales`.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; keeps what was written before the command."""
+        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        ctx.meta[_LEADING] = {name: given[name] for name in NAMES if name in given}
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command and its arguments, options from before it first: so what stands further right counts."""
+        if not ctx.resilient_parsing and args[0][:1] != "-" and self.get_command(ctx, args[0]) is None:
+            hint = guess(args[0], self.list_commands(ctx), "`headwater --help` lists the commands.")
+            raise click.UsageError(f"There is no command {args[0]!r}; {hint}", ctx)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest if command is None else [*self._moved(ctx, name, command), *rest]
+
+    def _moved(self, ctx: click.Context, name: str | None, command: click.Command) -> Iterator[str]:
+        taken = {name for parameter in command.params for name in parameter.opts}
+        for parameter in self.params:
+            values = ctx.meta[_LEADING].get(parameter.name, ())
+            option = parameter.opts[-1]
+            if values and option not in taken and parameter.name != "without_plugins":  # which the group itself heeds
+                raise click.UsageError(f"The command {name!r} has no option {option!r}.", ctx)
+            for value in [values] if isinstance(values, str) else values:
+                yield from (option, value) if option in taken else ()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Built-in commands, then those of plugins by name."""
@@ -114,12 +148,14 @@ def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-p", "without_plugins", type=PluginSwitch(), multiple=True, help="Leave an installed plugin out.")
+@leading_options
 @click.version_option(__version__, prog_name="headwater")
-def main(without_plugins: tuple[str, ...]) -> None:
+def main(**_: object) -> None:
     """Declare stream processing in YAML, compile it to PySpark, run it with state that survives.
 
     A project is a folder with headwater.yml, profiles.yml, topics/ and topologies/; `headwater init` starts one.
+    Commands work on the project of the current folder or of the nearest one above it. Options of a project stand
+    before or behind the command.
     """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,15 +11,41 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import HeadwaterError
+
 if TYPE_CHECKING:
     from ..project import Project
+
+_PROJECT_FILES = ("headwater.yml", "headwater.yaml")
+
+
+class NoProjectError(HeadwaterError):
+    """There is no project in a folder nor above it: `start`."""
+
+    def __init__(self, start: Path) -> None:
+        super().__init__(
+            f"there is no headwater.yml in {start}, nor in a folder above it",
+            "go to a project's folder or name it with --project-dir; `headwater init` starts a project",
+        )
+        self.start = start
+
+
+def find_project(start: Path) -> Path:
+    """The nearest folder with a project file: `start` or one above it. Raises NoProjectError."""
+    for folder in (start, *start.parents):
+        if any(os.path.lexists(folder / name) for name in _PROJECT_FILES):
+            return folder
+    raise NoProjectError(start)
 
 
 @dataclass(frozen=True)
 class ProjectOptions:
-    """Which project, for which target, with which variables; `select` narrows a command to a part of it."""
+    """Which project, for which target, with which variables; `select` narrows a command to a part of it.
 
-    directory: Path = Path()
+    `directory` is None where it is to be found: the current folder, or the nearest one above it that is a project.
+    """
+
+    directory: Path | None = None
     profile: str | None = None
     target: str | None = None
     vars: Mapping[str, Any] = field(default_factory=dict)
@@ -26,17 +53,32 @@ class ProjectOptions:
     without_plugins: tuple[str, ...] = ()
 
     def project(self) -> Project:
-        """The project. Here, and not before, the compiler is imported."""
+        """The project; a line on stderr tells which, where it is not the current folder's and was not named.
+
+        Raises NoProjectError. Here, and not before, the compiler is imported.
+        """
+        directory = self._directory()
         from ..project import Project
 
         return Project.load(
-            self.directory,
+            directory,
             profile=self.profile,
             target=self.target,
             vars=self.vars,
             select=self.select,
             without_plugins=self.without_plugins,
         )
+
+    def _directory(self) -> Path:
+        if self.directory is not None:
+            if not self.directory.is_dir():
+                raise click.BadParameter(f"there is no folder {self.directory}", param_hint="--project-dir")
+            return self.directory
+        here = Path.cwd()
+        found = find_project(here)
+        if found != here:
+            click.echo(f"using the project in {found}", err=True)
+        return found
 
 
 class Variables(click.ParamType[dict[str, Any]]):
@@ -82,9 +124,8 @@ _OPTIONS = (
         "--project-dir",
         "directory",
         type=click.Path(path_type=Path, file_okay=False),
-        default=".",
         envvar="HEADWATER_PROJECT_DIR",
-        help="The project's folder (here, if not given; or HEADWATER_PROJECT_DIR).",
+        help="The project's folder, or HEADWATER_PROJECT_DIR; else this folder or the nearest above it.",
     ),
     click.option("--profile", metavar="NAME", help="The profile of profiles.yml, instead of headwater.yml's."),
     click.option("--target", metavar="NAME", help="The target of the profile, instead of its default."),
@@ -102,18 +143,25 @@ _OPTIONS = (
 )
 
 
+NAMES = ("directory", "profile", "target", "vars", "select", "without_plugins")
+"""What the options of a project are called as parameters."""
+
+
 def project_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a project; its first argument is the ProjectOptions they make."""
 
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:
-        names = ("directory", "profile", "target", "vars", "select", "without_plugins")
-        return command(ProjectOptions(**{name: given.pop(name) for name in names}), **given)
+        return command(ProjectOptions(**{name: given.pop(name) for name in NAMES}), **given)
 
-    wrapped: Callable[..., Any] = with_options
+    return leading_options(with_options)
+
+
+def leading_options(group: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the same options, as they are, to a group of commands: there they stand before the command."""
     for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped
+        group = option(group)
+    return group
 
 
 def format_option(*choices: str, default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

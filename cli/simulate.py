@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import HeadwaterError
+from ..suggestions import guess
 from . import tables
 from .options import ProjectOptions, format_option, project_options
 
@@ -67,14 +68,11 @@ class Limit(click.ParamType[tuple[str, float]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
         """The measure and its limit, in ms, bytes or numbers."""
-        from difflib import get_close_matches
-
         from ..runtime.simulation.measures import MEASURES
 
         name, equals, limit = str(value).partition("=")
         if name not in MEASURES:
-            close = get_close_matches(name, MEASURES, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(MEASURES)}"
+            hint = guess(name, MEASURES, f"known: {', '.join(MEASURES)}")
             self.fail(f"there is no measure {name!r}; {hint}", param, ctx)
         if not equals:
             self.fail(f"{value!r} has no limit: {name}=...", param, ctx)

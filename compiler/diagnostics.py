@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from ..suggestions import did_you_mean
 from .codes import CODES, Code, Severity
 
 __all__ = ["CODES", "Code", "Diagnostic", "Diagnostics", "Position", "Severity", "did_you_mean"]
-
-_LONGEST_GUESSED = 100
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,11 +74,3 @@ class Diagnostics:
 def _order(found: Diagnostic) -> tuple[str, int, int, str, str]:
     position = found.position
     return position.file, position.line, position.column, found.code, found.message
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """The hint for a misspelt word: `Did you mean 'flights'?`, or None when nothing known is close to it."""
-    if len(word) > _LONGEST_GUESSED:
-        return None
-    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"Did you mean '{close[0]}'?" if close else None

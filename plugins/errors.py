@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
 
 import pluggy
 
 from ..errors import HeadwaterError
+from ..suggestions import closest
 
 _LOADING = frozenset(Path(str(file)).parent for file in (__file__, importlib.__file__, pluggy.__file__))
 """Where no line of a plugin is."""
@@ -28,7 +28,7 @@ class UnknownPluginError(PluginError):
         self.kind = kind
         self.name = name
         self.known = tuple(sorted(known))
-        self.suggestions = tuple(get_close_matches(name, self.known))
+        self.suggestions = closest(name, self.known, most=3)
         guess = f"did you mean {' or '.join(self.suggestions)}? " if self.suggestions else ""
         super().__init__(f"there is no {kind} {name!r}", f"{guess}known: {', '.join(self.known) or 'none'}")
 

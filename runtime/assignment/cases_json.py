@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
 from ...errors import HeadwaterError
+from ...suggestions import guess
 from ..tasks.task_id import TaskId
 
 LONGEST = 2**63 - 1
@@ -124,8 +124,7 @@ class Fields:
         names = tuple(known)
         for key in value:
             if key not in names:
-                close = get_close_matches(key[:_SHOWN], names, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+                hint = guess(key, names, f"known: {', '.join(names)}")
                 raise CaseError(where, f"unknown key {shown(key)}, {hint}")
 
     def read(self, key: str, read: Callable[[Any, str], _Read]) -> _Read:

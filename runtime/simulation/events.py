@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from ...errors import HeadwaterError
+from ...suggestions import guess
 from .quantities import duration_ms
 
 RESTART_MS = 30_000
@@ -75,8 +75,7 @@ def _event(text: str) -> Event:
                 return Event(kind, text, away_ms=away_ms)
     if kind in FORMS:
         raise EventError(text, f"it is written {FORMS[kind]}")
-    close = get_close_matches(kind.lower(), FORMS, 1)
-    raise EventError(text, f"there is no event {kind!r}", f"did you mean {close[0]!r}?" if close else _known())
+    raise EventError(text, f"there is no event {kind!r}", guess(kind, FORMS, _known()))
 
 
 def _away(text: str, words: list[str]) -> tuple[tuple[str, ...], int]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 
+from ...suggestions import guess
 from ..assignment.assignor import TaskAssignor, TaskType, assign, earliest_followup
 from ..tasks.task_id import TaskId
 from .events import Event, EventError
@@ -23,6 +23,9 @@ MOST_ROUNDS = 200
 
 LEAST_PAUSE_MS = 1_000.0
 """Between two rounds, where an assignor asks for another one at once."""
+
+_LIKE_A_CLIENT = 0.8
+"""How alike names of clients must be: `c12` is no misspelt `c21`."""
 
 START = "start"
 FOLLOW_UP = "follow-up"
@@ -147,12 +150,8 @@ class Simulator:
         for name in event.names:
             if name not in self._fleet.members:
                 here = sorted(self._fleet.members, key=natural)
-                close = get_close_matches(name.lower(), here, 1, 0.8)
-                raise EventError(
-                    event.text,
-                    f"there is no client {name!r} then",
-                    f"did you mean {close[0]}?" if close else f"clients: {', '.join(here)}",
-                )
+                hint = guess(name, here, f"clients: {', '.join(here)}", _LIKE_A_CLIENT)
+                raise EventError(event.text, f"there is no client {name!r} then", hint)
         return tuple(dict.fromkeys(event.names))
 
     def _of_rack(self, event: Event) -> list[str]:

@@ -138,8 +138,8 @@ def test_project_is_the_one_of_the_current_folder(with_plugin: Path, monkeypatch
 def test_project_that_was_asked_for_and_is_not_there_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["assign", "--project-dir", str(tmp_path / "no")], input=line())
 
-    assert result.exit_code == 1
-    assert "headwater.yml" in result.stderr
+    assert result.exit_code == 2
+    assert "there is no folder" in result.stderr
 
 
 def test_assign_imports_no_spark_in_a_project_of_its_own(with_plugin: Path) -> None:

@@ -120,7 +120,11 @@ def test_describe_shows_subtopologies(headwater: Headwater) -> None:
     assert headwater("describe", "--format", "mermaid").stdout.startswith("flowchart TD\n")
 
 
-def test_ls_lists_resources_with_their_places(headwater: Headwater) -> None:
+def test_ls_lists_resources_with_their_places(
+    headwater: Headwater, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop)
+
     assert headwater("ls").stdout.splitlines() == [
         "topic     orders              topics/orders.yml:2",
         "topic     daily_sales         topics/orders.yml:16",

@@ -50,8 +50,19 @@ def test_command_is_listed_and_has_help(name: str) -> None:
     assert f"headwater {name}" in own.output or f"main {name}" in own.output
 
 
-def test_unknown_command_is_wrong_use() -> None:
-    assert CliRunner().invoke(main, ["biuld"]).exit_code == 2
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("biuld", "There is no command 'biuld'; did you mean 'build'?"),
+        ("PARSE", "There is no command 'PARSE'; did you mean 'parse'?"),
+        ("frobnicate", "There is no command 'frobnicate'; `headwater --help` lists the commands."),
+    ],
+)
+def test_unknown_command_is_wrong_use_and_told_what_may_be_meant(word: str, told: str) -> None:
+    result = CliRunner().invoke(main, [word])
+
+    assert result.exit_code == 2
+    assert told in result.stderr
 
 
 @pytest.mark.parametrize(

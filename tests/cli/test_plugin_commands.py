@@ -49,6 +49,18 @@ def test_command_of_a_plugin_is_listed_and_runs(installed: dict[str, str]) -> No
     assert headwater(installed, "tide").stdout == "high\n"
 
 
+def test_misspelt_command_of_a_plugin_is_told_with_the_right_one(installed: dict[str, str]) -> None:
+    assert "There is no command 'tidee'; did you mean 'tide'?" in headwater(installed, "tidee").stderr
+
+
+def test_project_option_before_a_command_without_it_is_refused(installed: dict[str, str]) -> None:
+    done = headwater(installed, "-p", "no:other", "-s", "x", "tide")
+
+    assert done.returncode == 2
+    assert "The command 'tide' has no option '--select'." in done.stderr
+    assert headwater(installed, "-p", "no:other", "tide").stdout == "high\n"
+
+
 def test_built_in_command_is_not_replaced_by_a_plugin(installed: dict[str, str]) -> None:
     assert "Check the project's files" in headwater(installed, "parse", "--help").stdout
 

@@ -73,7 +73,7 @@ def test_picture_is_written(headwater: Headwater, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--assert", "max_mooved=1"), "did you mean max_moved?"),
+        (("--assert", "max_mooved=1"), "did you mean 'max_moved'?"),
         (("--assert", "max_moved"), "has no limit"),
         (("--assert", "max_moved=few"), "'few' is not a whole number"),
         (("--events", "kil c1"), "did you mean 'kill'?"),

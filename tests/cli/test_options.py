@@ -1,0 +1,125 @@
+"""Which project a command works on, and where its options may stand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headwater.cli.main import main
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, which is in no project."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("HEADWATER_PROJECT_DIR", raising=False)
+    return folder
+
+
+@pytest.fixture
+def inside(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, which is one of the shop's."""
+    monkeypatch.chdir(shop / "topologies")
+    monkeypatch.delenv("HEADWATER_PROJECT_DIR", raising=False)
+    return shop
+
+
+def test_project_is_found_from_a_folder_inside_it_and_told(inside: Path) -> None:
+    result = run("parse")
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("shop: ")
+    assert result.stderr == f"using the project in {inside}\n"
+
+
+def test_findings_and_places_are_told_from_the_current_folder(inside: Path, break_it: None) -> None:
+    assert "\n../topologies/sales.yml:" in run("parse").stderr
+    assert "  ../topics/orders.yml:2\n" in run("ls", "--type", "topic").stdout
+
+
+def test_project_of_the_current_folder_is_not_told(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop)
+
+    assert run("parse").stderr == ""
+
+
+def test_project_that_is_named_is_not_searched_above(inside: Path) -> None:
+    result = run("parse", "--project-dir", ".")
+
+    assert result.exit_code == 1
+    assert "HW001" in result.stderr
+
+
+def test_folder_in_no_project_is_told_with_where_was_looked(nowhere: Path) -> None:
+    result = run("parse")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: there is no headwater.yml in {nowhere}, nor in a folder above it\n")
+
+
+def test_project_folder_that_is_not_there_is_wrong_use(nowhere: Path) -> None:
+    result = run("parse", "--project-dir", "shpo")
+
+    assert result.exit_code == 2
+    assert "there is no folder shpo" in result.stderr
+
+
+def test_debug_looks_at_the_machine_where_there_is_no_project(nowhere: Path) -> None:
+    assert run("debug", "python", "packages").exit_code == 0
+
+    result = run("debug", "python", "profile")
+    assert result.exit_code == 1
+    assert "there is no headwater.yml" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-s", "orders", "ls", "--format", "json"),
+        ("ls", "-s", "orders", "--format", "json"),
+        ("--select", "orders", "--profile", "shop", "--target", "local", "ls", "--format", "json"),
+        ("--select=orders", "ls", "--format", "json"),
+        ("--vars", "{a: 1}", "-s", "orders", "ls", "--format", "json"),
+    ],
+)
+def test_option_before_the_command_does_what_it_does_behind_it(inside: Path, arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+
+    assert [each["name"] for each in json.loads(result.stdout)] == ["orders"], result.output
+
+
+def test_project_is_named_before_the_command(shop: Path, nowhere: Path) -> None:
+    assert run("--project-dir", str(shop), "parse").stdout.startswith("shop: ")
+    assert run("--project-dir", str(nowhere / "new"), "init", "new").exit_code == 0
+    assert (nowhere / "new" / "headwater.yml").exists()
+
+
+def test_option_that_is_given_twice_counts_where_it_stands_last_or_adds_up(inside: Path) -> None:
+    assert run("--target", "nope", "parse", "--target", "local").exit_code == 0
+    assert run("--target", "local", "parse", "--target", "nope").exit_code == 1
+
+    both = json.loads(run("-s", "orders", "ls", "-s", "daily_sales", "--format", "json").stdout)
+    assert [each["name"] for each in both] == ["orders", "daily_sales"]
+
+
+def test_option_before_a_command_that_has_it_not_is_wrong_use(nowhere: Path) -> None:
+    result = run("-s", "orders", "init", "shop")
+
+    assert result.exit_code == 2
+    assert "The command 'init' has no option '--select'." in result.stderr
+    assert not (nowhere / "shop").exists()
+
+
+def test_option_before_the_command_is_completed(inside: Path) -> None:
+    environment = {"_HEADWATER_COMPLETE": "bash_complete", "COMP_WORDS": "headwater -s x par", "COMP_CWORD": "3"}
+
+    assert CliRunner().invoke(main, prog_name="headwater", env=environment).stdout == "plain,parse\n"
