@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .compiler.outcomes import InvalidProjectError, UnknownNameError
+    from .errors import HeadwaterError
     from .project import Project
+    from .runtime.engine.results import RunFailedError
 
-__all__ = ["Project", "__version__"]
+__all__ = ["HeadwaterError", "InvalidProjectError", "Project", "RunFailedError", "UnknownNameError", "__version__"]
+
+_HOMES = {
+    "HeadwaterError": ".errors",
+    "InvalidProjectError": ".compiler.outcomes",
+    "Project": ".project",
+    "RunFailedError": ".runtime.engine.results",
+    "UnknownNameError": ".compiler.outcomes",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """`headwater.Project`, imported when it is asked for: it brings the compiler along."""
-    if name == "Project":
-        from .project import Project
-
-        return Project
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """A public name, imported when it is asked for: `headwater.Project` brings the compiler along."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)

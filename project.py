@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from .compiler.checks.catalog import InstalledPlugins
 from .compiler.diagnostics import did_you_mean
@@ -77,11 +77,32 @@ class Project:
         self._spark = SparkOnDemand(lambda: spark_of(self._parsed.loaded), session)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str] = ".", **options: Any) -> Project:
-        """The project in a folder; options as for the class."""
-        return cls(path, **options)
+    def load(
+        cls,
+        path: str | os.PathLike[str] = ".",
+        *,
+        profile: str | None = None,
+        target: str | None = None,
+        vars: Mapping[str, Any] | None = None,  # noqa: A002 - the word of headwater.yml
+        select: Sequence[str] = (),
+        without_plugins: Sequence[str] = (),
+        session: SparkSession | None = None,
+    ) -> Self:
+        """The project in a folder; the same as calling the class."""
+        return cls(
+            path,
+            profile=profile,
+            target=target,
+            vars=vars,
+            select=select,
+            without_plugins=without_plugins,
+            session=session,
+        )
 
-    def __enter__(self) -> Project:
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.root)!r})"
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -188,11 +209,13 @@ class Project:
         until_caught_up: bool = False,
         observer: Observer | None = None,
         stop: threading.Event | None = None,
+        check: bool = True,
     ) -> RunResults:
         """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
 
         On the main thread and without `stop`, Ctrl-C and SIGTERM finish the epoch and commit it. What was done is
-        also in `target/run_results.json`. Raises InvalidProjectError, JavaError.
+        also in `target/run_results.json`. Raises InvalidProjectError, JavaError, and RunFailedError if an application
+        failed or was taken over, unless `check` is False: then that is in the result.
         """
         from .runtime.engine.application import run_topologies
         from .runtime.loading import load_runner
@@ -206,15 +229,17 @@ class Project:
                 topologies, settings, until_caught_up=until_caught_up, observer=observer, stop=event, session=session
             )
         self._write_results(results)
+        if check:
+            results.check()
         return results
 
-    def build(self, *, full_refresh: bool = False, observer: Observer | None = None) -> RunResults:
-        """Compile, seed, and run until all input is consumed."""
+    def build(self, *, full_refresh: bool = False, observer: Observer | None = None, check: bool = True) -> RunResults:
+        """Compile, seed, and run until all input is consumed. Raises and `check` as `seed` and `run` do."""
         self.compile()
         if full_refresh:
             self.start_anew()
         self.seed(full_refresh=full_refresh)
-        return self.run(until_caught_up=True, observer=observer)
+        return self.run(until_caught_up=True, observer=observer, check=check)
 
     def start_anew(self) -> None:
         """Forget what the selected topologies have committed, their output and their state.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ class UnknownNameError(HeadwaterError):
         self.name = name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Parsed:
     """What was found in the files. `sources`: the text of each, for showing diagnostics."""
 
@@ -50,13 +51,21 @@ class Parsed:
     target_name: str
     resources: tuple[Resource, ...]
 
+    def __repr__(self) -> str:
+        errors = sum(each.severity is Severity.ERROR for each in self.diagnostics)
+        kinds = Counter(each.kind for each in self.resources)
+        counts = [(kinds["topic"], "topic", "topics"), (kinds["topology"], "topology", "topologies")]
+        counts += [(errors, "error", "errors"), (len(self.diagnostics) - errors, "warning", "warnings")]
+        found = ", ".join(f"{number} {one if number == 1 else more}" for number, one, more in counts)
+        return f"<{type(self).__name__} {self.root.name}: {found}>"
+
     @property
     def ok(self) -> bool:
         """Whether there are no errors; warnings are fine."""
         return not any(each.severity is Severity.ERROR for each in self.diagnostics)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compiled(Parsed):
     """A checked project and its generated code. Without errors: topologies in graph order, `manifest` of all."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,14 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft7Validator
 
-from headwater import Project
+from headwater import HeadwaterError, InvalidProjectError, Project, RunFailedError, UnknownNameError
 from headwater.cli.init import command as init
-from headwater.compiler.outcomes import InvalidProjectError, UnknownNameError
-from headwater.errors import HeadwaterError
+from headwater.cli.main import main
+from headwater.compiler.pipeline import CACHE
 from headwater.runtime.anew import ReaderError, readers
 from headwater.runtime.engine.events import ApplicationStopped, EpochCommitted, Event
+from headwater.runtime.engine.results import ApplicationResult, RunResults
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.tasks.errors import LockError
@@ -49,6 +53,18 @@ flows:
       - filter: revenue > 15
     to: best_days
 """
+
+
+NUMBERS = """
+topology: numbers
+flows:
+  whole:
+    from: orders
+    steps:
+      - filter: cast(product as int) > 0
+    to: numbers
+"""
+VERDICTS = Path(__file__).parent / "golden" / "scaffold" / "verdicts.json"
 
 
 @pytest.fixture
@@ -144,11 +160,51 @@ def test_unknown_topic_raises(shop: Path) -> None:
         Project(shop).read("nothing")
 
 
-def test_lazy_export_knows_only_the_project() -> None:
+def test_every_public_name_can_be_imported_and_no_other() -> None:
     import headwater
 
+    for name in headwater.__all__:
+        assert getattr(headwater, name) is not None
     with pytest.raises(AttributeError):
         _ = headwater.Projekt
+
+
+def test_load_refuses_an_option_that_there_is_not(shop: Path) -> None:
+    with pytest.raises(TypeError, match="taget"):
+        Project.load(shop, taget="local")  # type: ignore[call-arg]
+    with Project.load(shop, target="local", vars={"smallest_order": 2}) as project:
+        assert project.parse().target_name == "local"
+
+
+def test_what_methods_give_is_shown_in_one_short_line(shop: Path) -> None:
+    (shop / CACHE).parent.mkdir(parents=True)
+    shutil.copy(VERDICTS, shop / CACHE)
+    project = Project(shop)
+    parsed, compiled, (simulation,) = project.parse(), project.compile(), project.simulate()
+
+    assert repr(project) == f"Project({str(shop)!r})"
+    assert repr(parsed) == "<Parsed shop: 2 topics, 1 topology, 0 errors, 0 warnings>"
+    assert repr(compiled).startswith("<Compiled shop: 2 topics")
+    assert repr(simulation) == "<Simulation of sales: tasks 4, rounds 1, moved 0>"
+    shown = [*compiled.graphs, *compiled.emitted, *simulation.rounds, *project.seed(), *project.read("orders", limit=1)]
+    assert max(len(repr(each)) for each in shown) < 320
+    assert not any("\n" in repr(each) for each in shown)
+
+
+def test_run_that_failed_raises_the_sentences_of_what_failed() -> None:
+    good = ApplicationResult("shop-sales", "caught_up", 1, 3, 19, 0.5)
+    bad = ApplicationResult("shop-fleet", "failed", 1, 0, 1, 0.25, error="a record cannot be processed")
+    gone = ApplicationResult("shop-late", "fenced", 1, 0, 0, 0.25)
+    results = RunResults(0, 1.0, (good, bad, gone))
+
+    with pytest.raises(RunFailedError) as raised:
+        results.check()
+
+    assert raised.value.results is results
+    assert str(raised.value) == "shop-fleet: a record cannot be processed; shop-late: fenced"
+    assert repr(results) == "<RunResults: 1 caught up, 1 failed, 1 fenced, 20 records, 1.0 s>"
+    assert repr(good) == "<ApplicationResult shop-sales: caught up, 19 records, 3 commits, 0.5 s>"
+    RunResults(0, 1.0, (good,)).check()
 
 
 # From here on with Spark.
@@ -258,6 +314,25 @@ def test_application_that_runs_elsewhere_is_not_started_anew(built: Project) -> 
         built.start_anew()
 
     assert last_values(built.read("daily_sales")) == DAILY
+
+
+@pytest.mark.spark
+def test_run_with_a_record_that_fails_raises_unless_told_not_to(shop: Path, spark_session: SparkSession) -> None:
+    (shop / "topologies" / "numbers.yml").write_text(NUMBERS)
+    project = Project(shop, session=spark_session, select=["numbers"])
+
+    with pytest.raises(RunFailedError) as raised:
+        project.build()
+
+    (failed,) = raised.value.results.applications
+    assert failed.status == "failed"
+    assert "CAST_INVALID_INPUT" in raised.value.message
+    written = json.loads((shop / "target" / "run_results.json").read_text())
+    assert [each["status"] for each in written["applications"]] == ["failed"]
+    assert project.run(until_caught_up=True, check=False).failed
+    shown = CliRunner().invoke(main, ["run", "--project-dir", str(shop), "-s", "numbers", "--until-caught-up"])
+    assert shown.exit_code == 1
+    assert re.search(r"^shop-numbers +failed ", shown.stdout, re.MULTILINE)
 
 
 class StopAtTheFirstCommit:

@@ -260,7 +260,7 @@ class SubtopologyGraph:
     nodes: tuple[ProcessorNode, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TopologyGraph:
     """One application. `topics`: all it reads and writes, repartition topics among them.
 
@@ -281,6 +281,10 @@ class TopologyGraph:
     restore: PluginRef
     repartition_topics: tuple[str, ...] = ()
     global_nodes: Mapping[int, tuple[ProcessorNode, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(part.name for part in self.subtopologies)
+        return f"<TopologyGraph {self.application}: {len(self.subtopologies)} subtopologies ({parts})>"
 
     @property
     def application(self) -> str:

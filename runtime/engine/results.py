@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ...errors import HeadwaterError
+from .sentences import counted
+
 Status = Literal["caught_up", "interrupted", "failed", "fenced"]
 
+FAILED: tuple[Status, ...] = ("failed", "fenced")
+"""How an application ended that did not end well: by an error, or taken over."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class ApplicationResult:
     """One application's run.
 
@@ -32,8 +39,12 @@ class ApplicationResult:
     assignment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     placement: Mapping[str, Any] | None = None
 
+    def __repr__(self) -> str:
+        done = f"{counted(self.records, 'record')}, {counted(self.commits, 'commit')}, {self.seconds:.1f} s"
+        return f"<ApplicationResult {self.application}: {_words(self.status)}, {done}>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class RunResults:
     """All applications of one run, in the order in which they were started. `started_at`: ms."""
 
@@ -41,10 +52,20 @@ class RunResults:
     seconds: float
     applications: tuple[ApplicationResult, ...]
 
+    def __repr__(self) -> str:
+        ended = Counter(_words(result.status) for result in self.applications)
+        how = ", ".join(f"{number} {status}" for status, number in ended.items()) or "no application"
+        return f"<RunResults: {how}, {counted(self.records, 'record')}, {self.seconds:.1f} s>"
+
     @property
     def failed(self) -> bool:
         """Whether any application ended by an error or was taken over."""
-        return any(result.status in ("failed", "fenced") for result in self.applications)
+        return any(result.status in FAILED for result in self.applications)
+
+    def check(self) -> None:
+        """Raises RunFailedError if any application failed or was taken over."""
+        if self.failed:
+            raise RunFailedError(self)
 
     @property
     def records(self) -> int:
@@ -75,3 +96,17 @@ class RunResults:
                 for result in self.applications
             ],
         }
+
+
+class RunFailedError(HeadwaterError):
+    """Applications of a run failed or were taken over: `results` has all of them, those that ended well too."""
+
+    def __init__(self, results: RunResults) -> None:
+        failed = [result for result in results.applications if result.status in FAILED]
+        sentences = [f"{result.application}: {result.error or _words(result.status)}" for result in failed]
+        super().__init__("; ".join(sentences))
+        self.results = results
+
+
+def _words(status: Status) -> str:
+    return status.replace("_", " ")

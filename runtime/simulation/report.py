@@ -33,7 +33,7 @@ class Move:
     down_ms: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Round:
     """One assignment and the time until the next. `restoring`: client and task of what had to be restored.
 
@@ -57,6 +57,9 @@ class Round:
     followup_ms: int | None
     settled: bool
 
+    def __repr__(self) -> str:
+        return f"<Round {self.number}, {self.cause}: {len(self.moves)} moved, down {self.down_ms / 1000:.1f} s>"
+
     @property
     def down_ms(self) -> float:
         """The longest that a task has been down without a break by the end of the round."""
@@ -77,13 +80,17 @@ class Round:
         return max(self.loads.values()) - min(self.loads.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simulation:
     """All rounds of one application."""
 
     application: Application
     assumptions: Assumptions
     rounds: tuple[Round, ...]
+
+    def __repr__(self) -> str:
+        moved, tasks = sum(len(each.moves) for each in self.rounds), len(self.application.tasks)
+        return f"<Simulation of {self.application.name}: tasks {tasks}, rounds {len(self.rounds)}, moved {moved}>"
 
     def events(self) -> Iterator[tuple[Round, ...]]:
         """The rounds of each event, those of the start first."""

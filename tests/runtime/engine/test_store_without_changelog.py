@@ -139,6 +139,6 @@ def test_changelog_cannot_be_switched_on_once_changes_are_gone(shop: Project) ->
     text = (shop.root / "topologies/sales.yml").read_text().replace("enabled: false", "enabled: true")
     (shop.root / "topologies/sales.yml").write_text(text)
     changed = Project.load(shop.root, session=shop._spark.session())
-    (result,) = changed.run(until_caught_up=True).applications
+    (result,) = changed.run(until_caught_up=True, check=False).applications
     assert result.status == "failed"
     assert "store forgetful: its changelog was not kept so far" in (result.error or "")
