@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The same examples each time, so that a red run is about the change. `--hypothesis-profile random` looks for new ones.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("random", derandomize=False)
+# A busy machine may take as long as it likes for an example.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", UNHURRIED, derandomize=True)
+settings.register_profile("random", UNHURRIED, derandomize=False)
 settings.load_profile("repeatable")
 
 

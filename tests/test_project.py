@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft7Validator
@@ -362,7 +363,7 @@ def test_stopped_run_has_committed_what_it_did_and_the_next_goes_on(shop: Path, 
     assert last_values(project.read("daily_sales")) == DAILY
 
 
-SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
+SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 
 
 @pytest.mark.spark

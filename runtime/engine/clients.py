@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +17,25 @@ if TYPE_CHECKING:
 
 
 SETTLING_SECONDS = 1.5
+"""How long no other executor has come, until those that are there are taken for all, if their number is not known."""
+
 REGISTERING_SECONDS = 60.0
+"""How old a Spark application is, until an executor that it asked for is taken for one that the cluster has not."""
+
+FIRST_SECONDS = 300.0
+"""How long the first executor may take, on a cluster that starts machines or loads images for it."""
+
 WATCH_SECONDS = 0.1
 
 
 class NoExecutorsError(HeadwaterError):
-    """A cluster gave no executor within a minute. `master`: the cluster."""
+    """A cluster gave no executor in time. `master`: the cluster."""
 
     def __init__(self, master: str) -> None:
-        super().__init__(f"{master} has started no executor within a minute", "look at the cluster's free resources")
+        super().__init__(
+            f"{master} has started no executor within {FIRST_SECONDS / 60:.0f} minutes",
+            "look at the cluster's free resources",
+        )
         self.master = master
 
 
@@ -62,19 +74,38 @@ def has_executors(master: str) -> bool:
 
 
 def _registered(session: SparkSession) -> dict[str, Executor]:
-    """The executors, once no other has come for a while."""
+    """The executors, once all that the application asked for are there, or no other comes."""
     begun = settled = time.monotonic()
+    age = time.time() - session.sparkContext.startTime / 1000
+    asked = asked_for(session.sparkContext.master, dict(session.sparkContext.getConf().getAll()))
     found = executors(session)
-    while not found or time.monotonic() - settled < SETTLING_SECONDS:
-        if time.monotonic() - begun > REGISTERING_SECONDS:
-            if not found:
-                raise NoExecutorsError(session.sparkContext.master)
+    while asked is None or len(found) < asked:
+        now = time.monotonic()
+        if not found and now - begun > FIRST_SECONDS:
+            raise NoExecutorsError(session.sparkContext.master)
+        overdue = asked is None or age + now - begun > REGISTERING_SECONDS
+        if found and overdue and now - settled > SETTLING_SECONDS:
             break
         time.sleep(0.05)
-        now = executors(session)
-        if now.keys() != found.keys():
-            found, settled = now, time.monotonic()
+        before, found = found, executors(session)
+        if found.keys() != before.keys():
+            settled = time.monotonic()
     return found
+
+
+def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
+    """How many executors a Spark application asks its cluster for; None where its settings do not tell.
+
+    `settings`: Spark's, by their full names. Source: Spark's configuration page; a standalone cluster starts as many as
+    `spark.cores.max` has room for.
+    """
+    if local := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,.*\]", master):
+        return int(local[1])
+    if "spark.executor.instances" in settings:
+        return int(settings["spark.executor.instances"])
+    if {"spark.cores.max", "spark.executor.cores"} <= settings.keys():
+        return int(settings["spark.cores.max"]) // int(settings["spark.executor.cores"]) or None
+    return None
 
 
 class ExecutorWatch:

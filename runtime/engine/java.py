@@ -49,7 +49,7 @@ def check_java() -> Java:
         where = "at JAVA_HOME" if os.environ.get("JAVA_HOME") else "on this machine"
         raise JavaError(f"Spark needs Java {MINIMUM} or later, and there is no Java {where}", None)
     try:
-        asked = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        asked = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False)
     except OSError as error:
         raise JavaError(f"Spark needs Java, and {executable} does not start: {error}", None) from error
     found = re.search(r'version "([^"]+)"', asked.stderr + asked.stdout)

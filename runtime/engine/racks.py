@@ -12,7 +12,7 @@ from ...errors import HeadwaterError
 from ..topology import Settings
 from .clients import Client
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 """How long a script may take for one host."""
 
 _SHOWN = 80

@@ -24,9 +24,6 @@ LOCALITY_WAIT = "1h"
 
 PINNED: Mapping[str, str] = {
     "spark.speculation": "false",
-    "spark.executor.heartbeatInterval": "1s",
-    "spark.network.timeout": "10s",
-    "spark.network.timeoutInterval": "5s",
     "spark.python.task.killTimeout": "0ms",
     "spark.dynamicAllocation.enabled": "false",
     "spark.locality.wait": LOCALITY_WAIT,
@@ -38,10 +35,11 @@ PINNED: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
     "spark.python.worker.reuse": "true",
 }
-"""Settings that correctness or recovery time rests on; a profile cannot change them.
+"""Settings that correctness rests on; a profile cannot change them.
 
-Time-outs are short because a silent client is fenced by the log, not by Spark. One failure fails the job: the loop
-decides what to run again, and a second try of a placed task would write under the same attempt.
+One failure fails the job: the loop decides what to run again, and a second try of a placed task would write under the
+same attempt. Time-outs are Spark's own (two minutes without a heartbeat): an executor that ends is seen at once anyway,
+and one that is slow, on a machine that is busy or was asleep, is not to be given up.
 """
 
 DEFAULTS: Mapping[str, str] = {

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ import numpy as np
 import psutil
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from strikes import FOLDER, Strike
+from waiting import wait_until
 
 from headwater import Project
 from headwater.runtime.log.commit_json import decode_commit
@@ -29,12 +30,6 @@ CLIENT = "client-1"
 TABLES = {"hourly_spending"}
 """Topics that a table is written to: of these, and of changelogs, the last values count."""
 
-PATIENCE = 120
-"""Seconds until a test gives up on a busy machine; no result depends on it."""
-
-RUNNER, SLOW_RUNNER = "runner.py", "slow.py"
-"""As it was generated, and one whose epochs take so few records that it still works while others start."""
-
 MINUTE = 60_000
 START = 1_700_000_000_000 // (60 * MINUTE) * (60 * MINUTE)
 CITIES = ["Oslo", "Rome", "Lima", "Kyiv", "Bonn", "Cork"]
@@ -46,8 +41,6 @@ def make(root: Path, session: SparkSession, payments: int) -> None:
     project = Project.load(root, session=session)
     project.compile()
     customers, paid = tables(payments)
-    runner = root / "target" / "spending" / RUNNER
-    (runner.parent / SLOW_RUNNER).write_text(runner.read_text().replace("max_records=40", "max_records=2"))
     project.append("customers", customers)
     project.append("payments", paid)
 
@@ -85,20 +78,24 @@ def timestamps(milliseconds: Any) -> pa.Array:
 class Run:
     """The generated runner, in a process group of its own."""
 
-    def __init__(self, root: Path, *arguments: str, java: str = "", runner: str = RUNNER) -> None:
-        """`java`: options for Spark's JVM."""
+    def __init__(self, root: Path, *arguments: str, java: str = "", strike: Strike | None = None) -> None:
+        """`java`: options for Spark's JVM. `strike`: where to stop."""
         self._commits = EmbeddedLog(root / ".headwater" / "log").commits(APPLICATION)
         self._before = self._commits.latest()
-        self._begun = time.monotonic()
-        self._output = root / f"output-{time.monotonic_ns()}.txt"
+        number = len(list(root.glob("output-*.txt")))
+        self._output, self._marker = root / f"output-{number}.txt", root / f"struck-{number}"
+        environment = {**os.environ, "SPARK_SUBMIT_OPTS": java}
+        if strike is not None:
+            path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
+            environment |= {"PYTHONPATH": path, "HEADWATER_STRIKE": strike.told(self._marker)}
         with self._output.open("w") as output:
             self._process = subprocess.Popen(
-                [sys.executable, str(root / "target" / "spending" / runner), *arguments],
+                [sys.executable, str(root / "target" / "spending" / "runner.py"), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "SPARK_SUBMIT_OPTS": java},
+                env=environment,
             )
 
     @property
@@ -110,11 +107,6 @@ class Run:
     def commits(self) -> int:
         """Commits of the application since its start: its claim, then epochs."""
         return self._commits.latest() - self._before
-
-    @property
-    def seconds(self) -> float:
-        """Since its start."""
-        return time.monotonic() - self._begun
 
     @property
     def output(self) -> str:
@@ -129,12 +121,20 @@ class Run:
         """Wait until there are so many."""
         self._wait(lambda: self.commits >= count, f"{count} commits")
 
+    def wait_for_strike(self) -> None:
+        """Wait until one of its processes has stopped where it was told to."""
+        self._wait(self._marker.exists, "the point to be stopped at")
+
+    def go_on(self) -> None:
+        """Let the driver, stopped by a strike, go on."""
+        os.kill(self._process.pid, signal.SIGCONT)
+
     def end(self) -> int:
         """Wait for its end and that of its JVM; the exit code."""
         family = self._family()
-        self._wait(lambda: not self.runs(), "its end")
-        psutil.wait_procs(family, PATIENCE)
-        return self._process.wait()
+        code = self._process.wait()
+        psutil.wait_procs(family)
+        return code
 
     def interrupt(self) -> None:
         """What Ctrl-C on a terminal does: SIGINT to the foreground group."""
@@ -156,11 +156,7 @@ class Run:
         return [driver, *driver.children(recursive=True)]
 
     def _wait(self, reached: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not reached():
-            in_time = time.monotonic() < deadline
-            assert (in_time and self.runs()) or reached(), f"no sign of {what}: {self.output}"
-            time.sleep(0.005)
+        wait_until(reached, possible=self.runs, why=lambda: f"it ended without {what}: {self.output}")
 
 
 def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,10 @@ from typing import Any
 import pytest
 import spending
 from pyspark.sql import SparkSession
-from spending import SLOW_RUNNER, Run, outcome
+from spending import Run, outcome
+from strikes import Strike, strikes
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.spark
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20130101"))
 KILLS = int(os.environ.get("HEADWATER_KILLS", "25"))
@@ -47,30 +46,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory, spark_session: SparkSession)
     # The JVM leaves its loaded classes in an archive: later ones start in half the time.
     run = Run(root, "--until-caught-up", java=f"{QUICK_START} -XX:ArchiveClassesAtExit={archive}")
     assert run.end() == 0, run.output
-    print(f"uninterrupted: {run.seconds:.1f} s, {run.commits} commits")
+    print(f"uninterrupted: {run.commits} commits")
     whole.outcome.update(outcome(root))
     return whole
-
-
-@dataclass(frozen=True)
-class Moment:
-    """`delay` seconds after the run has made so many commits, its claim among them (0: after its start).
-
-    `driver`: only the driver is killed, and its JVM left to itself.
-    """
-
-    commits: int
-    delay: float
-    driver: bool
-
-
-def moments(count: int, seed: int) -> list[Moment]:
-    """Moments in every part of a run: its start, its claim and restore, its first epoch, later epochs."""
-    draw = random.Random(seed)
-    kinds = [(0, 3.0), (0, 3.0), (1, 0.5), (1, 3.0), (1, 3.0), (2, 0.4), (4, 0.4), (9, 0.4)]
-    drawn = [kinds[number % len(kinds)] for number in range(count)]
-    draw.shuffle(drawn)
-    return [Moment(commits, draw.uniform(0, delay), draw.random() < 0.15) for commits, delay in drawn]
 
 
 def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -79,23 +57,18 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert found[what] == content, what
 
 
-def test_killed_at_random_moments_everything_is_as_if_uninterrupted(whole: Whole, tmp_path: Path) -> None:
+def test_killed_at_random_points_everything_is_as_if_uninterrupted(whole: Whole, tmp_path: Path) -> None:
     root = whole.copy(tmp_path)
     print(f"HEADWATER_KILL_SEED={SEED}")
-    begun = time.monotonic()
-    for number, moment in enumerate(moments(KILLS, SEED), 1):
-        run = Run(root, java=whole.java)
-        run.wait_for_commits(moment.commits)
-        time.sleep(moment.delay)
-        assert run.runs(), run.output
-        run.kill_driver() if moment.driver else run.kill()
-        left = len(spending.unlisted(root))
-        print(f"kill {number} after {run.seconds:.1f} s, {run.commits} commits, {left} files left over: {moment}")
-    print(f"{KILLS} kills in {time.monotonic() - begun:.1f} s")
+    for number, strike in enumerate(strikes(KILLS, SEED), 1):
+        run = Run(root, "--until-caught-up", java=whole.java, strike=strike)
+        run.wait_for_strike()
+        run.kill_driver() if strike.driver else run.kill()
+        print(f"kill {number} after {run.commits} commits, {len(spending.unlisted(root))} files left over: {strike}")
 
     last = Run(root, "--until-caught-up", java=whole.java)
     assert last.end() == 0, last.output
-    print(f"the last run: {last.seconds:.1f} s, {last.commits} commits")
+    print(f"the last run: {last.commits} commits")
 
     assert_same(outcome(root), whole.outcome)
     assert spending.generations(root)
@@ -104,27 +77,30 @@ def test_killed_at_random_moments_everything_is_as_if_uninterrupted(whole: Whole
 
 def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(whole: Whole, tmp_path: Path) -> None:
     root = whole.copy(tmp_path)
-    first = Run(root, java=whole.java, runner=SLOW_RUNNER)
-    first.wait_for_commits(2)
+    first = Run(root, java=whole.java, strike=Strike("a commit gets its name", 3))
+    first.wait_for_strike()
 
     second = Run(root, java=whole.java)
     assert second.end() == 1
     assert f"is in use by process {first.pid}" in second.output
     assert "Traceback" not in second.output
 
-    first.wait_for_commits(first.commits + 2)
+    before = first.commits
+    first.go_on()
+    first.wait_for_commits(before + 2)
     first.interrupt()
     assert first.end() == 0, first.output
     assert "shop-spending: interrupted, " in first.output
     assert spending.unlisted(root) == set()
 
-    again = Run(root, java=whole.java, runner=SLOW_RUNNER)
-    again.wait_for_commits(3)
+    again = Run(root, java=whole.java, strike=Strike("a commit gets its name", 4))
+    again.wait_for_strike()
     elsewhere = Run(root, "--until-caught-up", "--state-dir", str(root / ".headwater" / "elsewhere"), java=whole.java)
+    assert elsewhere.end() == 0, elsewhere.output
+    again.go_on()
     assert again.end() == 1
     assert "another run of shop-spending has started (generation 3, this one is 2)" in again.output
     assert "Traceback" not in again.output
-    assert elsewhere.end() == 0, elsewhere.output
 
     assert_same(outcome(root, "elsewhere"), whole.outcome)
     generations = spending.generations(root)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 from pyspark.sql import SparkSession
+from waiting import wait_until
 
 from headwater.project import Project
 from headwater.runtime.engine.events import ApplicationStarted, EpochCommitted, Event, TasksPlaced
@@ -24,9 +25,6 @@ from headwater.runtime.engine.results import RunResults
 pytestmark = pytest.mark.spark
 
 Seen = TypeVar("Seen")
-
-PATIENCE = 120
-"""Seconds until a test gives up on a busy machine; no result depends on it."""
 
 FILES = {
     "headwater.yml": """
@@ -94,7 +92,7 @@ class Watching:
         self._events.put(run.exception() or run.result())
 
     def next(self, kind: type[Seen]) -> Seen:
-        event = self._events.get(timeout=PATIENCE)
+        event = self._events.get()
         assert isinstance(event, kind), event
         return event
 
@@ -136,7 +134,7 @@ def test_each_append_is_taken_in_one_epoch_and_a_pause_commits_nothing(root: Pat
             assert (counted.records, counted.lag) == (len(piece), 0)
             assert counts(project) == expected
         stop.set()
-        (result,) = run.result(PATIENCE).applications
+        (result,) = run.result().applications
     assert (result.status, result.commits, result.records) == ("interrupted", 6, 12)
 
 
@@ -153,9 +151,9 @@ def test_command_takes_what_another_command_appends_until_it_is_told_to_end(root
                     check=True,
                 )
                 assert seeded.stdout == "appended 1 record to clicks\n"
-                counted = following(root, number + 1)
+                counted = following(root, number + 1, run)
             run.send_signal(signal.SIGTERM)
-            output, _ = run.communicate(timeout=PATIENCE)
+            output, _ = run.communicate()
         finally:
             run.kill()
     assert run.returncode == 0, output
@@ -166,11 +164,18 @@ def test_command_takes_what_another_command_appends_until_it_is_told_to_end(root
     ]
 
 
-def following(root: Path, records: int) -> list[dict[str, Any]]:
-    """The first records of the output, once there are so many."""
+def following(root: Path, records: int, run: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """The first records of the output, once `run` has made so many."""
     command = headwater(root, "read", "page_clicks", "--format", "json", "--follow", "--limit", str(records))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
-    return sorted(map(json.loads, done.stdout.splitlines()), key=lambda line: line["timestamp"])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as read:
+        try:
+            wait_until(lambda: read.poll() is not None, possible=lambda: run.poll() is None, why="the run has ended")
+        finally:
+            read.kill()
+        assert read.stdout is not None
+        lines = read.stdout.read().splitlines()
+    assert read.returncode == 0
+    return sorted(map(json.loads, lines), key=lambda line: line["timestamp"])
 
 
 def headwater(root: Path, *arguments: str) -> list[str]:

@@ -211,7 +211,7 @@ def test_reader_that_holds_the_lock_sees_whole_commits(state, segment):
                 lanes = [sum(found.rows for found in lane) for lane in state.lanes("t", 0).values()]
                 seen.append((state.stream_time("late", 0), sum(lanes), state.end("t", 0)))
 
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=read, daemon=True)
     reader.start()
     for number in range(1, commits + 1):
         segments = (segment(1, lane=0), segment(1, lane=number % 3))

@@ -76,7 +76,7 @@ def test_threads_that_load_a_table_at_once_apply_each_record_once(
         threads.append(context.Process(target=advance, args=(log.root, start, tmp_path / "shared")))
         threads[-1].start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
 
     assert [thread.exitcode for thread in threads] == [0] * THREADS
     shared = LmdbStore(tmp_path / "shared")

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -95,10 +94,10 @@ def test_ended_process_that_nobody_has_waited_for_is_gone(child: subprocess.Pope
 
 
 def test_directory_is_taken_over_once_its_owner_has_ended(
-    tmp_path: Path, me: Owner, child: subprocess.Popen[bytes]
+    tmp_path: Path, me: Owner, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = ProcessFile.take(tmp_path, owner_of(child))
-    threading.Timer(0.1, child.kill).start()
+    monkeypatch.setattr("time.sleep", lambda _: child.kill())  # the owner ends while it is waited for
 
     taken = ProcessFile.take_over(tmp_path, me)
 

@@ -1,0 +1,51 @@
+"""Stops this process right before the file operation that HEADWATER_STRIKE names: see `strikes.py`.
+
+Python imports this when it starts, as its folder is on PYTHONPATH: in a driver, and in the daemon that Spark's Python
+workers are forked from. The product runs as it is, and is stopped at the same point on any machine.
+"""
+
+import itertools
+import json
+import os
+import re
+import signal
+import sys
+
+
+def described(event, arguments):
+    """A file operation as text: a verb and the path that it makes, opens or removes. None for another event."""
+    match event:
+        case "open":
+            path, verb = arguments[0], "create" if int(arguments[2]) & os.O_CREAT else "open"
+        case "os.link" | "os.rename":
+            path, verb = arguments[1], event.removeprefix("os.")
+        case "os.remove" | "os.mkdir":
+            path, verb = arguments[0], event.removeprefix("os.")
+        case "subprocess.Popen":
+            path, verb = arguments[0], "start"
+        case _:
+            return None
+    return f"{verb} {os.fsdecode(path)}" if isinstance(path, str | bytes | os.PathLike) else None
+
+
+def strike_at(role, place, number, marker):
+    """At the `number`-th operation (from 1) that `place` matches; one process only, whichever comes first."""
+    pattern, counted = re.compile(place), itertools.count(1)
+    if role != ("worker" if any("worker_daemon" in word for word in sys.orig_argv) else "driver"):
+        return
+
+    def hook(event, arguments):
+        operation = described(event, arguments)
+        if operation is None or not pattern.search(operation) or next(counted) != number:
+            return
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    sys.addaudithook(hook)
+
+
+if "HEADWATER_STRIKE" in os.environ:
+    strike_at(**json.loads(os.environ["HEADWATER_STRIKE"]))
