@@ -1,7 +1,10 @@
-"""Runs applications: claims each, places its tasks, restores their state, loops, closes clean.
+"""Runs applications: places the tasks of each, claims it, restores their state, loops, closes clean.
 
 One Spark session serves all topologies of a run; each has its own generation, commits and loop. A run until caught up
 takes them in the order given, which is graph order; a lasting run lets them work side by side.
+
+A run looks at all of its applications when it begins, and claims none that another run has claimed since. Once one of
+its applications is taken over, it claims no other: so a run that was stopped and continued gives way to a newer one.
 """
 
 from __future__ import annotations
@@ -9,13 +12,16 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
 from ..log.garbage import collect_garbage
+from ..log.log import Log
 from ..log.records import INCARNATION
+from ..log.state import LogState
 from ..topology import Settings, Topology
 from .assigned import Assigned
 from .clients import ExecutorWatch
@@ -48,23 +54,37 @@ def run_topologies(
     """Run applications until they are caught up, or until `stop` is set.
 
     `session`: a Spark session that stays open; without one, one is started and stopped. An error of one application is
-    in its result. It ends a lasting run, by setting `stop`; a run until caught up goes on with the others.
+    in its result. It ends a lasting run, by setting `stop`; a run until caught up goes on with the others, unless one
+    of them was taken over by another run.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     stop = stop or threading.Event()
     observer = observer or Silent()
     spark = session or start_session(settings.spark)
     try:
-        runs = [ApplicationRun(spark, topology, settings, observer, held) for topology in topologies]
+        claimed: list[Committer] = []
+        runs = [ApplicationRun(spark, topology, settings, observer, held, claimed) for topology in topologies]
+        for run in runs:
+            run.begin()
         if until_caught_up:
-            results = [run.run(stop, True) for run in runs]
+            results = [_in_turn(run, stop) for run in runs]
         else:
             with ThreadPoolExecutor(max(1, len(runs))) as pool:
                 results = list(pool.map(lambda run: _lasting(run, stop), runs))
     finally:
+        if not until_caught_up:
+            stop.set()  # whoever else waits for it: nothing runs any more
         if session is None:
             spark.stop()
     return RunResults(started, time.monotonic() - begun, tuple(results))
+
+
+def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
+    """Run an application after others; when it is taken over, those that follow are not started."""
+    result = run.run(stop, True)
+    if result.status == "fenced":
+        stop.set()
+    return result
 
 
 def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
@@ -75,8 +95,18 @@ def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
         stop.set()
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """An application as the run found it when it began."""
+
+    plugged: Plugged
+    log: Log
+    own: LogState
+    committer: Committer
+
+
 class ApplicationRun:
-    """One application from its claim to its close."""
+    """One application from its claim to its close. `claimed`: what the run has claimed so far, of all applications."""
 
     def __init__(
         self,
@@ -85,69 +115,104 @@ class ApplicationRun:
         settings: Settings,
         observer: Observer,
         held: Callable[[TaskKey], bool],
+        claimed: list[Committer],
     ) -> None:
         self._session = session
         self._topology = topology
         self._settings = settings
         self._observer = observer
         self._held = held
+        self._claimed = claimed
+        self._begun: _Begun | HeadwaterError | None = None
+        self._assigned: Assigned | None = None
+        self._generation = -1
+        self._restored = 0
+        self._loop: EpochLoop | None = None
+
+    def begin(self) -> None:
+        """Look at what the application has committed, before anything of the run is claimed. An error is for `run`."""
+        try:
+            self._begun = self._look()
+        except HeadwaterError as error:
+            self._begun = error
 
     def run(self, stop: threading.Event, until_caught_up: bool) -> ApplicationResult:
         """Run it; never raises a HeadwaterError, which becomes the result's `error`."""
         begun = time.monotonic()
-        application = self._topology.application
         status: Status = "failed"
         error: HeadwaterError | None = None
-        generation, restored = -1, 0
-        assigned: Assigned | None = None
-        loop: EpochLoop | None = None
         try:
-            plugged = Plugged(origin_of(self._settings))
-            log = plugged.log(self._settings.log)
-            log.check()
-            committed = Committed(log, self._topology)
-            with Group(self._session, self._topology, self._settings, committed, plugged) as group:
-                self._check(committed)
-                incarnation = committed.own.incarnation or uuid.uuid4().hex
-                assigned = self._assigned(group.place(incarnation))
-                committer = Committer(committed.own)
-                description = {**describe(self._topology, committed.begun), INCARNATION: incarnation}
-                generation = committer.claim(description, assigned.to_json())
-                collect_garbage(log, application, committed.own)
-                units, restored = group.start()
-                self._observer.on(
-                    ApplicationStarted(application, generation, sum(len(unit.partitions) for unit in units), restored)
-                )
-                loop = EpochLoop(
-                    self._topology,
-                    self._settings,
-                    committed,
-                    committer,
-                    units,
-                    self._observer,
-                    self._held,
-                    ExecutorWatch(self._session).lost,
-                )
-                loop.run(stop, until_caught_up)
-                group.close()
-            status = "caught_up" if loop.tally.caught_up else "interrupted"
-            if loop.tally.failure is not None:
-                status, error = "failed", loop.tally.failure
+            status = self._run(stop, until_caught_up)
+            error = self._loop.tally.failure if self._loop is not None else None
         except FencedError as fenced:
             status, error = "fenced", fenced
         except HeadwaterError as failed:
-            status, error = "failed", failed
-        tally = loop.tally if loop is not None else Tally()
+            error = failed
+        return self._ended(status, error, time.monotonic() - begun)
+
+    def _look(self) -> _Begun:
+        plugged = Plugged(origin_of(self._settings))
+        log = plugged.log(self._settings.log)
+        log.check()
+        own = LogState.load(log.commits(self._topology.application))
+        return _Begun(plugged, log, own, Committer(own))
+
+    def _run(self, stop: threading.Event, until_caught_up: bool) -> Status:
+        begun = self._begun or self._look()
+        if isinstance(begun, HeadwaterError):
+            raise begun
+        if stop.is_set():
+            return "not_started"
+        committed = Committed(begun.log, self._topology, begun.own)
+        with Group(self._session, self._topology, self._settings, committed, begun.plugged) as group:
+            self._check(committed)
+            incarnation = committed.own.incarnation or uuid.uuid4().hex
+            assigned = self._place(group, incarnation)
+            if stop.is_set():
+                return "not_started"
+            description = {**describe(self._topology, committed.begun), INCARNATION: incarnation}
+            self._claim(begun.committer, description, assigned)
+            self._generation = begun.committer.generation
+            collect_garbage(begun.log, self._topology.application, committed.own)
+            units, self._restored = group.start()
+            tasks = sum(len(unit.partitions) for unit in units)
+            self._observer.on(ApplicationStarted(self._topology.application, self._generation, tasks, self._restored))
+            loop = self._loop = EpochLoop(
+                self._topology,
+                self._settings,
+                committed,
+                begun.committer,
+                units,
+                self._observer,
+                self._held,
+                ExecutorWatch(self._session).lost,
+            )
+            loop.run(stop, until_caught_up)
+            group.close()
+        if loop.tally.failure is not None:
+            return "failed"
+        return "caught_up" if loop.tally.caught_up else "interrupted"
+
+    def _claim(self, committer: Committer, description: Mapping[str, Any], assigned: Assigned) -> None:
+        """Claim the application, unless the run has lost another one: it is no longer the newest then."""
+        for each in self._claimed:
+            each.check()
+        committer.claim(description, assigned.to_json())
+        self._claimed.append(committer)
+
+    def _ended(self, status: Status, error: HeadwaterError | None, seconds: float) -> ApplicationResult:
+        tally = self._loop.tally if self._loop is not None else Tally()
+        application, assigned = self._topology.application, self._assigned
         self._observer.on(ApplicationStopped(application, status, tally.records, tally.commits))
         return ApplicationResult(
             application=application,
             status=status,
-            generation=generation,
+            generation=self._generation,
             commits=tally.commits,
             records=tally.records,
-            seconds=time.monotonic() - begun,
+            seconds=seconds,
             dropped=dict(tally.dropped),
-            restored=restored,
+            restored=self._restored,
             waiting=tally.waiting,
             waits_for=tally.waits_for,
             error=None if error is None else str(error),
@@ -155,7 +220,9 @@ class ApplicationRun:
             placement=None if assigned is None else assigned.told(),
         )
 
-    def _assigned(self, assigned: Assigned) -> Assigned:
+    def _place(self, group: Group, incarnation: str) -> Assigned:
+        """Have the tasks placed, and tell how."""
+        assigned = self._assigned = group.place(incarnation)
         application, failure = self._topology.application, assigned.failure
         if failure is not None:
             self._observer.on(AssignmentFailed(application, assigned.assignor, failure.message, failure.entries))

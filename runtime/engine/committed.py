@@ -63,11 +63,14 @@ def describe(topology: Topology, begun: Mapping[str, int] | None = None) -> dict
 class Committed:
     """The own application's log state and, read only, those of the writers of its source topics, and theirs."""
 
-    def __init__(self, log: Log, topology: Topology) -> None:
+    def __init__(self, log: Log, topology: Topology, own: LogState | None = None) -> None:
+        """`own`: what the application has committed, if it is known already."""
         self.log = log
         self.application = topology.application
         self.seeds = f"{topology.project}-seed"
         self.states: dict[str, LogState] = {}
+        if own is not None:
+            self.states[self.application] = own
         self._state(self.application)
         self._state(self.seeds)
         for part in topology.subtopologies:
@@ -99,11 +102,13 @@ class Committed:
         """Take up new commits of the other applications, and of their writers once they are known.
 
         Until there are none: so all states are of one moment. Otherwise a task whose writers' states are older than
-        its own would seem to have consumed all there is.
+        its own would seem to have consumed all there is. Raises StartedAgainError for one that was started again.
         """
         self._discover()
-        while any(state.refresh() for name, state in self.states.items() if name != self.application):
+        while any(state.refresh() for state in self._others()):
             self._discover()
+        for state in self._others():
+            state.check_same()
 
     def network(self) -> Network:
         """Who writes what, over all known applications."""
@@ -148,6 +153,9 @@ class Committed:
     def idle(self, tasks: Collection[TaskKey], network: Network, failed: Collection[TaskKey]) -> Mapping[TaskKey, bool]:
         """Which of `tasks` are idle."""
         return idle_tasks(network, tasks, lambda task: self.unread(task) == 0, failed)
+
+    def _others(self) -> list[LogState]:
+        return [state for name, state in self.states.items() if name != self.application]
 
     def _writer_state(self, reader: LogState, topic: str) -> LogState | None:
         writer = reader.topology["topics"][topic]["writer"]

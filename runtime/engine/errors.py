@@ -8,14 +8,21 @@ from ...errors import HeadwaterError
 
 
 class FencedError(HeadwaterError):
-    """Another driver has taken the application over: `generation` is the one that was claimed since."""
+    """Another driver has taken the application over: `generation` is the one that was claimed since.
 
-    def __init__(self, application: str, mine: int, generation: int) -> None:
-        super().__init__(
-            f"another run of {application} has started (generation {generation}, this one is {mine}); this run stops",
-            "let only one run of an application work on a log",
-        )
+    None: the application was started again from the beginning, with generations of its own. `mine`: of this run; None
+    where it has not claimed the application yet.
+    """
+
+    def __init__(self, application: str, mine: int | None, generation: int | None) -> None:
+        if generation is None:
+            what = f"{application} was started again from the beginning by another run"
+        else:
+            own = "" if mine is None else f", this one is {mine}"
+            what = f"another run of {application} has started (generation {generation}{own})"
+        super().__init__(f"{what}; this run stops", "let only one run of an application work on a log")
         self.application = application
+        self.mine = mine
         self.generation = generation
 
 

@@ -158,6 +158,7 @@ class EpochLoop:
             ),
             globals_=self._planner.globals(unit.part.global_tables, unit.held_globals),
             plugins=origin_of(self._settings),
+            incarnation=self._committed.own.incarnation,
         )
 
     def _job(self, unit: Unit, plan: EpochPlan) -> Outcome:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from ...errors import HeadwaterError
 from .sentences import counted
 
-Status = Literal["caught_up", "interrupted", "failed", "fenced"]
+Status = Literal["caught_up", "interrupted", "failed", "fenced", "not_started"]
+"""`not_started`: the run was stopped, or taken over in another application, before it came to this one."""
 
 FAILED: tuple[Status, ...] = ("failed", "fenced")
 """How an application ended that did not end well: by an error, or taken over."""

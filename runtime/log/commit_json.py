@@ -30,7 +30,8 @@ def encode_commit(record: CommitRecord) -> bytes:
                 body["assignment"] = record.assignment
         case EpochRecord():
             tasks = [task_to_json(task) for task in record.tasks]
-            body = {"type": "epoch", "generation": record.generation, "epoch": record.epoch, "tasks": tasks}
+            body = {"type": "epoch", "incarnation": record.incarnation, "generation": record.generation}
+            body |= {"epoch": record.epoch, "tasks": tasks}
         case AppendRecord():
             body = {"type": "append", "topic": record.topic, "source": record.source, "replace": record.replace}
             body["segments"] = [segment_to_json(segment) for segment in record.segments]
@@ -46,7 +47,7 @@ def decode_commit(data: bytes) -> CommitRecord:
                 return GenerationRecord(body["generation"], body["at"], body["topology"], body.get("assignment", {}))
             case "epoch":
                 tasks = tuple(task_from_json(task) for task in body["tasks"])
-                return EpochRecord(body["generation"], body["epoch"], body["at"], tasks)
+                return EpochRecord(body["generation"], body["epoch"], body["at"], tasks, body.get("incarnation", ""))
             case "append":
                 segments = tuple(segment_from_json(segment) for segment in body["segments"])
                 return AppendRecord(body["at"], segments, body["source"], body["topic"], body["replace"])
@@ -71,8 +72,8 @@ def load(data: bytes) -> Json:
         raise CommitFormatError(None, FORMAT)
     if body["format"] != FORMAT:
         raise CommitFormatError(body["format"], FORMAT)
-    content, found, _ = data.rpartition(_CHECKSUM)
-    if found and body.pop("crc32", None) != zlib.crc32(content + b"}"):
+    content, _, _ = data.rpartition(_CHECKSUM)
+    if body.pop("crc32", None) != zlib.crc32(content + b"}"):
         raise CommitFormatError(None, FORMAT)
     return body
 

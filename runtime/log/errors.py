@@ -59,6 +59,17 @@ class CommitDamagedError(LogError):
         self.what = what
 
 
+class StartedAgainError(LogError):
+    """The commits that a state was made of are gone: the application was started again from the beginning."""
+
+    def __init__(self, application: str) -> None:
+        super().__init__(
+            f"{application} was started again from the beginning, while its earlier commits were in use",
+            hint="run this again",
+        )
+        self.application = application
+
+
 class GenerationError(LogError):
     """A driver commits under a generation that is not the current one: another driver has taken over."""
 

@@ -88,6 +88,9 @@ def segment_path(application: str, topic: str, name: str) -> str:
     return f"segments/{application}/{topic}/{name}.seg"
 
 
-def epoch_segment_name(generation: int, epoch: int, subtopology: str, partition: int, attempt: int) -> str:
+def epoch_segment_name(
+    incarnation: str, generation: int, epoch: int, subtopology: str, partition: int, attempt: int
+) -> str:
     """The name of the file that a task writes in one try of an epoch; no two writers ever have the same."""
-    return f"g{generation}-e{epoch}-{subtopology}-{partition}-a{attempt}"
+    prefix = f"{incarnation[:8]}-" if incarnation else ""
+    return f"{prefix}g{generation}-e{epoch}-{subtopology}-{partition}-a{attempt}"

@@ -32,7 +32,7 @@ class TopicReader:
         self._columns = topic_schema(topic, headers=True).names
 
     def read(self, limit: int | None = None) -> Iterator[Record]:
-        """The records that are committed by now, at most `limit`.
+        """The records that are committed by now, at most `limit`. Raises StartedAgainError.
 
         Those of a partition come by offset; of several partitions the one whose next record is the earliest goes first.
         """
@@ -46,6 +46,7 @@ class TopicReader:
     def _refresh(self) -> None:
         if self._state.number:
             self._state.refresh()
+            self._state.check_same()
         else:
             self._state.reload()
 

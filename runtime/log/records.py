@@ -104,12 +104,18 @@ class GenerationRecord:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """Tasks of one job that succeeded, together."""
+    """Tasks of one job that succeeded, together.
+
+    `incarnation`: of the application that the driver works on, see `INCARNATION`; empty in logs that were written
+    before it was kept. Generations begin at 1 again when an application is started again from the beginning, so they
+    alone do not tell a driver of today from one that was left over.
+    """
 
     generation: int
     epoch: int
     at: int
     tasks: tuple[TaskCommit, ...]
+    incarnation: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any
+from zlib import crc32
 
 from .commit_json import (
     decode_commit,
@@ -26,7 +27,7 @@ from .commit_json import (
     task_to_json,
 )
 from .commits import CommitStore
-from .errors import CommitDamagedError, CommitFormatError, GenerationError
+from .errors import CommitDamagedError, CommitFormatError, CommitGapError, GenerationError, StartedAgainError
 from .partitions import Partitions
 from .records import INCARNATION, AppendRecord, CommitRecord, EpochRecord, GenerationRecord, Segment, TaskCommit
 from .schema import changelog_topic
@@ -60,6 +61,7 @@ class LogState:
         self.seeds: dict[str, Mapping[str, str]] = {}
         self.topics: dict[str, Mapping[str, Any]] = {}
         self.unlisted: tuple[str, ...] = ()
+        self._identity: str | None = None
         self._tasks: dict[tuple[str, int], TaskCommit] = {}
         self._paces: dict[tuple[str, int], _Pace] = {}
         self._partitions = Partitions()
@@ -95,18 +97,38 @@ class LogState:
                     raise CommitDamagedError(self.application, self.number + 1, "missing, though later ones are there")
 
     def refresh(self) -> int:
-        """Take up what others have committed since; the number of new commits."""
+        """Take up what others have committed since; the number of new commits.
+
+        Raises StartedAgainError where they continue other commits than those that this state was made of.
+        """
         with self.lock:
             before = self.number
-            while (data := self.commits.read(self.number + 1)) is not None:
-                self.apply(self._decoded(data))
+            # The identity first: of a commit that is replaced between the two, it is then the wrong one, and noticed.
+            while (identity := self.commits.identity(self.number + 1)) is not None:
+                data = self.commits.read(self.number + 1)
+                if data is None:
+                    break
+                record = self._decoded(data)
+                if self._is_void(record):
+                    self.check_same()
+                    self.number += 1
+                    self.unlisted = ()
+                else:
+                    self.apply(record)
+                self._identity = identity
             return self.number - before
+
+    def check_same(self) -> None:
+        """Make sure that the commits are still those that this state was made of. Raises StartedAgainError."""
+        with self.lock:
+            if self.number and self.commits.identity(self.number) != self._identity:
+                raise StartedAgainError(self.application)
 
     def commit(self, record: CommitRecord) -> CommitRecord:
         """Commit `record` as the next one, with its segments placed; the record as it was committed.
 
         Raises CommitExistsError if somebody else was first (`refresh` shows what), GenerationError for an epoch of
-        another generation than the current one. On any error nothing is changed here.
+        another generation than the current one, StartedAgainError. On any error nothing is changed here.
         """
         with self.lock:
             if isinstance(record, EpochRecord) and record.generation != self.generation:
@@ -114,8 +136,17 @@ class LogState:
             if isinstance(record, GenerationRecord) and record.generation <= self.generation:
                 raise GenerationError(self.application, self.generation, record.generation)
             placed = self._placed(record)
-            self.commits.create(self.number + 1, encode_commit(placed))
+            self.check_same()
+            try:
+                identity = self.commits.create(self.number + 1, encode_commit(placed))
+            except CommitGapError:
+                self.check_same()
+                raise
+            # Again: the application may have been started again between the check and the commit. The commit then
+            # stands among those of another incarnation, which pass over it.
+            self.check_same()
             self.apply(placed)
+            self._identity = identity
             if self.number % SNAPSHOT_EVERY == 0:
                 self.commits.save_snapshot(self.number, self.snapshot())
             return placed
@@ -223,9 +254,11 @@ class LogState:
     def snapshot(self) -> bytes:
         """The state as bytes, for `CommitStore.save_snapshot`."""
         with self.lock:
+            last = self.commits.read(self.number)
             return dump(
                 {
                     "number": self.number,
+                    "commit": None if last is None else crc32(last),
                     "generation": self.generation,
                     "topology": self.topology,
                     "assignment": self.assignment,
@@ -251,6 +284,10 @@ class LogState:
             if error.found is not None:
                 raise
             return  # it only saves time: the commits have it all
+        identity, last = self.commits.identity(number), self.commits.read(number)
+        if body["number"] != number or last is None or body.get("commit", crc32(last)) != crc32(last):
+            return  # it is of other commits than those that are here: some were put back from an older copy, say
+        self._identity = identity
         self.number = number
         self.generation = body["generation"]
         self.topology = body["topology"]
@@ -259,6 +296,17 @@ class LogState:
         self.topics = body["topics"]
         self._tasks = {(task.subtopology, task.partition): task for task in map(task_from_json, body["tasks"])}
         self._partitions.add(map(segment_from_json, body["segments"]))
+
+    def _is_void(self, record: CommitRecord) -> bool:
+        """Whether a driver of an earlier incarnation made the commit, not knowing that its time was over."""
+        match record:
+            case EpochRecord():
+                theirs = record.incarnation
+            case GenerationRecord():
+                theirs = str(record.topology.get(INCARNATION, ""))
+            case _:
+                return False
+        return bool(theirs and self.incarnation) and theirs != self.incarnation
 
     def _before(self, record: CommitRecord) -> Partitions:
         """What the segments of a record come after."""

@@ -150,7 +150,9 @@ def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
 def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Segment]:
     """Write what sinks and stores have, one file for each topic."""
     plan = worker.plan
-    name = epoch_segment_name(plan.generation, plan.epoch, task.subtopology, task.partition, plan.attempt)
+    name = epoch_segment_name(
+        plan.incarnation, plan.generation, plan.epoch, task.subtopology, task.partition, plan.attempt
+    )
     for topic, parts in epoch.sinks.values():
         if any(len(part.rows) for part in parts):
             table, partitions = _records(topic, parts)

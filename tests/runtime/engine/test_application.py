@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.runtime.engine.application import run_topologies
+from headwater.runtime.engine.committed import describe
 from headwater.runtime.engine.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.engine.results import ApplicationResult
 from headwater.runtime.log.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.log.records import GenerationRecord
+from headwater.runtime.log.records import INCARNATION, GenerationRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.topology import PluginRef, Settings
@@ -161,6 +163,55 @@ def test_run_that_has_nothing_to_do_notices_that_it_was_taken_over(place: Place)
     assert "another run of p-delays has started (generation 2, this one is 1)" in (result.error or "")
 
 
+def test_run_that_has_nothing_to_do_notices_that_its_application_was_started_again(place: Place) -> None:
+    class StartAgain:
+        def on(self, event: Event) -> None:
+            if isinstance(event, ApplicationStarted):  # after its one commit; the successor has made as many
+                place.log.drop(delays.APPLICATION)
+                other = LogState.load(place.log.commits(delays.APPLICATION))
+                other.commit(GenerationRecord(1, 0, {**describe(delays.TOPOLOGY), INCARNATION: "another"}))
+
+    result = place.run(until_caught_up=False, observer=StartAgain())
+    assert result.status == "fenced"
+    assert "p-delays was started again from the beginning by another run" in (result.error or "")
+
+
+def test_run_that_lost_an_application_claims_no_other(place: Place) -> None:
+    place.feed(100)
+    other = replace(delays.TOPOLOGY, name="other")
+
+    class TakeOver:
+        def on(self, event: Event) -> None:
+            if isinstance(event, ApplicationStarted) and event.application == delays.APPLICATION:
+                newer = LogState.load(place.log.commits(delays.APPLICATION))
+                newer.commit(GenerationRecord(newer.generation + 1, 0, newer.topology))
+
+    settings = Settings(PluginRef("embedded", {"path": str(place.root / "log")}), str(place.root / "state"))
+    results = run_topologies(
+        [delays.TOPOLOGY, other], settings, until_caught_up=True, session=place.session, observer=TakeOver()
+    )
+    assert [each.status for each in results.applications] == ["fenced", "not_started"]
+    assert results.applications[1].generation == -1
+    assert LogState.load(place.log.commits("p-other")).number == 0
+
+
+def test_run_claims_nothing_that_another_run_has_claimed_since_it_began(place: Place) -> None:
+    other = replace(delays.TOPOLOGY, name="other")
+
+    class ClaimTheOther:
+        def on(self, event: Event) -> None:
+            if isinstance(event, ApplicationStarted):
+                LogState.load(place.log.commits("p-other")).commit(GenerationRecord(1, 0, {}))
+
+    settings = Settings(PluginRef("embedded", {"path": str(place.root / "log")}), str(place.root / "state"))
+    results = run_topologies(
+        [delays.TOPOLOGY, other], settings, until_caught_up=True, session=place.session, observer=ClaimTheOther()
+    )
+    assert [each.status for each in results.applications] == ["caught_up", "fenced"]
+    assert "another run of p-other has started (generation 1)" in (results.applications[1].error or "")
+    assert LogState.load(place.log.commits("p-other")).number == 1
+
+
 def test_second_process_on_the_same_state_is_refused(place: Place) -> None:
     place.feed(10)
     with StateDirectory(place.root / "state", "client-1", delays.APPLICATION).locked():
@@ -189,8 +240,6 @@ def test_lasting_run_stops_when_told_and_closes_clean(place: Place) -> None:
 def test_changed_aggregate_is_refused_and_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.feed(100)
     place.run()
-    from dataclasses import replace
-
     totals = replace(delays.TOTALS, aggregates=delays.TOTALS.aggregates[:1])
     late, hourly = delays.TOPOLOGY.subtopologies
     changed = replace(delays.TOPOLOGY, subtopologies=(late, replace(hourly, stores=(totals,))))

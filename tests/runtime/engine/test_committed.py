@@ -166,10 +166,10 @@ class BusyCommits(DirectoryCommitStore):
         super().__init__(commits.application, log.root / "commits" / commits.application)
         self._log = log
 
-    def read(self, number: int) -> bytes | None:
+    def identity(self, number: int) -> str | None:
         if self.application == self._log.application:
             next(self._log.meanwhile, lambda: None)()
-        return super().read(number)
+        return super().identity(number)
 
 
 def test_states_are_of_one_moment_though_others_commit_while_they_are_read(tmp_path: Path) -> None:

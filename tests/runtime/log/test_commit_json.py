@@ -1,9 +1,8 @@
 import json
-from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.log.commit_json import decode_commit, encode_commit
+from headwater.runtime.log.commit_json import decode_commit, dump, encode_commit
 from headwater.runtime.log.errors import CommitFormatError
 from headwater.runtime.log.records import AppendRecord, Batch, EpochRecord, GenerationRecord, Segment, TaskCommit
 
@@ -71,8 +70,15 @@ def test_any_changed_byte_of_a_commit_is_found():
             decode_commit(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
 
 
-def test_commit_from_before_there_were_checksums_is_read():
-    record = AppendRecord(5, (replace(SEGMENT, head_checksum=None),))
+def test_commit_without_a_checksum_is_refused():
+    body = json.loads(encode_commit(AppendRecord(5, (SEGMENT,))))
+    del body["crc32"]
+    with pytest.raises(CommitFormatError):
+        decode_commit(json.dumps(body).encode())
+
+
+def test_epoch_from_before_it_had_an_incarnation_is_read():
+    record = EpochRecord(3, 4, 5, ())
     body = json.loads(encode_commit(record))
-    del body["crc32"], body["segments"][0]["head_checksum"]
-    assert decode_commit(json.dumps(body).encode()) == record
+    del body["crc32"], body["format"], body["incarnation"]
+    assert decode_commit(dump(body)) == record

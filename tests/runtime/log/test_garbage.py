@@ -23,12 +23,12 @@ def left(log):
 
 def test_unlisted_files_of_older_generations_go_and_the_others_stay(log, state, records):
     state.commit(GenerationRecord(1, 0, {}))
-    listed = write(log, records, epoch_segment_name(1, 1, "late", 0, attempt=1))
-    write(log, records, epoch_segment_name(1, 1, "late", 0, attempt=0))
+    listed = write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=1))
+    write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=0))
     state.commit(EpochRecord(1, 1, 0, (TaskCommit("late", 0, {}, 0, segments=listed),)))
     assert collect_garbage(log, "app", state) == 0
     state.commit(GenerationRecord(2, 0, {}))
-    write(log, records, epoch_segment_name(2, 1, "late", 0, attempt=0))
+    write(log, records, epoch_segment_name("", 2, 1, "late", 0, attempt=0))
     assert collect_garbage(log, "app", state) == 1
     assert left(log) == ["g1-e1-late-0-a1.seg", "g2-e1-late-0-a0.seg"]
 
@@ -41,3 +41,12 @@ def test_unlisted_files_of_appends_go_after_a_day(log, state, records):
     assert collect_garbage(log, "app", state, now) == 0
     assert collect_garbage(log, "app", state, now + APPEND_GRACE_MS) == 1
     assert left(log) == ["s-1.seg"]
+
+
+def test_unlisted_files_of_an_earlier_incarnation_go_whatever_their_generation(log, state, records):
+    write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=0))  # as versions before this one named them
+    write(log, records, epoch_segment_name("0ld0ld0ld0", 7, 1, "late", 0, attempt=0))
+    write(log, records, epoch_segment_name("cafecafe00", 1, 1, "late", 0, attempt=0))
+    state.commit(GenerationRecord(1, 0, {"incarnation": "cafecafe00"}))
+    assert collect_garbage(log, "app", state) == 1
+    assert left(log) == ["cafecafe-g1-e1-late-0-a0.seg", "g1-e1-late-0-a0.seg"]
