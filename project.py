@@ -161,8 +161,7 @@ class Project:
         checked = self._parsed
         if checked.diagnostics.has_errors:
             raise InvalidProjectError(Parsed(**self._found(checked)))
-        settings = absolute(settings_of(checked.loaded), self.root)
-        return replace(settings, without_plugins=self._without_plugins)
+        return self._target_settings()
 
     def assignors(self) -> Registry:
         """Task assignors by name, the project's own among them. Raises InvalidProjectError, PluginError."""
@@ -271,11 +270,12 @@ class Project:
     ) -> Iterator[Record]:
         """Committed records of a topic from offset `start` on, at most `limit`. `follow`: and those yet to come.
 
-        Raises UnknownNameError.
+        Errors of the project elsewhere than in headwater.yml and profiles.yml do not matter. Raises UnknownNameError,
+        InvalidProjectError.
         """
         from .runtime.log.reader import TopicReader
 
-        log = self._log(self.settings())
+        log = self._log(self._target_settings())
         declared = self._topic_of(log, topic)
         reader = TopicReader(log, declared.writer or self._seed_application, declared, start)
         return _records(reader, limit, follow)
@@ -286,18 +286,23 @@ class Project:
         """Rows of a store (`store` or `topology.store`) as of the last commit, also while its topology runs.
 
         `key`: some or all key columns. `start`, `end`: of a window store, bounds of window starts in ms, the second
-        excluded. Raises UnknownNameError, StoreKeyError, InvalidProjectError.
+        excluded. Errors of the project matter where they are in what the store's topology needs. Raises
+        UnknownNameError, StoreKeyError, InvalidProjectError.
         """
         from .runtime.engine.plugged import Plugged, origin_of
         from .runtime.query import GlobalQuery, StoreQuery
 
-        owned = find_store(self.compile().graphs, store)
+        try:
+            owned = find_store(self._checked.topologies, store)
+        except UnknownNameError as error:
+            raise self._unknown(error) from error
         if owned.store.type != "window" and (start is not None or end is not None):
             raise UnknownNameError("window store", store, "only windows have bounds of time")
-        settings = self.settings()
+        settings = self._target_settings()
         if owned.table is not None:
-            writer = owned.table.topic.writer or self._seed_application
-            return GlobalQuery(owned.table, writer, self._log(settings)).rows(key)
+            log = self._log(settings)
+            writer = self._topic_of(log, owned.table.topic.name).writer or self._seed_application
+            return GlobalQuery(owned.table, writer, log).rows(key)
         query = StoreQuery(
             owned.application,
             owned.subtopology,
@@ -333,6 +338,19 @@ class Project:
             else:
                 path.unlink()
         return doomed
+
+    def _target_settings(self) -> Settings:
+        """Also of a project with errors elsewhere, for those who only read. Raises InvalidProjectError."""
+        parsed = Parsed(**self._found(self._parsed))
+        if not parsed.target_ok:
+            raise InvalidProjectError(parsed)
+        settings = absolute(settings_of(self._parsed.loaded), self.root)
+        return replace(settings, without_plugins=self._without_plugins)
+
+    def _unknown(self, error: UnknownNameError) -> HeadwaterError:
+        """The error; where the project has errors, those: what is missing may be in what cannot be understood."""
+        parsed = Parsed(**self._found(self._parsed))
+        return error if parsed.ok else InvalidProjectError(parsed)
 
     @cached_property
     def _plain(self) -> CheckedProject:
@@ -408,7 +426,7 @@ class Project:
 
         found = declared_topic(log, self._parsed.loaded.name, name) or self._parsed.topics.get(name)
         if found is None:
-            raise UnknownNameError("topic", name, did_you_mean(name, self._parsed.topics))
+            raise self._unknown(UnknownNameError("topic", name, did_you_mean(name, self._parsed.topics)))
         return found
 
     def _seed(self, log: Log, name: str, full_refresh: bool) -> SeedResult:

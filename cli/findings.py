@@ -12,6 +12,17 @@ import click
 
 if TYPE_CHECKING:
     from ..compiler.diagnostics import Diagnostic
+    from ..project import Project
+
+
+def warn(project: Project) -> None:
+    """A line on stderr where the project has errors that do not keep a command from its work."""
+    parsed = project.parse()
+    if not parsed.ok:
+        count = len(parsed.errors)
+        where = os.path.normpath(os.path.join(os.path.relpath(parsed.root), str(parsed.errors[0].position)))
+        errors = f"an error at {where}" if count == 1 else f"{count} errors, the first at {where}"
+        click.echo(f"warning: the project has {errors}; `headwater parse` tells more", err=True)
 
 
 def show(found: Iterable[Diagnostic], sources: Mapping[str, str], root: Path, style: str) -> None:

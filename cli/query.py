@@ -13,6 +13,7 @@ import click
 from . import tables
 from .cells import cell as _cell
 from .cells import time_text
+from .findings import warn
 from .options import ProjectOptions, format_option, project_options
 
 
@@ -68,7 +69,9 @@ def command(
 
     STORE, or TOPOLOGY.STORE; as of the last commit, also while its topology runs.
     """
-    rows = islice(options.project().query(store, key=dict(key) or None, start=start, end=end), limit)
+    project = options.project()
+    rows = islice(project.query(store, key=dict(key) or None, start=start, end=end), limit)
+    warn(project)
     if style == "json":
         for row in rows:
             click.echo(json.dumps({"key": row.key, "value": row.value, "timestamp": row.timestamp}, ensure_ascii=False))

@@ -10,6 +10,7 @@ import click
 
 from . import tables
 from .cells import cell, time_text
+from .findings import warn
 from .options import ProjectOptions, format_option, project_options
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def command(
 
     With --format json, one object a line: what a seed with `format: records` and `seed --append` read.
     """
-    records = options.project().read(topic, start=start, limit=limit, follow=follow)
+    project = options.project()
+    records = project.read(topic, start=start, limit=limit, follow=follow)
+    warn(project)
     try:
         if style == "json":
             for record in records:

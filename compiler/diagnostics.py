@@ -62,7 +62,12 @@ class Diagnostics:
     @property
     def has_errors(self) -> bool:
         """Whether anything found is an error (warnings alone do not stop a build)."""
-        return any(found.severity is Severity.ERROR for found in self._found)
+        return bool(self.errors)
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The errors as they were found."""
+        return tuple(found for found in self._found if found.severity is Severity.ERROR)
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(sorted(dict.fromkeys(self._found), key=_order))

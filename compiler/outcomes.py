@@ -22,7 +22,7 @@ class InvalidProjectError(HeadwaterError):
     """The compiler found errors: `found` has all of them, warnings too, and the files' texts to show them in."""
 
     def __init__(self, found: Parsed) -> None:
-        errors = [each for each in found.diagnostics if each.severity is Severity.ERROR]
+        errors = found.errors
         first = errors[0]
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         super().__init__(f"{first.position}: {first.message.rstrip('.')} ({first.code}){more}", first.hint)
@@ -62,7 +62,17 @@ class Parsed:
     @property
     def ok(self) -> bool:
         """Whether there are no errors; warnings are fine."""
-        return not any(each.severity is Severity.ERROR for each in self.diagnostics)
+        return not self.errors
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """What is wrong, without warnings."""
+        return tuple(each for each in self.diagnostics if each.severity is Severity.ERROR)
+
+    @property
+    def target_ok(self) -> bool:
+        """Whether the target can be relied on, and so its log be read: no error is in headwater.yml or profiles.yml."""
+        return not any(each.position.file.rpartition(".")[0] in ("headwater", "profiles") for each in self.errors)
 
 
 @dataclass(frozen=True, repr=False)

@@ -35,8 +35,8 @@ class CheckedProject:
     """What the compiler knows of a project.
 
     `topologies` are in an order in which each comes after those whose topics it reads, as far as they do not read one
-    another in a circle. They are empty where there are errors, or where a type is not known (no analyzer). `topics`:
-    all topics of the project, declared or only written, by name; without repartition topics.
+    another in a circle. One in which something is wrong is not among them, nor is one with a type that is not known
+    (no analyzer). `topics`: all topics of the project, declared or only written, by name; without repartition topics.
     """
 
     loaded: LoadedProject
@@ -78,14 +78,30 @@ def compile_project(
         check_plugins(model, loaded.target, plugins, diagnostics)
     if analyzer is not None:
         cache.save()
-    graphs: list[TopologyGraph] = []
-    if not diagnostics.has_errors and all(_known(topology) for topology in checked.topologies.values()):
-        graphs = [
-            build_graph(model, model.topologies[name], topology)
-            for name, topology in _ordered(checked).items()
-            if topology.flows or topology.tables
-        ]
+    faulty = _faulty(loaded, diagnostics)
+    graphs = [
+        build_graph(model, model.topologies[name], topology)
+        for name, topology in _ordered(checked).items()
+        if (topology.flows or topology.tables) and _known(topology) and faulty.isdisjoint(_parts(topology))
+    ]
     return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics)
+
+
+def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:
+    """Files in which something is wrong, and topics, where it is in what is said of them."""
+    faulty: set[str] = set()
+    for error in diagnostics.errors:
+        at = error.position
+        before = [each.name for each in loaded.topics if each.file == at.file and each.name.position.line <= at.line]
+        faulty.add(max(before, key=lambda name: name.position.line).text if before else at.file)
+    return faulty
+
+
+def _parts(topology: CheckedTopology) -> set[str]:
+    """Its file and the topics that it reads and writes."""
+    topics = {source for flow in topology.flows.values() for source in flow.sources if source in topology.topics}
+    topics |= {flow.to.name for flow in topology.flows.values() if flow.to is not None}
+    return {topology.file, *topics, *(table.topic.name for table in topology.tables.values())}
 
 
 def _known(topology: CheckedTopology) -> bool:

@@ -110,7 +110,7 @@ def test_selector_that_names_nothing_is_wrong_use(headwater: Headwater) -> None:
 def test_any_command_shows_what_is_wrong_with_a_project_as_parse_does(headwater: Headwater) -> None:
     said = headwater("parse").stderr
 
-    for command in (["describe"], ["seed"], ["query", "daily_sales"], ["read", "orders"]):
+    for command in (["describe"], ["seed"], ["query", "sales_by_day"]):
         result = headwater(*command)
         assert (result.exit_code, result.stderr) == (1, said), command
 

@@ -159,3 +159,57 @@ def test_limit_on_the_size_of_files_is_told(shop: Path) -> None:
     ended = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (1, "error: File too large\n")
     assert not list(shop.glob(".headwater/log/segments/**/*.seg"))
+
+
+BROKEN = {
+    "topologies/broken.yml": "topology: broken\nflows:\n  a:\n    from: oders\n    to: a_out\n",
+    "topics/broken.yml": "topics:\n  returns:\n    partitions: many\n    value:\n      a: string\n",
+    "topologies/unreadable.yml": "topology: [",
+}
+
+
+@pytest.fixture(params=BROKEN)
+def broken(shop: Path, request: pytest.FixtureRequest) -> str:
+    """A file of the shop in which there is one error, that has nothing to do with its topology."""
+    (shop / request.param).write_text(BROKEN[request.param])
+    return str(request.param)
+
+
+def test_error_elsewhere_does_not_keep_from_reading_and_querying(headwater: Headwater, shop: Path, broken: str) -> None:
+    (shop / broken).unlink()
+    headwater("seed")
+    (shop / broken).write_text(BROKEN[broken])
+
+    read, queried = headwater("read", "orders", "--limit", "1", "--format", "json"), headwater("query", "sales_by_day")
+
+    assert records(read)[0]["key"] == {"order_id": 1}
+    assert (queried.exit_code, queried.stdout) == (0, "no rows\n"), queried.output
+    for result in (read, queried):
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("warning: the project has an error at ")
+        assert broken in line
+
+
+def test_name_that_may_be_in_a_broken_file_is_answered_with_the_errors(headwater: Headwater, broken: str) -> None:
+    for result in (headwater("read", "a_out"), headwater("query", "a_store")):
+        assert result.exit_code == 1
+        assert f"{broken}:" in result.stderr
+
+
+def test_store_of_a_topology_with_an_error_is_not_queried(headwater: Headwater, shop: Path) -> None:
+    topology = shop / "topologies" / "sales.yml"
+    sound = topology.read_text()
+    topology.write_text(sound + "tables:\n  customers:\n    topic: customers\n")
+    assert "HW301" in headwater("query", "sales_by_day").stderr
+
+    topology.write_text(sound)
+    topics = shop / "topics" / "orders.yml"
+    topics.write_text(topics.read_text().replace("    partitions: 2", "    partitions: two", 1))
+    assert "HW203" in headwater("query", "sales_by_day").stderr
+
+
+def test_error_in_the_profile_keeps_from_reading(headwater: Headwater) -> None:
+    result = headwater("read", "orders", "--target", "nope")
+
+    assert result.exit_code == 1
+    assert "HW009" in result.stderr
