@@ -28,12 +28,13 @@ from .clients import ExecutorWatch
 from .committed import Committed, describe
 from .committer import Committer
 from .compatibility import differences
-from .errors import FencedError, IncompatibleStateError
+from .errors import ConsumedRecordsMissingError, FencedError, IncompatibleStateError
 from .events import ApplicationStarted, ApplicationStopped, AssignmentFailed, Observer, Silent, TasksPlaced
 from .group import Group
 from .idleness import TaskKey
 from .loop import EpochLoop, Tally
 from .plugged import Plugged, origin_of
+from .positions import gaps
 from .results import ApplicationResult, RunResults, Status
 from .session import start_session
 
@@ -242,9 +243,16 @@ class ApplicationRun:
         return assigned
 
     def _check(self, committed: Committed) -> None:
-        """Refuse to start on state that means something else. Raises IncompatibleStateError."""
+        """Refuse to start on state that means something else.
+
+        Raises IncompatibleStateError, ConsumedRecordsMissingError.
+        """
         own = committed.own
         own.refresh()  # whoever held the state directories until now may have committed
+        committed.refresh()  # after it, so that no writer is older than what was consumed of it
         found = tuple(differences(own.topology, describe(self._topology, committed.begun), own.consumed))
         if found:
             raise IncompatibleStateError(self._topology.application, found)
+        missing = tuple(gaps(self._topology, committed))
+        if missing:
+            raise ConsumedRecordsMissingError(self._topology.application, missing)

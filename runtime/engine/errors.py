@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from .positions import Gap
 
 
 class FencedError(HeadwaterError):
@@ -70,6 +74,20 @@ class IncompatibleStateError(HeadwaterError):
         )
         self.application = application
         self.differences = tuple(differences)
+
+
+class ConsumedRecordsMissingError(HeadwaterError):
+    """The log holds fewer records of a topic than the application has consumed; `gaps` has topics and positions."""
+
+    def __init__(self, application: str, gaps: Sequence[Gap]) -> None:
+        listed = "".join(f"\n  - {gap}" for gap in gaps)
+        super().__init__(
+            f"{application} has consumed records that the log does not hold any more:{listed}",
+            "the log was changed by hand or put back in parts: put all of it back as it was at one moment, "
+            "or start this application again from the beginning with --full-refresh",
+        )
+        self.application = application
+        self.gaps = tuple(gaps)
 
 
 class ClientLostError(HeadwaterError):

@@ -1,0 +1,58 @@
+"""Has the log lost what was consumed? Compares committed positions with the ends of the topics that they are of.
+
+A position past the end would count as caught up, and the records that are appended up to it would be skipped without a
+word. It is there where commits of one application were removed or put back from an older copy, and those of its readers
+were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..topology import Topic, Topology
+from .committed import Committed
+from .global_task import GLOBAL_TASK
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Records that were consumed and are not there: those of a partition from `end` to `position`.
+
+    `lane`: the writing task's, whose records the two numbers count; None for a global table's, which are offsets.
+    """
+
+    topic: str
+    partition: int
+    position: int
+    end: int
+    lane: int | None = None
+
+    def __str__(self) -> str:
+        writer = f", from task {self.lane} of its writer" if self.lane is not None else ""
+        return (
+            f"{self.topic}[{self.partition}]: {self.position:,} records were consumed{writer}, {self.end:,} are there"
+        )
+
+
+def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
+    """Where committed positions lie past the end. `committed`: with writers at least as new as the application."""
+    for part in topology.subtopologies:
+        for topic in part.sources:
+            for partition in range(topic.partitions):
+                yield from _of_task(committed, part.name, topic, partition)
+    counted = committed.own.globals_(*GLOBAL_TASK)
+    tables = {table.name: table.topic for part in topology.subtopologies for table in part.global_tables}
+    for name, topic in tables.items():
+        for partition, position in counted.get(name, {}).items():
+            end = committed.of(topic).end(topic.name, partition)
+            if position > end:
+                yield Gap(topic.name, partition, position, end)
+
+
+def _of_task(committed: Committed, part: str, topic: Topic, partition: int) -> Iterator[Gap]:
+    ends = committed.of(topic).lane_ends(topic.name, partition)
+    for lane, position in sorted(committed.own.positions(part, partition).get(topic.name, {}).items()):
+        end = ends.get(lane, 0)
+        if position > end:
+            yield Gap(topic.name, partition, position, end, None if topic.writer is None else lane)
