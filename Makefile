@@ -26,12 +26,10 @@ test: $(DEV)  ## run all tests (needs Java)
 check: lint  ## lint, and run the tests that need no Java
 	@$(BIN)/python -m pytest -m 'not spark and not cluster'
 
-# The folder is the package, whatever it is called; mypy finds it by the name of a link.
 lint: $(DEV)  ## ruff, mypy and the import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@mkdir -p $(VENV)/typed && ln -sfn "$(CURDIR)" $(VENV)/typed/headwater
-	@MYPYPATH=$(VENV)/typed $(BIN)/mypy -p headwater
+	@$(BIN)/mypy -p headwater
 	@$(BIN)/lint-imports
 
 format: $(DEV)  ## put the code into its format
