@@ -6,10 +6,10 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,17 +29,19 @@ from .sessions import SparkOnDemand
 if TYPE_CHECKING:
     import os
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from .compiler.topology.graph import TopologyGraph
     from .runtime.engine.events import Observer
     from .runtime.engine.results import RunResults
+    from .runtime.found_rows import Row
+    from .runtime.frames import Rows
     from .runtime.log.append import AppendResult
     from .runtime.log.log import Log
     from .runtime.log.reader import TopicReader
     from .runtime.log.record_json import Record
     from .runtime.log.seeds import SeedResult
-    from .runtime.query import Row
     from .runtime.simulation.report import Simulation
     from .runtime.simulation.scenario import Scenario
 
@@ -267,29 +269,43 @@ class Project:
 
     def read(
         self, topic: str, *, start: int | None = None, limit: int | None = None, follow: bool = False
-    ) -> Iterator[Record]:
+    ) -> Rows[Record]:
         """Committed records of a topic from offset `start` on, at most `limit`. `follow`: and those yet to come.
 
-        Errors of the project elsewhere than in headwater.yml and profiles.yml do not matter. Raises UnknownNameError,
-        InvalidProjectError.
+        To go through, or as an Arrow, pandas or Spark frame. Errors of the project elsewhere than in headwater.yml and
+        profiles.yml do not matter. Raises UnknownNameError, InvalidProjectError.
         """
+        from .runtime.frames import Rows
         from .runtime.log.reader import TopicReader
+        from .runtime.log.record_table import table_schema
 
         log = self._log(self._target_settings())
         declared = self._topic_of(log, topic)
-        reader = TopicReader(log, declared.writer or self._seed_application, declared, start)
-        return _records(reader, limit, follow)
+
+        def reader() -> TopicReader:
+            return TopicReader(log, declared.writer or self._seed_application, declared, start)
+
+        return Rows(
+            f"topic {topic}",
+            table_schema(declared),
+            lambda: _records(reader(), limit, follow),
+            lambda: _table(declared, reader(), limit, follow),
+            self._spark.session,
+        )
 
     def query(
         self, store: str, *, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
-    ) -> Iterator[Row]:
+    ) -> Rows[Row]:
         """Rows of a store (`store` or `topology.store`) as of the last commit, also while its topology runs.
 
         `key`: some or all key columns. `start`, `end`: of a window store, bounds of window starts in ms, the second
-        excluded. Errors of the project matter where they are in what the store's topology needs. Raises
-        UnknownNameError, StoreKeyError, InvalidProjectError.
+        excluded. To go through, or as an Arrow, pandas or Spark frame. Errors of the project matter where they are in
+        what the store's topology needs. Raises UnknownNameError, InvalidProjectError; the result StoreKeyError, when it
+        is read.
         """
         from .runtime.engine.plugged import Plugged, origin_of
+        from .runtime.found_rows import table_schema
+        from .runtime.frames import Rows
         from .runtime.query import GlobalQuery, StoreQuery
 
         try:
@@ -299,19 +315,24 @@ class Project:
         if owned.store.type != "window" and (start is not None or end is not None):
             raise UnknownNameError("window store", store, "only windows have bounds of time")
         settings = self._target_settings()
+        log = self._log(settings)
+        rows: Callable[[], Iterator[Row]]
+        table: Callable[[], pa.Table]
         if owned.table is not None:
-            log = self._log(settings)
             writer = self._topic_of(log, owned.table.topic.name).writer or self._seed_application
-            return GlobalQuery(owned.table, writer, log).rows(key)
-        query = StoreQuery(
-            owned.application,
-            owned.subtopology,
-            owned.store,
-            self._log(settings),
-            _state_here(settings),
-            Plugged(origin_of(settings)).backend(owned.store).open,
-        )
-        return query.rows(key, start, end)
+            held = GlobalQuery(owned.table, writer, log)
+            rows, table = partial(held.rows, key), partial(held.to_table, key)
+        else:
+            query = StoreQuery(
+                owned.application,
+                owned.subtopology,
+                owned.store,
+                log,
+                _state_here(settings),
+                Plugged(origin_of(settings)).backend(owned.store).open,
+            )
+            rows, table = partial(query.rows, key, start, end), partial(query.to_table, key, start, end)
+        return Rows(f"store {store}", table_schema(owned.store), rows, table, self._spark.session)
 
     def cleanable(self, *, state: bool = False) -> tuple[Path, ...]:
         """What `clean` would remove, of what is there."""
@@ -461,6 +482,21 @@ def _records(reader: TopicReader, limit: int | None, follow: bool) -> Iterator[R
         if not follow or left == 0:
             return
         time.sleep(_FOLLOW_SECONDS)
+
+
+def _table(topic: Topic, reader: TopicReader, limit: int | None, follow: bool) -> pa.Table:
+    """The records that are committed, `limit` of them at most; with `follow` that many. Raises HeadwaterError."""
+    import pyarrow as pa
+
+    from .runtime.log.record_table import read_table
+
+    if follow and limit is None:
+        raise HeadwaterError("a read that follows has no end", "give a limit, or go through its records")
+    table = read_table(topic, reader, limit)
+    while follow and limit is not None and table.num_rows < limit:
+        time.sleep(_FOLLOW_SECONDS)
+        table = pa.concat_tables([table, read_table(topic, reader, limit - table.num_rows)])
+    return table
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def command(
             raise
 
 
-def _tables(records: Iterator[Record], page: int) -> None:
+def _tables(records: Iterable[Record], page: int) -> None:
     rest = iter(records)
     first = True
     while rows := list(islice(rest, page)):

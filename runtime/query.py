@@ -7,8 +7,7 @@ there is none, the changelog alone has everything.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,15 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import HeadwaterError
+from .found_rows import FoundRows, Row, key_types, moments, table_schema
 from .log.errors import SegmentMissingError
-from .log.keys import decode_keys
+from .log.keys import decode_keys, encode_keys
 from .log.log import Log
 from .log.reader import TopicReader
+from .log.record_table import read_table, table_names
 from .log.records import Segment
-from .log.schema import WINDOW_COLUMNS, changelog_topic
+from .log.schema import changelog_topic
 from .log.state import LogState
 from .log.values import BadValueError, from_json, parse_text, to_json
 from .operators.aggregates import results
+from .operators.rows import Int64s, to_numpy
 from .operators.stored_rows import WINDOW_BYTES, stored_columns, window_keys
 from .state.changelog import Slice, slices
 from .state.codec import RowCodec
@@ -54,15 +56,6 @@ class StoreKeyError(HeadwaterError):
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row. Values as in the record form's JSON; of a window store `key` has its bounds, ms. `timestamp`: ms."""
-
-    key: Mapping[str, Any]
-    value: Mapping[str, Any]
-    timestamp: int
-
-
-@dataclass(frozen=True)
 class StoreQuery:
     """Reads one store of an application. `subtopology`: the one that owns it; `open_store`: the store's backend.
 
@@ -84,12 +77,24 @@ class StoreQuery:
         `start`, `end`: bounds of window starts, ms, the second one excluded. Raises StoreKeyError for a key that the
         store cannot have.
         """
+        for found in self._found_rows(key, start, end):
+            yield from found.rows()
+
+    def to_table(
+        self, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
+    ) -> pa.Table:
+        """The same rows as one table, see `found_rows.table_schema`."""
+        schema = table_schema(self.store)
+        found = [each.table(schema) for each in self._found_rows(key, start, end)]
+        return pa.concat_tables([schema.empty_table(), *found])
+
+    def _found_rows(self, key: Mapping[str, Any] | None, start: int | None, end: int | None) -> Iterator[FoundRows]:
         wanted = _wanted(self.store, key or {})
         state = LogState.load(self.log.commits(self.application))
         for partition in range(self.store.partitions):
             encoded = self._partition(state, partition, start, end)
             while batch := list(islice(encoded, _ROWS_AT_ONCE)):
-                yield from self._decoded(batch, wanted)
+                yield self._decoded(batch).where(wanted)
 
     def _partition(self, state: LogState, partition: int, start: int | None, end: int | None) -> Iterator[Encoded]:
         """The committed rows of one partition within bounds, by encoded key."""
@@ -149,31 +154,22 @@ class StoreQuery:
         ]
         return max(copies, key=lambda copy: copy.position, default=None)
 
-    def _decoded(self, batch: list[Encoded], wanted: Mapping[str, Any]) -> Iterator[Row]:
+    def _decoded(self, batch: list[Encoded]) -> FoundRows:
         keys, starts = [key for key, _ in batch], None
         if self.store.type == "window":
-            starts = [_window_start(key) for key in keys]
+            starts = np.frombuffer(b"".join([key[:WINDOW_BYTES] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
             keys = [key[WINDOW_BYTES:] for key in keys]
-        types = _key_types(self.store)
-        key = dict(
-            zip(types, map(to_json, decode_keys(pa.array(keys, pa.binary()), list(types.values()))), strict=True)
-        )
+        types = key_types(self.store)
+        key = dict(zip(types, decode_keys(pa.array(keys, pa.binary()), list(types.values())), strict=True))
         if starts is not None:
-            key["window_start"] = starts
+            key["window_start"] = moments(starts)
             if self.store.window is not None:
-                key["window_end"] = [start + self.store.window.size_ms for start in starts]
-        value, timestamps = self._values([value for _, value in batch])
-        for number, timestamp in enumerate(timestamps):
-            own = {name: column[number] for name, column in key.items()}
-            if all(own[name] == asked for name, asked in wanted.items()):
-                yield Row(own, {name: column[number] for name, column in value.items()}, timestamp)
-
-    def _values(self, encoded: list[bytes]) -> tuple[dict[str, list[Any]], list[int]]:
+                key["window_end"] = moments(starts + self.store.window.size_ms)
         codec = RowCodec(stored_columns(self.store))
-        decoded, timestamps = codec.decode(encoded)
+        decoded, timestamps = codec.decode([value for _, value in batch])
         columns = dict(zip(codec.types, decoded, strict=True))
         columns |= results(self.store.aggregates, columns)
-        return {name: to_json(columns[name]) for name in parse_columns(self.store.value)}, timestamps.tolist()
+        return FoundRows(key, {name: columns[name] for name in parse_columns(self.store.value)}, timestamps)
 
 
 @dataclass(frozen=True)
@@ -186,17 +182,35 @@ class GlobalQuery:
 
     def rows(self, key: Mapping[str, Any] | None = None) -> Iterator[Row]:
         """Rows in the order in which their keys came first. Raises StoreKeyError."""
+        yield from self._found_rows(key).rows()
+
+    def to_table(self, key: Mapping[str, Any] | None = None) -> pa.Table:
+        """The same rows as one table, see `found_rows.table_schema`."""
+        return self._found_rows(key).table(table_schema(self.table.store))
+
+    def _found_rows(self, key: Mapping[str, Any] | None) -> FoundRows:
         wanted = _wanted(self.table.store, key or {})
-        rows: dict[str, Row] = {}
-        for record in TopicReader(self.log, self.writer, self.table.topic).read():
-            if record.key is None:
-                continue
-            name = json.dumps(record.key)
-            if record.value is None:
-                rows.pop(name, None)
-            elif all(record.key[column] == asked for column, asked in wanted.items()):
-                rows[name] = Row(record.key, record.value, record.timestamp)
-        yield from rows.values()
+        records = read_table(self.table.topic, TopicReader(self.log, self.writer, self.table.topic))
+        keys, values = table_names(self.table.topic)
+        found = FoundRows(
+            {name: records.column(column).combine_chunks() for name, column in keys.items()},
+            {name: records.column(column).combine_chunks() for name, column in values.items()},
+            records.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy(),
+        )
+        return found.take(_last(found.key, records.column("tombstone").to_pylist())).where(wanted)
+
+
+def _last(key: Mapping[str, pa.Array], deleted: Sequence[bool]) -> Int64s:
+    """The last row of each key that is not deleted, by its key's first."""
+    rows: dict[bytes, int] = {}
+    known = np.logical_or.reduce([to_numpy(column.is_valid()) for column in key.values()])
+    encoded = encode_keys(list(key.values())).to_pylist()
+    for number in np.flatnonzero(known).tolist():
+        if deleted[number]:
+            rows.pop(encoded[number], None)
+        else:
+            rows[encoded[number]] = number
+    return np.array(list(rows.values()), np.int64)
 
 
 def _incarnation(directory: StateDirectory) -> str:
@@ -204,13 +218,9 @@ def _incarnation(directory: StateDirectory) -> str:
     return "" if found is None else found.incarnation
 
 
-def _key_types(store: Store) -> dict[str, pa.DataType]:
-    return {name: kind for name, kind in parse_columns(store.key).items() if name not in WINDOW_COLUMNS}
-
-
 def _wanted(store: Store, key: Mapping[str, Any]) -> dict[str, Any]:
     """The key columns asked for, in their JSON forms."""
-    types = _key_types(store)
+    types = key_types(store)
     wanted = {}
     for column, value in key.items():
         if column not in types:
@@ -271,8 +281,3 @@ def _oldest(store: Store, clock: int) -> int | None:
     if retention is None and store.window is not None:
         retention = store.window.size_ms + store.window.grace_ms
     return None if retention is None or clock < 0 else clock - retention + 1
-
-
-def _window_start(key: bytes) -> int:
-    (start,) = np.frombuffer(key[:WINDOW_BYTES], ">i8").astype(np.int64) ^ _SIGN
-    return int(start)

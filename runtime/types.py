@@ -7,7 +7,7 @@ Spark itself uses for a column of the SQL type, so that nothing is cast between 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NoReturn
 
 import pyarrow as pa
@@ -120,6 +120,20 @@ def physical_columns(flow: Flow) -> dict[str, pa.DataType]:
 def physical_key(name: str, value: dict[str, pa.DataType]) -> str:
     """What the key column `name` is called in a batch whose value columns are `value`."""
     return f"key.{name}" if name in value else name
+
+
+def column_names(
+    own: Collection[str], key: Collection[str], value: Collection[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What the key's and the value's columns are called in a table that has columns `own` of Headwater's, too.
+
+    Where names meet, Headwater's column keeps its own, and so does a value's column before a key's; the other one is
+    called `key.<name>` or `value.<name>`, as `append` names them. Upper and lower case are one name, as in Spark.
+    """
+    taken = {name.lower() for name in own}
+    values = {name: f"value.{name}" if name.lower() in taken else name for name in value}
+    taken |= {name.lower() for name in value}
+    return {name: f"key.{name}" if name.lower() in taken else name for name in key}, values
 
 
 class _Parser:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,7 @@ def day(milliseconds: int) -> str:
     return f"2024-05-{(milliseconds - 1714521600000) // 86_400_000 + 1:02d}"
 
 
-def last_values(records: Iterator[Any]) -> dict[tuple[str, str], tuple[int, float]]:
+def last_values(records: Iterable[Any]) -> dict[tuple[str, str], tuple[int, float]]:
     return {
         (record.key["product"], day(record.key["window_start"])): (record.value["orders"], record.value["revenue"])
         for record in records
@@ -142,13 +142,32 @@ def test_append_of_rows_that_do_not_fit_changes_nothing(shop: Path) -> None:
 def test_read_that_follows_gets_what_is_appended_meanwhile(shop: Path) -> None:
     project = Project(shop)
     project.seed()
-    records = project.read("orders", follow=True, limit=11)
+    records = iter(project.read("orders", follow=True, limit=11))
 
     seen = [next(records) for _ in range(10)]
     project.append("orders", [{**seen[0].value, "order_id": 99}])
 
     assert next(records).key == {"order_id": 99}
     assert next(records, None) is None
+
+
+def test_records_can_be_read_again_and_as_a_table(shop: Path) -> None:
+    project = Project(shop)
+    project.seed()
+    records = project.read("orders")
+
+    assert list(records) == list(records)
+    orders = records.to_pandas().sort_values("order_id")
+    assert orders["product"].tolist()[:3] == ["tea", "coffee", "tea"]
+    assert orders["timestamp"].equals(orders["ordered_at"])
+    assert records.to_arrow()["offset"].to_pylist() == [record.offset for record in records]
+    assert project.read("orders", limit=4, follow=True).to_arrow().num_rows == 4
+    assert project.read("daily_sales").to_arrow().num_rows == 0
+
+
+def test_table_of_a_read_without_an_end_is_refused(shop: Path) -> None:
+    with pytest.raises(HeadwaterError, match="has no end"):
+        Project(shop).read("orders", follow=True).to_arrow()
 
 
 def test_selection_of_a_topology_seeds_what_it_reads(shop: Path) -> None:
@@ -222,6 +241,24 @@ def built(shop: Path, spark_session: SparkSession) -> Project:
 def test_built_scaffold_has_the_results(built: Project) -> None:
     assert last_values(built.read("daily_sales")) == DAILY
     assert last_values(built.query("sales_by_day")) == DAILY
+
+
+@pytest.mark.spark
+def test_results_are_spark_frames_of_the_declared_types(built: Project, spark_session: SparkSession) -> None:
+    stored = built.query("sales_by_day").to_spark()
+    read = built.read("daily_sales").to_spark(spark_session)
+
+    assert stored.schema.simpleString() == (
+        "struct<product:string,window_start:timestamp,window_end:timestamp,orders:bigint,revenue:double,"
+        "timestamp:timestamp>"
+    )
+    assert read.schema["headers"].dataType.simpleString() == "map<string,string>"
+    for frame in (stored, read.where("not tombstone")):
+        found = {(row.product, row.window_start): (row.orders, row.revenue) for row in frame.collect()}
+        assert len(found) == len(DAILY)
+        assert sorted(found.values()) == sorted(DAILY.values())
+    assert built.query("sales_by_day").to_pandas()["revenue"].sum() == sum(revenue for _, revenue in DAILY.values())
+    assert built.read("orders", limit=0).to_spark().schema["price"].dataType.simpleString() == "double"
 
 
 @pytest.mark.spark

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
+
+import pyarrow as pa
 
 from ..topology import Topic
 from .errors import SegmentMissingError
@@ -50,13 +52,36 @@ class TopicReader:
         else:
             self._state.reload()
 
+    def batches(self, limit: int | None = None) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        """The records that are committed by now, of each partition at most `limit`: partition, first offset, batch.
+
+        Partition after partition. Where the next read goes on is left to `advance`.
+        """
+        self._refresh()
+        for partition in range(self._topic.partitions):
+            left = limit
+            for first, batch in self._batches(partition):
+                yield partition, first, batch.slice(0, left)
+                if left is not None and (left := left - batch.num_rows) <= 0:
+                    break
+
+    def advance(self, offsets: Mapping[int, int]) -> None:
+        """Let the next read go on at these offsets, by partition."""
+        self._offsets.update(offsets)
+
     def _partition(self, partition: int) -> Iterator[Record]:
+        for first, batch in self._batches(partition):
+            for row in range(0, batch.num_rows, AT_ONCE):
+                yield from records_of(self._topic, partition, first + row, batch.slice(row, AT_ONCE))
+
+    def _batches(self, partition: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """What is committed from where reading stands, each batch with the offset of its first record."""
         offset = self._offsets[partition]
         while True:
             try:
-                for record in self._committed(partition, offset):
-                    yield record
-                    offset = record.offset + 1
+                for first, batch in self._committed(partition, offset):
+                    yield first, batch
+                    offset = first + batch.num_rows
                 return
             except SegmentMissingError as error:
                 # Files are replaced by merged ones: the commits say by which. Only one that is still listed is lost.
@@ -64,7 +89,7 @@ class TopicReader:
                 if error.path in self._state.paths():
                     raise
 
-    def _committed(self, partition: int, offset: int) -> Iterator[Record]:
+    def _committed(self, partition: int, offset: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         for segment in list(self._state.segments(self._topic.name, partition)):
             if segment.base_offset + segment.rows <= offset:
                 continue
@@ -73,8 +98,8 @@ class TopicReader:
                 if firsts[index + 1] <= offset:
                     continue
                 (batch,) = self._log.read_batches(segment, [index], self._columns)
-                for row in range(max(offset - first, 0), batch.num_rows, AT_ONCE):
-                    yield from records_of(self._topic, partition, first + row, batch.slice(row, AT_ONCE))
+                skip = max(offset - first, 0)
+                yield first + skip, batch.slice(skip)
 
 
 def read_topic(

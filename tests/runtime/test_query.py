@@ -184,6 +184,21 @@ def test_window_store_gives_bounds_and_results_of_aggregates(totals: Shop) -> No
     assert first == ({"product": "tea", "window_start": 0, "window_end": 100}, {"orders": 2, "big": 2}, 5)
 
 
+def test_table_of_a_window_store_has_typed_columns(totals: Shop) -> None:
+    totals.apply(2)
+    query = StoreQuery(APPLICATION, "sales", TOTALS, totals.log, totals.root / "state", LmdbBackend().open)
+    utc = pa.timestamp("us", "UTC")
+
+    found = query.to_table(key={"product": "tea"}, start=0)
+
+    types = [pa.string(), utc, utc, pa.int64(), pa.int64(), utc]
+    assert found.schema.types == types
+    assert found.schema.names == ["product", "window_start", "window_end", "orders", "big", "timestamp"]
+    assert found["orders"].to_pylist() == [2, 4]
+    assert found["window_end"].cast(pa.int64()).to_pylist() == [100_000, 300_000]
+    assert query.to_table(key={"product": "none"}).equals(found.slice(0, 0))
+
+
 @pytest.mark.parametrize("position", [0, 2, 4])
 def test_bounds_select_windows_by_their_start(totals: Shop, position: int) -> None:
     totals.apply(position)
@@ -236,3 +251,13 @@ def test_key_selects_a_row_of_a_global_table(airports: GlobalQuery) -> None:
 
 def test_rows_of_a_global_table_come_in_the_order_of_their_keys_first_records(airports: GlobalQuery) -> None:
     assert [row.key["faa"] for row in airports.rows()] == ["JFK", "EWR"]
+
+
+def test_table_of_a_global_table_has_its_rows(airports: GlobalQuery) -> None:
+    found = airports.to_table()
+
+    assert found.select(["faa", "name"]).to_pylist() == [
+        {"faa": row.key["faa"], "name": row.value["name"]} for row in airports.rows()
+    ]
+    assert found["timestamp"].cast(pa.int64()).to_pylist() == [5000, 5000]
+    assert airports.to_table(key={"faa": "JFK"})["name"].to_pylist() == ["Kennedy"]
