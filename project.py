@@ -18,7 +18,7 @@ from .compiler.diagnostics import did_you_mean
 from .compiler.outcomes import Compiled, InvalidProjectError, Parsed, UnknownNameError, find_store
 from .compiler.pipeline import CheckedProject, compile_project
 from .compiler.resources import Resource, Resources, resources_of
-from .compiler.select import select
+from .compiler.select import NoTopologyError, select
 from .compiler.settings import absolute, plugins_of, settings_of, spark_of
 from .errors import HeadwaterError
 from .plugins.manager import PluginManager
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .runtime.log.seeds import SeedResult
     from .runtime.simulation.report import Simulation
     from .runtime.simulation.scenario import Scenario
+    from .runtime.state.directory import StateDirectory
 
 TARGET = "target"
 RUN_RESULTS = "run_results.json"
@@ -335,25 +336,27 @@ class Project:
         return Rows(f"store {store}", table_schema(owned.store), rows, table, self._spark.session)
 
     def cleanable(self, *, state: bool = False) -> tuple[Path, ...]:
-        """What `clean` would remove, of what is there."""
-        paths = [self.root / TARGET]
-        if state and (state_dir := _state_here(self.settings())) is not None:
-            paths.append(state_dir)
-        return tuple(path for path in paths if path.exists())
+        """What `clean` would remove, of what is there. Raises InvalidProjectError, SelectorError."""
+        generated = [self.root / TARGET]
+        if self._select:
+            generated = [self.root / TARGET / topology for topology in self._selected_topologies()]
+        found = [path for path in generated if path.exists()]
+        return (*found, *(directory.path for directory in (self._state_directories() if state else ())))
 
     def clean(self, *, state: bool = False) -> tuple[Path, ...]:
         """Remove `target/`, and with `state` the stores of all clients, which a run restores; what was removed.
 
-        Stores on executors' machines stay: they cannot be reached without a run. Raises LockError while an application
-        runs on that state.
+        Where topologies are selected: the code and the stores of these. Of the state directory, only what Headwater
+        has made for this project is removed, for topologies that are no longer in it, too. Stores on executors'
+        machines stay: they cannot be reached without a run. Raises LockError while an application runs on that state,
+        InvalidProjectError, SelectorError.
         """
         from .runtime.anew import forget_state
 
         doomed = self.cleanable(state=state)
-        if state:
-            settings = self.settings()
-            forget_state(_state_here(settings), self._log(settings).applications())
-        for path in doomed:
+        directories = self._state_directories() if state else []
+        forget_state(directories)
+        for path in set(doomed) - {directory.path for directory in directories}:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -403,6 +406,27 @@ class Project:
     def _selected(self) -> frozenset[str]:
         return select(self._resources, self._select)
 
+    def _selected_topologies(self) -> tuple[str, ...]:
+        """By name, of a project whose names are known to be names. Raises InvalidProjectError, SelectorError."""
+        self.settings()
+        found = tuple(each.name for each in self._resources.of("topology") if each.id in self._selected)
+        if not found:
+            raise NoTopologyError(" ".join(self._select))
+        return found
+
+    def _state_directories(self) -> list[StateDirectory]:
+        """Those of the selected topologies; without a selection, of all that this project has or had."""
+        from .runtime.state.directory import StateDirectory
+
+        state_dir, project = _state_here(self.settings()), self._parsed.loaded.name
+        topologies = self._selected_topologies() if self._select else ("*",)
+        return [
+            directory
+            for here in ([] if state_dir is None else [state_dir])
+            for topology in topologies
+            for directory in StateDirectory.found(here, f"{project}-{topology}")
+        ]
+
     @property
     def _seed_application(self) -> str:
         return f"{self._parsed.loaded.name}-seed"
@@ -419,10 +443,14 @@ class Project:
         }
 
     def _selected_graphs(self) -> tuple[TopologyGraph, ...]:
+        """The selected topologies. Raises InvalidProjectError, SelectorError where only topics are selected."""
         checked = self._checked
         if checked.diagnostics.has_errors:
             raise InvalidProjectError(Parsed(**self._found(checked)))
-        return tuple(graph for graph in checked.topologies if f"topology.{graph.name}" in self._selected)
+        found = tuple(graph for graph in checked.topologies if f"topology.{graph.name}" in self._selected)
+        if self._select and not found:
+            raise NoTopologyError(" ".join(self._select))
+        return found
 
     def _plugins(self) -> PluginManager:
         """Built-in and installed plugins, and those of the project, whose modules are imported here."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from .options import NoProjectError, ProjectOptions, project_options
+from .options import NoProjectError, ProjectOptions, whole_project_options
 
 if TYPE_CHECKING:
     from ..plugins.registry import Registry
@@ -31,7 +31,7 @@ class Source(click.File):
 
 
 @click.command()
-@project_options
+@whole_project_options
 @click.argument("file", type=Source("rb"), default="-")
 def command(options: ProjectOptions, file: BinaryIO) -> None:
     """Place the tasks of described clusters, without running anything.

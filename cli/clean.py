@@ -9,10 +9,13 @@ from .options import ProjectOptions, project_options
 
 @click.command()
 @project_options
-@click.option("--state", is_flag=True, help="Also the state directory; the next run restores it from the changelogs.")
+@click.option("--state", is_flag=True, help="Also the stores; the next run restores them from the changelogs.")
 @click.option("--yes", is_flag=True, help="Do not ask before state is removed.")
 def command(options: ProjectOptions, state: bool, yes: bool) -> None:
-    """Remove generated files, or state."""
+    """Remove generated files, or state.
+
+    Of all topologies, or of the selected ones. State is removed where Headwater has made it for this project.
+    """
     project = options.project()
     doomed = project.cleanable(state=state)
     if state and doomed and not yes:

@@ -14,7 +14,7 @@ import click
 
 from ..errors import HeadwaterError
 from . import tables
-from .options import ProjectOptions, project_options
+from .options import ProjectOptions, whole_project_options
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -117,7 +117,7 @@ CHECKS = (*_OF_THE_MACHINE, *_OF_THE_PROJECT)
 
 
 @click.command()
-@project_options
+@whole_project_options
 @click.argument("checks", nargs=-1, type=click.Choice(CHECKS), metavar="[CHECK]...")
 def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
     """Check that a run has all it needs.

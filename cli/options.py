@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,6 +119,14 @@ class PluginSwitch(click.ParamType[str]):
         return name
 
 
+_SELECT = click.option(
+    "-s",
+    "--select",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Only this topology or topic, tag:x or path:dir; + before it adds what feeds it, + behind what it feeds.",
+)
+
 _OPTIONS = (
     click.option(
         "--project-dir",
@@ -130,13 +138,7 @@ _OPTIONS = (
     click.option("--profile", metavar="NAME", help="The profile of profiles.yml, instead of headwater.yml's."),
     click.option("--target", metavar="NAME", help="The target of the profile, instead of its default."),
     click.option("--vars", type=Variables(), default="", help="Variables, over headwater.yml's: '{name: value}'."),
-    click.option(
-        "-s",
-        "--select",
-        multiple=True,
-        metavar="SELECTOR",
-        help="Only this topology or topic, tag:x or path:dir; + before it adds what feeds it, + behind what it feeds.",
-    ),
+    _SELECT,
     click.option(
         "-p", "without_plugins", type=PluginSwitch(), multiple=True, help="Leave a plugin out; can be repeated."
     ),
@@ -149,19 +151,31 @@ NAMES = ("directory", "profile", "target", "vars", "select", "without_plugins")
 
 def project_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a project; its first argument is the ProjectOptions they make."""
+    return _with(_OPTIONS, command)
 
+
+def whole_project_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same without `--select`, for a command that would do the same whatever is selected."""
+    return _with([option for option in _OPTIONS if option is not _SELECT], command)
+
+
+def _with(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_options(**given: Any) -> Any:
-        return command(ProjectOptions(**{name: given.pop(name) for name in NAMES}), **given)
+        return command(ProjectOptions(**{name: given.pop(name) for name in NAMES if name in given}), **given)
 
-    return leading_options(with_options)
+    return _take(options, with_options)
 
 
 def leading_options(group: Callable[..., Any]) -> Callable[..., Any]:
     """Give the same options, as they are, to a group of commands: there they stand before the command."""
-    for option in reversed(_OPTIONS):
-        group = option(group)
-    return group
+    return _take(_OPTIONS, group)
+
+
+def _take(options: Sequence[Callable[..., Any]], taker: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
+        taker = option(taker)
+    return taker
 
 
 def format_option(*choices: str, default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

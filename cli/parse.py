@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from .findings import show
-from .options import ProjectOptions, format_option, project_options
+from .options import ProjectOptions, format_option, whole_project_options
 
 if TYPE_CHECKING:
     from ..compiler.outcomes import Parsed
 
 
 @click.command()
-@project_options
+@whole_project_options
 @format_option("text", "json", "github", default="text")
 def command(options: ProjectOptions, style: str) -> None:
     """Check the project's files, without Java.

@@ -14,7 +14,7 @@ from . import tables
 from .cells import cell as _cell
 from .cells import time_text
 from .findings import warn
-from .options import ProjectOptions, format_option, project_options
+from .options import ProjectOptions, format_option, whole_project_options
 
 
 class Moment(click.ParamType[int]):
@@ -49,7 +49,7 @@ class KeyColumn(click.ParamType[tuple[str, str]]):
 
 
 @click.command()
-@project_options
+@whole_project_options
 @click.argument("store")
 @click.option("-k", "--key", "key", type=KeyColumn(), multiple=True, help="Of this key: one for each key column.")
 @click.option("--from", "start", type=Moment(), help="Windows that start at this time or later.")

@@ -11,7 +11,7 @@ import click
 from . import tables
 from .cells import cell, time_text
 from .findings import warn
-from .options import ProjectOptions, format_option, project_options
+from .options import ProjectOptions, format_option, whole_project_options
 
 if TYPE_CHECKING:
     from ..runtime.log.record_json import Record
@@ -21,7 +21,7 @@ _PAGE = 200
 
 
 @click.command()
-@project_options
+@whole_project_options
 @click.argument("topic")
 @click.option("--from", "start", type=click.IntRange(0), help="The first offset, of each partition.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many records.")

@@ -29,6 +29,8 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
     All, the selected, or those named; each in one commit. A seed whose content has not changed is left alone.
     """
     project = options.project()
+    if topics and options.select:
+        raise click.UsageError("name topics or select them; both together would leave open which are meant")
     if not append:
         show_seeds(project.seed(topics, full_refresh=full_refresh))
         return

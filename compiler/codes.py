@@ -167,6 +167,18 @@ FILES: dict[str, Code] = {
         "Put it there, or mend the path. Until then `headwater seed` cannot fill the topic.",
         Severity.WARNING,
     ),
+    "HW028": Code(
+        "a state_dir that is not on its own",
+        "Stores can be made again, the project and the log cannot. So `state_dir` is not the project's folder or the "
+        "log, does not contain one of them, and does not lie in the log, also after symbolic links.",
+        "Give `state_dir` a folder of its own. Move the clients' folders (`client-1` and so on) there, or let a run "
+        "restore the stores from their changelogs.",
+    ),
+    "HW029": Code(
+        "data among generated files",
+        "`headwater clean` removes the folder `target` with all that is in it.",
+        "Move the log or the `state_dir` elsewhere: move the folder, then change its path in `profiles.yml`.",
+    ),
 }
 
 # HW1xx: Jinja

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.topology import Topic
+from .checks.places import check_places
 from .checks.plugins import PluginCatalog, check_functions, check_plugins
 from .checks.project import Checked, check_project
 from .diagnostics import Diagnostics
@@ -69,6 +70,7 @@ def compile_project(
     """
     diagnostics = Diagnostics()
     loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
+    check_places(loaded, diagnostics)
     model = build_model(loaded, diagnostics)
     cache = VerdictCache(root / CACHE)
     judge = Judge(analyzer, cache, diagnostics)

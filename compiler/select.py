@@ -32,19 +32,36 @@ class SelectorError(HeadwaterError):
         self.selector = selector
 
 
+class NoTopologyError(SelectorError):
+    """A selector that names topics only, where topologies are to be worked on."""
+
+    def __init__(self, selector: str) -> None:
+        super().__init__(
+            selector,
+            f"there is no topology in what {selector!r} selects",
+            "a topic's name selects the topic alone; + before it adds what writes it, + behind it what reads it",
+        )
+
+
 def select(resources: Resources, selectors: Iterable[str]) -> frozenset[str]:
     """Ids of the topics and topologies that any of the selectors names; of all where there is no selector.
 
-    Raises SelectorError for one that is malformed or that names nothing.
+    Raises SelectorError for one that is malformed or that names nothing; so does one without a word, as an unset
+    variable of a shell makes it.
     """
-    words = [word for selector in selectors for word in selector.split()]
-    if not words:
+    given = list(selectors)
+    if not given:
         return frozenset(resources.graph)
+    words = [word for selector in given for word in selector.split() or [selector]]
     return frozenset().union(*(_intersection(resources, word) for word in words))
 
 
 def _intersection(resources: Resources, word: str) -> frozenset[str]:
-    return frozenset.intersection(*(_one(resources, part) for part in word.split(",")))
+    found = frozenset.intersection(*(_one(resources, part) for part in word.split(",")))
+    if not found:
+        parts = " and ".join(map(repr, word.split(",")))
+        raise SelectorError(word, f"nothing in the project answers to both {parts}", "a blank selects what is in any")
+    return found
 
 
 def _one(resources: Resources, selector: str) -> frozenset[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -46,9 +45,9 @@ def start_anew(log: Log, state_dir: Path | None, applications: Collection[str]) 
             log.drop(application)
 
 
-def forget_state(state_dir: Path | None, applications: Collection[str]) -> None:
-    """Remove the stores of these applications; runs restore them. Raises LockError while one of them is running."""
-    with held(state_dir, applications) as directories:
+def forget_state(directories: Collection[StateDirectory]) -> None:
+    """Remove these directories; runs restore what was in them. Raises LockError while one is in use."""
+    with _locked(directories):
         _remove(directories)
 
 
@@ -75,15 +74,21 @@ def held(state_dir: Path | None, applications: Collection[str]) -> Iterator[list
     commit when its commits are gone.
     """
     directories = [
-        StateDirectory(here, path.parent.name, application)
+        directory
         for here in ([] if state_dir is None else [state_dir])
         for application in applications
-        for path in sorted(here.glob(f"*/{application}"))
+        for directory in StateDirectory.found(here, application)
     ]
+    with _locked(directories):
+        yield directories
+
+
+@contextmanager
+def _locked(directories: Iterable[StateDirectory]) -> Iterator[None]:
     with ExitStack() as stack:
         for directory in directories:
             stack.enter_context(directory.locked())
-        yield directories
+        yield
 
 
 def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
@@ -98,7 +103,7 @@ def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
 
 def _remove(directories: Collection[StateDirectory]) -> None:
     for directory in directories:
-        shutil.rmtree(directory.path)
+        directory.forget()
 
 
 def _reads_if_known(log: Log, application: str) -> dict[str, str | None]:

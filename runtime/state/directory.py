@@ -11,13 +11,17 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from ..tasks.errors import LockError
 from ..tasks.task_id import TaskId
 from .machine import refuse_network_file_system
+from .process_file import ProcessFile
+
+LOCK = ".lock"
 
 MAX_OFFSET_SUM = 2**63 - 1
 """Where an offset sum stops growing (KIP-441)."""
@@ -40,6 +44,21 @@ class StateDirectory:
     def __init__(self, state_dir: Path, client: str, application: str) -> None:
         self.client_path = state_dir / client
         self.path = self.client_path / application
+        self.application = application
+
+    @classmethod
+    def found(cls, state_dir: Path, application: str) -> list[Self]:
+        """Those that an application has on any client below `state_dir`; `application`: a name, or a pattern as of
+        `Path.glob`.
+
+        A folder is one if a file of ours is in it. Whatever else has such a name is somebody else's.
+        """
+        paths = sorted(state_dir.glob(f"*/{application}"))
+        return [
+            cls(state_dir, path.parent.name, path.name)
+            for path in paths
+            if (path / LOCK).is_file() or ProcessFile.is_in(path)
+        ]
 
     def store_path(self, store: StoreId) -> Path:
         """The store's own directory, which need not exist."""
@@ -62,7 +81,7 @@ class StateDirectory:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         refuse_network_file_system(self.path)
-        with (self.path / ".lock").open("a+") as file:
+        with (self.path / LOCK).open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -104,6 +123,19 @@ class StateDirectory:
         for path in self.path.iterdir() if self.path.is_dir() else ():
             if path.is_dir():
                 shutil.rmtree(path)
+
+    def forget(self) -> None:
+        """Remove all of it, and the client's folder where nothing else is in it.
+
+        Where the application's folder is a link, what it leads to is emptied, and the link stays for the next run.
+        """
+        if self.path.is_symlink():
+            for path in self.path.iterdir():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            return
+        shutil.rmtree(self.path)
+        with suppress(OSError):  # other applications are there, or it is a link
+            self.client_path.rmdir()
 
     def clean(self, owned: Iterable[StoreId], delay_s: float, now: float | None = None) -> list[StoreId]:
         """Remove stores that are not `owned` and were not touched for `delay_s` seconds; the stores removed.

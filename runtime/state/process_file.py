@@ -58,6 +58,11 @@ class ProcessFile:
     owner: Owner
     incarnation: str = ""
 
+    @staticmethod
+    def is_in(directory: Path) -> bool:
+        """Whether a directory has one, be it readable or not."""
+        return (directory / _NAME).is_file()
+
     @classmethod
     def read(cls, directory: Path) -> Self | None:
         """The file of a directory; None when there is none or it cannot be understood.

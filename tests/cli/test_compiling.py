@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from click.testing import Result
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.reading.load import load_project
 from headwater.compiler.settings import spark_of
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.process_file import Owner, ProcessFile
 
 Headwater = Callable[..., Result]
 
@@ -185,13 +187,113 @@ def test_clean_removes_generated_files(headwater: Headwater, shop: Path) -> None
     assert headwater("clean").stdout == "nothing to remove\n"
 
 
-def test_clean_of_state_asks_first(headwater: Headwater, shop: Path) -> None:
-    (shop / ".headwater" / "state" / "0").mkdir(parents=True)
+def keep_state(state_dir: Path, client: str, application: str) -> Path:
+    """A folder of stores, as a run makes it."""
+    path = state_dir / client / application
+    ProcessFile.take(path, Owner("boot", 1, 0.0))
+    (path / "totals" / "0").mkdir(parents=True)
+    return path
 
-    assert headwater("clean", "--state", stdin="n\n").exit_code == 1
-    assert (shop / ".headwater" / "state").exists()
+
+@pytest.fixture
+def state_dir(shop: Path) -> Path:
+    return shop / ".headwater" / "state"
+
+
+def test_clean_of_state_asks_first(headwater: Headwater, state_dir: Path) -> None:
+    kept = keep_state(state_dir, "client-1", "shop-sales")
+
+    asked = headwater("clean", "--state", stdin="n\n")
+    assert (asked.exit_code, kept.exists()) == (1, True)
+    assert str(kept) in asked.stdout
+    done = headwater("clean", "--state", "--yes")
+    assert (done.exit_code, kept.exists()) == (0, False)
+    assert f"removed {kept}" in done.stdout
+
+
+def test_clean_of_state_removes_what_headwater_made_for_the_project_alone(
+    headwater: Headwater, state_dir: Path, tmp_path: Path
+) -> None:
+    keep_state(state_dir, "client-1", "shop-sales")
+    keep_state(state_dir, "client-2", "shop-gone")
+    other = keep_state(state_dir, "client-1", "workshop-sales")
+    foreign = state_dir / "2024" / "shop-sales" / "report.pdf"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("mine")
+    moved = keep_state(tmp_path / "disk", "x", "shop-sales")
+    (state_dir / "client-3").mkdir()
+    (state_dir / "client-3" / "shop-sales").symlink_to(moved)
+    (state_dir / "notes.txt").write_text("mine")
+
     assert headwater("clean", "--state", "--yes").exit_code == 0
-    assert not (shop / ".headwater" / "state").exists()
+
+    assert not (state_dir / "client-1" / "shop-sales").exists()
+    assert not (state_dir / "client-2").exists()
+    assert (other / "totals" / "0").is_dir()
+    assert foreign.read_text() == (state_dir / "notes.txt").read_text() == "mine"
+    assert list(moved.iterdir()) == []
+    assert (state_dir / "client-3" / "shop-sales").is_symlink()
+
+
+def test_clean_of_a_selection_leaves_the_rest(headwater: Headwater, shop: Path, state_dir: Path) -> None:
+    sales, gone = (keep_state(state_dir, "client-1", f"shop-{name}") for name in ("sales", "gone"))
+    assert headwater("compile").exit_code == 0
+
+    for nothing in ("nope", "orders", ""):
+        result = headwater("clean", "--state", "--yes", "-s", nothing)
+        assert (result.exit_code, sales.is_dir(), (shop / "target" / "sales").is_dir()) == (2, True, True), nothing
+    assert headwater("clean", "--state", "--yes", "-s", "sales").exit_code == 0
+
+    assert (sales.exists(), gone.exists()) == (False, True)
+    assert not (shop / "target" / "sales").exists()
+    assert (shop / "target" / "manifest.json").exists()
+
+
+def test_clean_of_state_that_is_in_use_removes_nothing(headwater: Headwater, shop: Path, state_dir: Path) -> None:
+    kept = keep_state(state_dir, "client-1", "shop-sales")
+
+    with StateDirectory(state_dir, "client-2", "shop-sales").locked():
+        assert headwater("clean", "--state", "--yes").exit_code == 1
+
+    assert kept.exists()
+    assert (shop / "target").exists()
+
+
+@pytest.mark.parametrize("place", [".", "..", ".headwater", ".headwater/log", "linked"])
+def test_state_dir_that_holds_something_else_is_never_removed(headwater: Headwater, shop: Path, place: str) -> None:
+    assert headwater("seed").exit_code == 0
+    (shop / "linked").symlink_to(".headwater")
+    profiles = shop / "profiles.yml"
+    profiles.write_text(profiles.read_text().replace("state_dir: .headwater/state", f"state_dir: {place}"))
+
+    result = headwater("clean", "--state", "--yes")
+
+    assert (result.exit_code, "HW028" in result.stderr) == (1, True)
+    assert (shop / ".headwater" / "log" / "commits" / "shop-seed" / "000000000001.json").exists()
+
+
+@pytest.mark.parametrize("command", [["parse"], ["debug", "profile"], ["read", "orders"], ["query", "sales_by_day"]])
+def test_command_to_which_a_selection_means_nothing_does_not_take_one(
+    headwater: Headwater, command: Sequence[str]
+) -> None:
+    result = headwater(*command, "--select", "sales")
+
+    assert result.exit_code == 2
+    assert "--select" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "build", "compile", "describe", "simulate"])
+def test_selection_without_a_topology_is_wrong_use_where_topologies_are_worked_on(
+    headwater: Headwater, command: str
+) -> None:
+    result = headwater(command, "--select", "orders daily_sales")
+
+    assert result.exit_code == 2
+    assert "no topology in what 'orders daily_sales' selects" in result.stderr
+
+
+def test_seed_of_named_topics_takes_no_selection(headwater: Headwater) -> None:
+    assert headwater("seed", "orders", "--select", "sales").exit_code == 2
 
 
 def test_debug_of_a_sound_project_is_all_ok(headwater: Headwater) -> None:

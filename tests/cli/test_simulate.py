@@ -126,8 +126,10 @@ def test_what_a_plugin_prints_is_no_result(headwater: Headwater, shop: Path) -> 
     assert result.stderr == "imported\n"
 
 
-def test_limit_of_nothing_is_not_kept(headwater: Headwater) -> None:
-    result = headwater("simulate", "--select", "orders", "--assert", "max_moved=0")
+def test_limit_of_nothing_is_not_kept(headwater: Headwater, shop: Path) -> None:
+    (shop / "topologies" / "sales.yml").unlink()
+
+    result = headwater("simulate", "--assert", "max_moved=0")
 
     assert result.exit_code == 1
     assert "error: there is no topology to simulate, so that no limit can be told" in result.stderr

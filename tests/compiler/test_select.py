@@ -63,7 +63,9 @@ def test_no_selector_gives_everything() -> None:
     assert select(RESOURCES, []) == set(RESOURCES.by_id)
 
 
-@pytest.mark.parametrize("selector", ["nothing", "tag:none", "owner:me", "a++b", "+", "path:topologies/dai"])
+@pytest.mark.parametrize(
+    "selector", ["nothing", "tag:none", "owner:me", "a++b", "+", "path:topologies/dai", "", " ", "raw,other"]
+)
 def test_selector_that_names_nothing_is_wrong_use(selector: str) -> None:
     with pytest.raises(SelectorError) as raised:
         select(RESOURCES, [selector])

@@ -11,6 +11,7 @@ from headwater.runtime.anew import readers, start_anew
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError
 from headwater.runtime.state.directory import StateDirectory, StoreId
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.topology import GlobalTable, Store
 
 RAW = topic("raw")
@@ -48,6 +49,7 @@ def test_broken_off_it_leaves_no_reader_of_what_is_gone_and_no_store_of_lost_com
 ) -> None:
     directory = StateDirectory(tmp_path / "state", "client-1", "p-days")
     directory.store_path(StoreId("totals", 0)).mkdir(parents=True)
+    ProcessFile.take(directory.path, Owner("boot", 1, 0.0))
 
     with pytest.raises(KeyboardInterrupt):
         start_anew(log, tmp_path / "state", order)
