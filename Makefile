@@ -21,7 +21,7 @@ demo: $(DEMO)  ## build the example project of flight delays and show its result
 	@$(BIN)/headwater read $(FLIGHTS) hourly_delays --limit 10
 
 test: $(DEV)  ## run all tests (needs Java)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: lint  ## lint, and run the tests that need no Java
 	@$(BIN)/python -m pytest -m 'not spark and not cluster'

@@ -1,8 +1,9 @@
-"""What every test may use: one Spark session for the whole run; and how property tests take their examples."""
+"""What every test may use: a Spark session for each process of the run; and how property tests take their examples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,14 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LONGEST = (
+    "runtime/engine/test_kills.py",
+    "projects/test_flights.py",
+    "cluster/test_executors.py",
+    "conformance/test_cases.py",
+)
+"""Files of a minute or more. Begun last, one of them would run while the other processes have nothing left to do."""
 
 # The same examples each time, so that a red run is about the change. `--hypothesis-profile random` looks for new ones.
 # A busy machine may take as long as it likes for an example.
@@ -33,19 +42,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
-    """With several processes (`-n 2`): tests of the Spark session stay in one, others by file, long ones begin."""
-    if not config.getoption("numprocesses", 0) and not hasattr(config, "workerinput"):
-        return
-    for item in items:
-        group = "spark session" if "spark_session" in item.fixturenames else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=_turn)
+    """With several processes (`-n 2`), which take a file after the other: those that take longest begin."""
+    if config.getoption("numprocesses", 0) or hasattr(config, "workerinput"):
+        items.sort(key=_turn)
 
 
 def _turn(item: pytest.Function) -> int:
-    if "spark_session" in item.fixturenames:
-        return 0
-    return 1 if item.get_closest_marker("spark") or item.get_closest_marker("cluster") else 2
+    file = item.path.relative_to(Path(__file__).parent).as_posix()
+    if file in LONGEST:
+        return LONGEST.index(file)
+    on_spark = item.get_closest_marker("spark") or item.get_closest_marker("cluster")
+    return len(LONGEST) + (0 if on_spark else 1)
 
 
 @pytest.fixture

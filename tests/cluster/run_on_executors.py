@@ -17,12 +17,15 @@ from typing import Any
 
 import psutil
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "engine"))
 import delays
+from waiting import wait_until
 
 from headwater.runtime.anew import start_anew
 from headwater.runtime.engine.application import run_topologies
 from headwater.runtime.engine.events import EpochCommitted, Event, Observer
+from headwater.runtime.engine.placement import executors
 from headwater.runtime.engine.session import start_session
 from headwater.runtime.log.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
@@ -92,8 +95,8 @@ def feed() -> None:
     append(log, "p-seed", delays.FLIGHTS, table.slice(part.start, 6_000), timestamps=times[part])
 
 
-def run(observer: Observer | None = None) -> None:
-    settings = Settings(PluginRef("embedded", {"path": str(root / "log")}), str(state_dir), max_records=400)
+def run(observer: Observer | None = None, max_records: int = 1_500) -> None:
+    settings = Settings(PluginRef("embedded", {"path": str(root / "log")}), str(state_dir), max_records=max_records)
     (result,) = run_topologies(
         [delays.TOPOLOGY], settings, until_caught_up=True, session=session, observer=observer
     ).applications
@@ -109,6 +112,11 @@ def run(observer: Observer | None = None) -> None:
     )
 
 
+def wait_for_executors(*ids: str) -> None:
+    """Wait until these are the executors that Spark knows; it is told of new and of lost ones some time later."""
+    wait_until(lambda: executors(session).keys() == set(ids))
+
+
 def stores() -> list[str]:
     """The stores that lie in the executors' directories, by folder."""
     touched.on = False
@@ -117,6 +125,7 @@ def stores() -> list[str]:
     return found
 
 
+wait_for_executors("0", "1")
 feed()
 run()
 feed()
@@ -127,7 +136,8 @@ shutil.rmtree(state_dir / "client-1")  # as if that executor's machine had been 
 touched.on = True
 run()
 feed()
-run(KillsAnExecutor())
+run(KillsAnExecutor(), max_records=400)
+wait_for_executors("0", "2")
 run()
 equal = hourly(log) == delays.expected(table, times)
 start_anew(log, None, [delays.APPLICATION])

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from strikes import FOLDER, Strike
 from waiting import wait_until
 
@@ -35,11 +34,13 @@ START = 1_700_000_000_000 // (60 * MINUTE) * (60 * MINUTE)
 CITIES = ["Oslo", "Rome", "Lima", "Kyiv", "Bonn", "Cork"]
 
 
-def make(root: Path, session: SparkSession, payments: int) -> None:
-    """The project in `root`, compiled, with its input."""
+def make(root: Path, payments: int, java: str = "") -> None:
+    """The project in `root`, compiled, with its input. `java`: options for Spark's JVM."""
     shutil.copytree(Path(__file__).parent / "kills", root, dirs_exist_ok=True)
-    project = Project.load(root, session=session)
-    project.compile()
+    # In a process of its own: these tests run beside those of the Spark session.
+    command = [sys.executable, "-m", "headwater.cli.main", "compile", "--project-dir", str(root)]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "SPARK_SUBMIT_OPTS": java})
+    project = Project.load(root)
     customers, paid = tables(payments)
     project.append("customers", customers)
     project.append("payments", paid)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import spending
-from pyspark.sql import SparkSession
 from spending import Run, outcome
 from strikes import Strike, strikes
 
@@ -37,10 +36,10 @@ class Whole:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, spark_session: SparkSession) -> Whole:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     base = tmp_path_factory.mktemp("kills")
     fresh, root, archive = base / "fresh", base / "whole", base / "spark.jsa"
-    spending.make(fresh, spark_session, payments=1500)
+    spending.make(fresh, payments=1500, java=QUICK_START)
     whole = Whole(fresh, {}, f"{QUICK_START} -XX:SharedArchiveFile={archive}")
     whole.copy(root)
     # The JVM leaves its loaded classes in an archive: later ones start in half the time.
