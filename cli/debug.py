@@ -127,7 +127,7 @@ def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
     """
     done = list(_run(options, checks or CHECKS))
     rows = [(each.name, "ok" if each.way_out is None else "fail", each.found) for each in done]
-    click.echo(tables.text(("check", "", "found"), rows))
+    tables.show(("check", "", "found"), rows)
     failed = [each for each in done if each.way_out is not None]
     for each in failed:
         click.echo(f"{each.name}: {each.way_out}", err=True)

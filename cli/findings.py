@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from .terminal import WARNING, console, say
 
 if TYPE_CHECKING:
     from ..compiler.diagnostics import Diagnostic
@@ -22,11 +23,14 @@ def warn(project: Project) -> None:
         count = len(parsed.errors)
         where = os.path.normpath(os.path.join(os.path.relpath(parsed.root), str(parsed.errors[0].position)))
         errors = f"an error at {where}" if count == 1 else f"{count} errors, the first at {where}"
-        click.echo(f"warning: the project has {errors}; `headwater parse` tells more", err=True)
+        say(WARNING, f"the project has {errors}; `headwater parse` tells more", err=True)
 
 
 def show(found: Iterable[Diagnostic], sources: Mapping[str, str], root: Path, style: str) -> None:
     """Print diagnostics as `text` (to stderr), or as `json` or `github` (to stdout), with paths from here."""
+    found = tuple(found)
+    if not found and style == "text":
+        return
     from ..compiler import printing
 
     base = os.path.relpath(root)
@@ -35,5 +39,4 @@ def show(found: Iterable[Diagnostic], sources: Mapping[str, str], root: Path, st
     elif style == "github":
         click.echo(printing.as_github(found, base=base), nl=False)
     else:
-        color = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-        click.echo(printing.as_text(found, sources, base=base, color=color), nl=False, err=True)
+        console(err=True).print(printing.styled(found, sources, base=base), soft_wrap=True, end="")

@@ -7,6 +7,7 @@ import os
 
 import click
 
+from . import tables
 from .options import ProjectOptions, format_option, project_options
 
 _KINDS = ("topic", "topology", "table", "store", "flow")
@@ -36,10 +37,11 @@ def command(options: ProjectOptions, kinds: tuple[str, ...], style: str) -> None
         ]
         click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
         return
-    names = [f"{each.topology}.{each.name}" if each.topology else each.name for each in found]
-    wide = max(map(len, names), default=0)
+    rows = []
     base = os.path.relpath(project.root)
-    for each, name in zip(found, names, strict=True):
+    for each in found:
+        name = f"{each.topology}.{each.name}" if each.topology else each.name
         file = os.path.normpath(os.path.join(base, each.file))
         place = file if each.line is None else f"{file}:{each.line}"
-        click.echo(f"{each.kind:<9} {name:<{wide}}  {place}")
+        rows.append((each.kind, name, place))
+    tables.show(("type", "name", "place"), rows, headed=False)

@@ -14,6 +14,7 @@ from ..suggestions import guess
 from ..version import __version__
 from .findings import show
 from .options import NAMES, leading_options
+from .terminal import ERROR, say
 
 COMMANDS = (
     "init",
@@ -57,14 +58,11 @@ class Failure(click.ClickException):
         self.hint = error.hint
         setattr(self, "exit_code", error.exit_code)  # noqa: B010 - of the class, as click declares it
 
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print to stderr, or to `file`."""
-        err = file is None
-        click.secho("error: ", fg="red", bold=True, nl=False, file=file, err=err)
-        click.echo(self.message, file=file, err=err)
+    def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's
+        """Print to stderr."""
+        say(ERROR, self.message, err=True)
         if self.hint:
-            click.secho("  hint: ", bold=True, nl=False, file=file, err=err)
-            click.echo(self.hint, file=file, err=err)
+            say(("  hint: ", "bold"), self.hint, err=True)
 
 
 _LEADING = f"{__name__}.leading"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
+
+from .terminal import console, is_terminal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -111,15 +112,15 @@ class _Live:
 @contextmanager
 def shown() -> Iterator[Observer]:
     """An observer that shows a run until the block ends: live where stderr is a terminal."""
-    if not sys.stderr.isatty():
+    screen = console(err=True)
+    if not is_terminal(err=True) or screen.is_dumb_terminal:
         from ..runtime.engine.sentences import Lines
 
         click.echo(_STARTING, err=True)
         yield Lines()
         return
-    from rich.console import Console
     from rich.live import Live
 
     progress = Progress()
-    with Live(_Live(progress), console=Console(stderr=True), refresh_per_second=4):
+    with Live(_Live(progress), console=screen, refresh_per_second=4):
         yield progress

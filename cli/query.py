@@ -15,6 +15,7 @@ from .cells import cell as _cell
 from .cells import time_text
 from .findings import warn
 from .options import ProjectOptions, format_option, whole_project_options
+from .tables import note_cut
 
 
 class Moment(click.ParamType[int]):
@@ -86,7 +87,8 @@ def command(
         for row in found
     ]
     numbers = [n for n, value in enumerate([*found[0].key.values(), *found[0].value.values()]) if _number(value)]
-    click.echo(tables.text(header, cells, right=numbers))
+    if tables.show(header, cells, right=numbers):
+        note_cut()
 
 
 def _number(value: Any) -> bool:

@@ -12,6 +12,7 @@ from . import tables
 from .cells import cell, time_text
 from .findings import warn
 from .options import ProjectOptions, format_option, whole_project_options
+from .tables import note_cut
 
 if TYPE_CHECKING:
     from ..runtime.log.record_json import Record
@@ -57,9 +58,9 @@ def command(
 
 def _tables(records: Iterable[Record], page: int) -> None:
     rest = iter(records)
-    first = True
+    first, cut = True, False
     while rows := list(islice(rest, page)):
-        shown = tables.text(
+        cut |= tables.show(
             ("partition", "offset", "timestamp", "key", "value"),
             [
                 (
@@ -72,11 +73,13 @@ def _tables(records: Iterable[Record], page: int) -> None:
                 for record in rows
             ],
             right=(0, 1),
+            headed=first,
         )
-        click.echo(shown if first else shown.partition("\n")[2])
         first = False
     if first:
         click.echo("no records")
+    if cut:
+        note_cut()
 
 
 def _short(columns: Mapping[str, Any] | None) -> str:

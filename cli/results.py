@@ -9,6 +9,7 @@ import click
 
 from ..runtime.engine.sentences import counted, first_of, not_carried_out, waiting
 from . import tables
+from .terminal import ERROR, WARNING, say
 
 if TYPE_CHECKING:
     from ..runtime.engine.results import RunResults
@@ -21,7 +22,7 @@ def show_seeds(seeded: Sequence[SeedResult]) -> None:
         click.echo("no topic has a seed")
         return
     rows = [(each.topic, f"{each.records:,}", each.outcome) for each in seeded]
-    click.echo(tables.text(("topic", "records", "seed"), rows, right=(1,)))
+    tables.show(("topic", "records", "seed"), rows, right=(1,))
 
 
 def show_run(results: RunResults) -> None:
@@ -37,19 +38,16 @@ def show_run(results: RunResults) -> None:
         )
         for each in results.applications
     ]
-    click.echo(
-        tables.text(("application", "status", "records", "commits", "dropped", "time"), rows, right=(2, 3, 4, 5))
-    )
+    tables.show(("application", "status", "records", "commits", "dropped", "time"), rows, right=(2, 3, 4, 5))
     for each in results.applications:
         for reason, count in sorted(each.dropped.items()):
             click.echo(f"  {each.application}: {counted(count, 'record')} dropped, {reason}")
         if each.waiting:
             click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for)}")
         for sentence in _misplaced(each.placement):
-            click.echo(f"warning: {each.application}: {sentence}", err=True)
+            say(WARNING, f"{each.application}: {sentence}", err=True)
         if each.error:
-            click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-            click.echo(f"{each.application}: {each.error}", err=True)
+            say(ERROR, f"{each.application}: {each.error}", err=True)
     if not results.records and all(each.status == "caught_up" and not each.waiting for each in results.applications):
         click.echo("nothing to do: every application had consumed all its input")
 

@@ -15,6 +15,7 @@ from ..errors import HeadwaterError
 from ..suggestions import guess
 from . import tables
 from .options import ProjectOptions, format_option, project_options
+from .terminal import ERROR, WARNING, say
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ..runtime.simulation.scenario import Scenario
 
 _SVG = ".svg"
+_ROUND = ("round", "at", "why", "clients", "moved", "standbys", "down", "for", "restored")
+_LOADS = ("tasks per thread", "x-rack")
 _MOST_UPDATES = 10**9
 
 
@@ -177,7 +180,7 @@ def command(
     if not simulations and limits:  # else a check of nothing would pass
         raise HeadwaterError("there is no topology to simulate, so that no limit can be told")
     if not simulations:
-        click.echo("warning: there is no topology to simulate", err=True)
+        say(WARNING, "there is no topology to simulate", err=True)
     checked = [check(simulation, name, limit) for simulation in simulations for name, limit in limits]
     if style == "json":
         click.echo(_json(simulations, checked))
@@ -186,13 +189,12 @@ def command(
             _show(simulation)
     for simulation in simulations:
         for sentence in simulation.doubts():
-            click.echo(f"warning: {sentence}", err=True)
+            say(WARNING, sentence, err=True)
     if picture is not None:
         _draw(picture, simulations)
     for each in checked:
         if not each.holds:
-            click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-            click.echo(each.sentence, err=True)
+            say(ERROR, each.sentence, err=True)
     raise SystemExit(0 if all(each.holds for each in checked) else 1)
 
 
@@ -253,11 +255,11 @@ def _show(simulation: Simulation) -> None:
     application = simulation.application
     known = "as in the log" if application.measured else "as assumed"
     count = len(application.tasks)
-    click.secho(
+    summary = (
         f"{application.name}: {count} task{'s' if count != 1 else ''}, assignor {application.assignor}, "
-        f"standby replicas: {application.configs.num_standby_replicas}, state {known}",
-        bold=True,
+        f"standby replicas: {application.configs.num_standby_replicas}, state {known}"
     )
+    say((summary, "bold"))
     rows = []
     for each in simulation.rounds:
         racks = simulation.cross_rack(each)
@@ -276,8 +278,7 @@ def _show(simulation: Simulation) -> None:
                 "-" if racks is None else str(racks),
             )
         )
-    header = ("round", "at", "why", "clients", "moved", "standbys", "down", "for", "restored", "tasks/thread", "x-rack")
-    click.echo(tables.text(header, rows, right=(0, 3, 4, 5, 6, 7, 8, 9, 10)))
+    tables.show((*_ROUND, *_LOADS), rows, right=(0, 3, 4, 5, 6, 7, 8, 9, 10))
     click.echo()
     last = simulation.rounds[-1]
     placed = [
@@ -289,5 +290,5 @@ def _show(simulation: Simulation) -> None:
         )
         for client in last.clients
     ]
-    click.echo(tables.text(("client", "rack", "active", "standby"), placed))
+    tables.show(("client", "rack", "active", "standby"), placed)
     click.echo()

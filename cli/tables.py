@@ -1,30 +1,108 @@
-"""Plain tables: columns padded with spaces, a header, no frame, so that they can be cut and searched."""
+"""Tables without a frame. On a terminal they fit its width; elsewhere each row is a line and nothing is cut."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from .terminal import console, is_terminal, visible
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LONGEST = 240
+"""Characters of a cell that a terminal shows."""
+
+_LONGEST_WORD = 40
+"""What is longer is broken within a word, where a table would not fit otherwise."""
+
+_GAP = 2
 
 
-def text(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
-    """The table without a line end. `right`: columns (from 0) whose cells stand at the right, as numbers do."""
-    cells = [[*map(visible, row)] for row in (header, *rows)]
-    widths = [max(width(row[column]) for row in cells) for column in range(len(header))]
-    lines = []
-    for row in cells:
-        padded = [
-            " " * (widths[n] - width(cell)) + cell if n in right else cell + " " * (widths[n] - width(cell))
-            for n, cell in enumerate(row)
-        ]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
+def show(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = (), *, headed: bool = True
+) -> bool:
+    """Print a table; gives whether a cell was cut.
+
+    `right`: columns (from 0) whose cells stand at the right, as numbers do. Without `headed` only the rows are printed.
+    On a terminal in which the columns do not fit, cells are folded; where there is not even room for their words, each
+    row becomes a list of names and values.
+    """
+    cells = [[*map(visible, row)] for row in rows]
+    if not is_terminal():
+        click.echo(_lines([header, *cells] if headed else cells, right), nl=False)
+        return False
+    cut = any(len(cell) > LONGEST for row in cells for cell in row)
+    cells = [[cell if len(cell) <= LONGEST else f"{cell[: LONGEST - 1]}…" for cell in row] for row in cells]
+    screen = console()
+    shown: list[Table] = [_table(header, cells, right, headed, screen.width)]
+    if _narrowest([header, *cells]) > screen.width:
+        shown = [_listed(header, row) for row in cells]
+    for number, table in enumerate(shown):
+        if number or (len(shown) > 1 and not headed):
+            screen.print()
+        screen.print(table)
+    return cut
 
 
-def visible(cell: str) -> str:
-    """A cell without what would break the line or move the cursor."""
-    return "".join(c if c.isprintable() else " " if c in "\t\n\r" else "\ufffd" for c in cell)
+def note_cut() -> None:
+    """Say on stderr where all of a value is."""
+    click.echo("long values are cut here; --format json has all of them", err=True)
 
 
-def width(cell: str) -> int:
-    """Columns of a terminal that a text takes."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in cell)
+def _lines(rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
+    """Padded by hand: a pipe takes whole topics, and for that rich needs ten times as long."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = ""
+    for row in rows:
+        padded = []
+        for n, (width, cell) in enumerate(zip(widths, row, strict=True)):
+            blank = " " * (width - cell_len(cell))
+            padded.append(blank + cell if n in right else cell + blank)
+        lines += (" " * _GAP).join(padded).rstrip() + "\n"
+    return lines
+
+
+def _table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int], headed: bool, width: int
+) -> Table:
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = [[title, *(row[n] for row in rows)] for n, title in enumerate(header)]
+    fits = sum(max(map(cell_len, column)) for column in columns) + _GAP * (len(columns) - 1) <= width
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP if fits else 1, 0, 0), show_header=headed)
+    for n, column in enumerate(columns):
+        no_wrap = not any(" " in cell or len(cell) > _LONGEST_WORD for cell in column)
+        table.add_column(column[0], justify="right" if n in right else "left", overflow="fold", no_wrap=no_wrap)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _listed(header: Sequence[str], row: Sequence[str]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, cell in zip(header, row, strict=True):
+        table.add_row(name, Text(cell))
+    return table
+
+
+def _narrowest(rows: Sequence[Sequence[str]]) -> int:
+    """Columns of a terminal that are needed to break no word."""
+    from rich.cells import cell_len
+
+    longest = [
+        max(min(cell_len(word), _LONGEST_WORD) for cell in column for word in cell.split() or [""])
+        for column in zip(*rows, strict=True)
+    ]
+    return sum(longest) + len(longest) - 1

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from rich.cells import cell_len
+from rich.text import Text
 
 from .diagnostics import Diagnostic, Severity
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _WIDEST = 160
-_RESET, _BOLD, _RED, _YELLOW, _CYAN = "\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[36m"
 
 
-def as_text(
-    diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "", color: bool = False
-) -> str:
+def as_text(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "") -> str:
     """Each finding as `file:line:col: error HW012: message`, its line with a caret, and its hint; then a count.
 
     `sources` is `LoadedProject.sources`. `base` goes before each file name: the project's folder as seen from where
-    the reader stands. Colours are for terminals.
+    the reader stands.
     """
+    return styled(diagnostics, sources, base=base).plain
+
+
+def styled(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "") -> Text:
+    """The same with rich's styles, for whoever prints to a terminal."""
     found = list(diagnostics)
     files = {item.position.file for item in found}
     texts = {name: _LINE_BREAK.split(sources[name]) for name in files if name in sources}
-    lines = [line for item in found for line in _entry(item, texts, base, _Paint(color))]
+    lines = [line for item in found for line in _entry(item, texts, base)]
     if found:
-        lines.append(_count(found))
-    return "".join(f"{line}\n" for line in lines)
+        lines.append(Text(_count(found)))
+    return Text("\n").join([*lines, Text()])
 
 
 def as_json(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
@@ -76,37 +80,29 @@ def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
     return "".join(lines)
 
 
-class _Paint:
-    def __init__(self, color: bool) -> None:
-        self._color = color
-
-    def __call__(self, text: str, style: str) -> str:
-        return f"{style}{text}{_RESET}" if self._color else text
-
-
-def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str, paint: _Paint) -> list[str]:
+def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str) -> list[Text]:
     position = item.position
-    style = _BOLD + (_RED if item.severity is Severity.ERROR else _YELLOW)
-    place = paint(f"{_file(base, item)}:{position.line}:{position.column}:", _BOLD)
-    lines = [f"{place} {paint(f'{item.severity.value} {item.code}:', style)} {_visible(item.message)}"]
+    style = "bold red" if item.severity is Severity.ERROR else "bold yellow"
+    place = (f"{_file(base, item)}:{position.line}:{position.column}:", "bold")
+    lines = [Text.assemble(place, " ", (f"{item.severity.value} {item.code}:", style), " ", _visible(item.message))]
     text = texts.get(position.file, [])
     if position.line <= len(text) and (line := _visible(text[position.line - 1])).strip():
-        lines += _marked(line, position.column, position.end_column, style, paint)
+        lines += _marked(line, position.column, position.end_column, style)
     if item.hint is not None:
-        lines.append(f"  {paint('hint:', _CYAN)} {_visible(item.hint)}")
+        lines.append(Text.assemble("  ", ("hint:", "cyan"), " ", _visible(item.hint)))
     return lines
 
 
-def _marked(line: str, column: int, end_column: int | None, style: str, paint: _Paint) -> list[str]:
+def _marked(line: str, column: int, end_column: int | None, style: str) -> list[Text]:
     """The line, cut to a readable width around the range, and what underlines the range."""
     first = min(column - 1, len(line))
     last = max(min((end_column or column + 1) - 1, len(line)), first + 1)
     cut = max(first - _WIDEST // 2, 0) if len(line) > _WIDEST else 0
     shown = line[cut : cut + _WIDEST]
     first, last = first - cut, min(last - cut, max(len(shown), first - cut + 1))
-    blank = " " * sum(map(_width, shown[:first]))
-    mark = "^" + "~" * (sum(map(_width, shown[first:last])) - 1)
-    return [f"  | {shown.rstrip()}", f"  | {blank}{paint(mark, style)}"]
+    blank = " " * cell_len(shown[:first])
+    mark = "^" + "~" * (cell_len(shown[first:last]) - 1)
+    return [Text(f"  | {shown.rstrip()}"), Text.assemble(f"  | {blank}", (mark, style))]
 
 
 def _count(found: list[Diagnostic]) -> str:
@@ -118,12 +114,6 @@ def _count(found: list[Diagnostic]) -> str:
 def _visible(text: str) -> str:
     """The text without what would move the cursor or change the terminal."""
     return "".join(" " if char == "\t" else char if char.isprintable() else "\ufffd" for char in text)
-
-
-def _width(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _file(base: str, item: Diagnostic) -> str:

@@ -40,3 +40,13 @@ def break_it(shop: Path) -> None:
     """Gives the project an error: a flow reads a topic that is not there."""
     path = shop / "topologies" / "sales.yml"
     path.write_text(path.read_text().replace("from: orders", "from: oders"))
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, which is in no project."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("HEADWATER_PROJECT_DIR", raising=False)
+    return folder

@@ -16,16 +16,6 @@ def run(*arguments: str) -> Result:
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, which is in no project."""
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("HEADWATER_PROJECT_DIR", raising=False)
-    return folder
-
-
-@pytest.fixture
 def inside(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, which is one of the shop's."""
     monkeypatch.chdir(shop / "topologies")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +19,8 @@ def test_rounds_are_shown_as_a_table(headwater: Headwater) -> None:
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0] == "sales: 4 tasks, assignor balanced_count, standby replicas: 0, state as assumed"
-    assert lines[1].split() == [
-        "round", "at", "why", "clients", "moved", "standbys", "down", "for", "restored", "tasks/thread", "x-rack"
+    assert re.split("  +", lines[1]) == [
+        "round", "at", "why", "clients", "moved", "standbys", "down", "for", "restored", "tasks per thread", "x-rack"
     ]  # fmt: skip
     assert [line.split()[0] for line in lines[2:5]] == ["0", "1", "2"]
     assert "kill c2" in lines[3]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from headwater.compiler.diagnostics import Diagnostic, Diagnostics, Position, Severity, did_you_mean
-from headwater.compiler.printing import as_github, as_json, as_text
+from headwater.compiler.printing import as_github, as_json, as_text, styled
 
 SOURCES = {"a.yml": "first: 1\nsecond:\tto > 2\n漢字: xx\n"}
 
@@ -49,9 +49,14 @@ def test_text_lets_no_control_character_through():
     assert not any(char in shown for char in "\x1b\x07\u202e")
 
 
-def test_text_has_colours_only_when_asked():
-    assert "\x1b[" not in as_text([finding(1, 1)], SOURCES)
-    assert "\x1b[1m\x1b[31merror HW203:\x1b[0m" in as_text([finding(1, 1)], SOURCES, color=True)
+def test_text_has_styles_only_when_asked():
+    found = [finding(1, 1, hint="Do this.")]
+    shown = styled(found, SOURCES)
+    assert shown.plain == as_text(found, SOURCES)
+    assert {(shown.plain[span.start : span.end], span.style) for span in shown.spans} >= {
+        ("error HW203:", "bold red"),
+        ("hint:", "cyan"),
+    }
 
 
 def test_base_goes_before_file_names():
