@@ -516,6 +516,11 @@ PLUGINS: dict[str, Code] = {
         "The plugin's own schema refuses the options, or is itself no JSON Schema.",
         "Mend it as the message says.",
     ),
+    "HW610": Code(
+        "an extra that is not installed",
+        "Placing tasks by racks needs OR-Tools, which takes 87 MB and is not installed with Headwater.",
+        "Install it with `pip install 'headwater[racks]'`, or use another strategy.",
+    ),
 }
 
 CODES: dict[str, Code] = FILES | JINJA | SCHEMA | REFERENCES | EXPRESSIONS | TOPOLOGY | PLUGINS

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...plugins.manager import PluginManager
 from ...plugins.registry import Registry
+from ...runtime.assignment.rack_solver import has_solver
 
 
 class InstalledPlugins:
@@ -23,6 +24,10 @@ class InstalledPlugins:
     def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
         """The JSON Schema of a plugin's options. Those of the embedded log have been checked with the profile."""
         return {} if (kind, name) == ("log", "embedded") else self._registry(kind)[name].options_schema
+
+    def has_rack_solver(self) -> bool:
+        """Whether OR-Tools is installed."""
+        return has_solver()
 
     @cached_property
     def _registries(self) -> Mapping[str, Registry]:

@@ -8,8 +8,10 @@ from collections.abc import Mapping as AbstractMapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...runtime.assignment.rack_solver import WAY_OUT, uses_solver
+from ...runtime.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..language.model import PluginUse, ProjectModel
+from ..language.model import AssignmentModel, PluginUse, ProjectModel
 from ..reading.nodes import Mapping, Node, Scalar
 from ..reading.nodes import Sequence as SequenceNode
 
@@ -32,11 +34,14 @@ class PluginCatalog(Protocol):
     def options_schema(self, kind: str, name: str) -> AbstractMapping[str, Any]:
         """The JSON Schema of a plugin's options."""
 
+    def has_rack_solver(self) -> bool:
+        """Whether what built-in assignors place tasks by racks with is installed."""
+
 
 def check_plugins(
     model: ProjectModel, target: Mapping | None, catalog: PluginCatalog, diagnostics: Diagnostics
 ) -> None:
-    """Report plugins that there are not, and options that their schemas refuse."""
+    """Report plugins that there are not, options that their schemas refuse, and what an assignor lacks for racks."""
     for kind, use in _uses(model, target):
         names = catalog.names(kind)
         name = use.name.text
@@ -47,6 +52,18 @@ def check_plugins(
             diagnostics.add("HW601", use.name.position, message, did_you_mean(name, names) or unlisted)
             continue
         _check_options(kind, use, catalog.options_schema(kind, name), diagnostics)
+    for topology in model.topologies.values():
+        _check_racks(topology.assignment, catalog, diagnostics)
+
+
+def _check_racks(assignment: AssignmentModel, catalog: PluginCatalog, diagnostics: Diagnostics) -> None:
+    assignor = assignment.assignor.name.text if assignment.assignor is not None else Assignment().assignor.name
+    costs = assignment.rack_aware_traffic_cost, assignment.rack_aware_non_overlap_cost
+    strategy = assignment.rack_aware
+    if strategy is None or not uses_solver(assignor, strategy.text, *costs) or catalog.has_rack_solver():
+        return
+    message = f"The strategy '{strategy.text}' needs OR-Tools, which is not installed."
+    diagnostics.add("HW610", strategy.position, message, f"Install it: {WAY_OUT}.")
 
 
 def _uses(model: ProjectModel, target: Mapping | None) -> Iterator[tuple[str, PluginUse]]:

@@ -301,6 +301,7 @@ def _assignment(node: Mapping | None) -> AssignmentModel:
         rack_aware_tags=tuple(tag.text for tag in scalars(tags)),
         rack_aware_traffic_cost=integer(rack, "traffic_cost", None),
         rack_aware_non_overlap_cost=integer(rack, "non_overlap_cost", None),
+        rack_aware=scalar(rack, "strategy") if rack else None,
     )
 
 

@@ -213,7 +213,7 @@ class FlowModel:
 
 @dataclass(frozen=True)
 class AssignmentModel:
-    """The `assignment:` section; None for what is not said."""
+    """The `assignment:` section; None for what is not said. `rack_aware`: the place of its strategy."""
 
     assignor: PluginUse | None = None
     standby_replicas: int = 0
@@ -224,6 +224,7 @@ class AssignmentModel:
     rack_aware_tags: tuple[str, ...] = ()
     rack_aware_traffic_cost: int | None = None
     rack_aware_non_overlap_cost: int | None = None
+    rack_aware: Scalar | None = None
 
 
 @dataclass(frozen=True)

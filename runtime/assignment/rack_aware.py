@@ -63,7 +63,7 @@ def optimize_actives(
 ) -> dict[ProcessId, set[TaskId]]:
     """A new placement with `tasks` where they cost least in all; other tasks in `placed` stay.
 
-    Raises TaskPlacementError, and RackCostError.
+    Raises TaskPlacementError, RackCostError, SolverMissingError.
     """
     result = {client: set(own) for client, own in placed.items()}
     strategy = application_state.assignment_configs.rack_aware_assignment_strategy
@@ -94,7 +94,7 @@ def optimize_standbys(
     """Swap standbys between clients on different racks, pair by pair, at most four rounds, as long as that pays.
 
     `allowed` is asked about the placement of that moment; where its answer depends on who has what, `moved` lets the
-    caller follow. `tasks`: whose standbys may move, None: all. Raises RackCostError.
+    caller follow. `tasks`: whose standbys may move, None: all. Raises RackCostError, SolverMissingError.
     """
     result = {client: set(own) for client, own in standbys.items()}
     strategy = application_state.assignment_configs.rack_aware_assignment_strategy

@@ -23,6 +23,7 @@ import numpy as np
 from ...errors import HeadwaterError
 from ..tasks.task_id import TaskId
 from .cluster import ProcessId
+from .rack_solver import new_solver
 from .rack_traffic import RackTraffic, Replicas
 
 Group = int
@@ -76,9 +77,7 @@ class _Graph:
 
     def flows(self) -> tuple[str, dict[tuple[object, object], int]]:
         """What the solver says, and what flows through each arc."""
-        from ortools.graph.python.min_cost_flow import SimpleMinCostFlow  # costs a tenth of a second
-
-        solver = SimpleMinCostFlow()
+        solver = new_solver()
         tails, heads, capacities, costs = np.array(self.columns, dtype=np.int64).T
         arcs = solver.add_arcs_with_capacity_and_unit_cost(
             tails.astype(np.int32), heads.astype(np.int32), capacities.copy(), costs.copy()
@@ -104,7 +103,7 @@ def cheapest(
 
     A task costs `traffic_cost` for each partition on other racks, and `non_overlap_cost` where it was not before.
     `rooms`: how many tasks of each subtopology fit on each client, at least enough for all; None: as many as it has.
-    Raises RackCostError.
+    Raises RackCostError, SolverMissingError.
     """
     numbers = Counter(owners.values())
     if not rooms:

@@ -40,7 +40,7 @@ class Verdicts:
 
 
 class Plugins:
-    """A catalog of plugins: one of each kind, with one option."""
+    """A catalog of plugins: one of each kind, with one option, in an environment without OR-Tools."""
 
     def names(self, kind: str) -> Collection[str]:
         names = {"assignor": "balanced_count", "restore_strategy": "changelog", "store_backend": "lmdb"}
@@ -49,6 +49,9 @@ class Plugins:
     def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
         options = {"size": {"type": "integer"}, "path": {"type": "string"}}
         return {"type": "object", "properties": options, "additionalProperties": False}
+
+    def has_rack_solver(self) -> bool:
+        return False
 
 
 def diagnose(case: str, project: Path) -> tuple[Diagnostics, str]:

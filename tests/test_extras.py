@@ -1,0 +1,93 @@
+"""An environment without the extra `racks`: only what is placed by racks cannot be done, and says what to install."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from headwater.cli.main import main
+from headwater.compiler.pipeline import CACHE
+
+VERDICTS = Path(__file__).parent / "golden" / "scaffold" / "verdicts.json"
+WAY_OUT = "pip install 'headwater[racks]'"
+RACKS = "\nassignment:\n  {assignor}rack_aware:\n    strategy: min_traffic\n"
+
+
+def task(number: int, rack: str) -> dict[str, object]:
+    return {
+        "id": f"0_{number}",
+        "stateful": False,
+        "partitions": [{"topic": "t", "partition": number, "racks": [rack]}],
+    }
+
+
+CASE = {
+    "configs": {"rack_aware_assignment_strategy": "min_traffic"},
+    "clients": [{"process_id": name, "threads": 1, "rack": name} for name in "ab"],
+    "tasks": [task(0, "b"), task(1, "a")],
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    project = tmp_path / "shop"
+    CliRunner().invoke(main, ["init", "shop", "--project-dir", str(project)])
+    (project / CACHE).parent.mkdir(parents=True)
+    shutil.copy(VERDICTS, project / CACHE)
+    return project
+
+
+def place_by_racks(shop: Path, assignor: str = "") -> None:
+    path = shop / "topologies" / "sales.yml"
+    path.write_text(path.read_text() + RACKS.format(assignor=assignor))
+
+
+def without_solver(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The command in a process that cannot import OR-Tools."""
+    code = "import sys; sys.modules['ortools'] = None; from headwater.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
+
+
+def test_project_without_racks_is_compiled_and_simulated(shop: Path) -> None:
+    done = without_solver("simulate", "--project-dir", str(shop), "--events", "kill c2; add 1", "--racks", "a,b")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("sales: 4 tasks, assignor high_availability,")
+
+
+def test_strategy_that_needs_the_solver_is_an_error_with_its_place(shop: Path) -> None:
+    place_by_racks(shop)
+
+    done = without_solver("compile", "--project-dir", str(shop))
+
+    assert done.returncode == 1
+    line = (shop / "topologies" / "sales.yml").read_text().splitlines().index("    strategy: min_traffic") + 1
+    assert f"topologies/sales.yml:{line}:15: error HW610: " in done.stderr
+    assert WAY_OUT in done.stderr
+    assert "HW610" not in CliRunner().invoke(main, ["compile", "--project-dir", str(shop)]).stderr
+
+
+@pytest.mark.parametrize("assignor", ["balanced", "sticky"])
+def test_assignor_that_solves_nothing_may_have_a_strategy(shop: Path, assignor: str) -> None:
+    place_by_racks(shop, f"assignor: {assignor}\n  ")
+
+    done = without_solver("simulate", "--project-dir", str(shop), "--racks", "a,b")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_case_that_needs_the_solver_is_answered_with_what_to_install() -> None:
+    done = without_solver("assign", stdin=json.dumps(CASE))
+    answer = json.loads(done.stdout)
+
+    assert done.returncode == 0
+    assert "needs OR-Tools" in answer["error"]
+    assert WAY_OUT in answer["error"]
+    assert json.loads(CliRunner().invoke(main, ["assign"], input=json.dumps(CASE)).stdout)["error"] is None
