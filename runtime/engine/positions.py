@@ -29,10 +29,9 @@ class Gap:
     lane: int | None = None
 
     def __str__(self) -> str:
-        writer = f", from task {self.lane} of its writer" if self.lane is not None else ""
-        return (
-            f"{self.topic}[{self.partition}]: {self.position:,} records were consumed{writer}, {self.end:,} are there"
-        )
+        writer = f" of task {self.lane} of its writer" if self.lane is not None else ""
+        consumed = f"{self.position:,} records{writer} were consumed"
+        return f"{self.topic}[{self.partition}]: {consumed}, {self.end:,} are there"
 
 
 def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:

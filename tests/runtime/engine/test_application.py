@@ -237,6 +237,17 @@ def test_lasting_run_stops_when_told_and_closes_clean(place: Place) -> None:
     assert place.hourly() == expected
 
 
+def test_input_that_was_removed_after_it_was_consumed_is_refused_and_named(place: Place) -> None:
+    place.feed(100)
+    place.run()
+    *_, last = sorted((place.root / "log" / "commits" / "p-seed").glob("*.json"))
+    last.unlink()
+    result = place.run()
+    assert result.status == "failed"
+    assert "p-delays has consumed records that the log does not hold any more" in (result.error or "")
+    assert "flights[0]: " in (result.error or "")
+
+
 def test_changed_aggregate_is_refused_and_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.feed(100)
     place.run()

@@ -62,7 +62,7 @@ def test_writer_whose_commits_were_put_back_from_an_older_copy_is_missed(applica
     remove_last_commit(applications, "p-cleaning")
     (gap,) = found(applications, DAYS)
     assert gap == Gap("clean", 0, 10, 5, lane=1)
-    assert str(gap) == "clean[0]: 10 records were consumed, from task 1 of its writer, 5 are there"
+    assert str(gap) == "clean[0]: 10 records of task 1 of its writer were consumed, 5 are there"
 
 
 def test_records_of_a_global_table_that_are_gone_are_missed(applications: Applications) -> None:
