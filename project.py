@@ -462,12 +462,21 @@ class Project:
         wanted = {parent for id_ in self._selected for parent in self._resources.by_id[id_].parents} | self._selected
         return [each.name for each in self._resources.of("topic") if each.seeded and each.id in wanted]
 
-    def _log(self, settings: Settings) -> Log:
+    def _log(self, settings: Settings, *, known: bool = True) -> Log:
+        """The log of a target. `known`: not if stores on this machine were made of another. Raises OtherLogError."""
         from .runtime.engine.plugged import Plugged, origin_of
+        from .runtime.state.known_log import check_known_by, place_of
 
-        log = Plugged(origin_of(settings)).log(settings.log)
+        log, state_dir = Plugged(origin_of(settings)).log(settings.log), _state_here(settings)
+        if known and state_dir is not None:
+            place = place_of(settings.log.name, settings.log.options)
+            check_known_by(state_dir, self._applications(), log.identity(), place)
         log.check()
         return log
+
+    def _applications(self) -> list[str]:
+        """Of all topologies of the project, also of one with errors."""
+        return [f"{self._parsed.loaded.name}-{each.name}" for each in self._resources.of("topology")]
 
     def _topic_of(self, log: Log, name: str) -> Topic:
         """A topic as it was committed last, else as it is declared."""
@@ -495,9 +504,9 @@ class Project:
 
 def _state_here(settings: Settings) -> Path | None:
     """The folder of the stores, where clients are on this machine; None where executors have them on theirs."""
-    from .runtime.engine.clients import has_executors
+    from .runtime.engine.clients import local_state
 
-    return None if has_executors(str(settings.spark.get("master", "local"))) else Path(settings.state_dir)
+    return local_state(settings)
 
 
 def _records(reader: TopicReader, limit: int | None, follow: bool) -> Iterator[Record]:

@@ -22,9 +22,10 @@ from ..log.garbage import collect_garbage
 from ..log.log import Log
 from ..log.records import INCARNATION
 from ..log.state import LogState
+from ..state.known_log import check_known_by, place_of
 from ..topology import Settings, Topology
 from .assigned import Assigned
-from .clients import ExecutorWatch
+from .clients import ExecutorWatch, local_state
 from .committed import Committed, describe
 from .committer import Committer
 from .compatibility import differences
@@ -154,6 +155,10 @@ class ApplicationRun:
     def _look(self) -> _Begun:
         plugged = Plugged(origin_of(self._settings))
         log = plugged.log(self._settings.log)
+        ref, state_dir = self._settings.log, local_state(self._settings)
+        if state_dir is not None:  # before a new log is made in the place of one that is missing
+            place = place_of(ref.name, ref.options)
+            check_known_by(state_dir, [self._topology.application], log.identity(), place)
         log.check()
         own = LogState.load(log.commits(self._topology.application))
         return _Begun(plugged, log, own, Committer(own))

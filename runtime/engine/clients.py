@@ -6,10 +6,12 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
 from ..state.process_file import Owner
+from ..topology import Settings
 from .placement import Executor, executors
 
 if TYPE_CHECKING:
@@ -71,6 +73,11 @@ def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
 def has_executors(master: str) -> bool:
     """Whether the work of a master is done by executors, which have state on their own machines' disks."""
     return not master.startswith("local") or master.startswith("local-cluster")
+
+
+def local_state(settings: Settings) -> Path | None:
+    """The folder of the stores, where clients are on this machine; None where executors have them on theirs."""
+    return None if has_executors(str(settings.spark.get("master", "local"))) else Path(settings.state_dir)
 
 
 def _registered(session: SparkSession) -> dict[str, Executor]:

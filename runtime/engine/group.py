@@ -66,6 +66,7 @@ class Group:
             settings.state_dir,
             topology.application,
             log=(settings.log.name, settings.log.options),
+            log_identity=committed.log.identity(),
             plugins=origin_of(settings),
             strategy=(topology.restore.name, topology.restore.options),
             stores=tuple(store for part in topology.subtopologies for store in part.stores),

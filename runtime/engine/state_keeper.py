@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import HeadwaterError
@@ -15,6 +16,7 @@ from ..restore.strategy import RestoreRequest
 from ..state.changelog import apply_slice, catch_up, start_empty
 from ..state.claim import claim, executor_process
 from ..state.directory import StateDirectory, StoreId
+from ..state.known_log import check_known, place_of
 from ..state.process_file import Owner, ProcessFile
 from ..state.store import StateStore
 from ..state.task_stores import expire_below
@@ -55,10 +57,12 @@ def _held(home: Home) -> StateAnswer:
     found = ProcessFile.read(directory.path)
     if found is None:
         raise WrongDirectoryError(directory.path, home.process_id)
-    if home.incarnation and found.incarnation != home.incarnation:
-        if found.incarnation:
-            directory.remove_all()  # first: a copy under the new incarnation would pass for one of its own
-        ProcessFile(found.process_id, found.owner, home.incarnation).written(directory.path)
+    check_known(directory.path, home.log_identity, place_of(*home.log))
+    now = replace(found, incarnation=home.incarnation or found.incarnation, log=home.log_identity)
+    if found.incarnation and now.incarnation != found.incarnation:
+        directory.remove_all()  # first: a copy under the new incarnation would pass for one of its own
+    if now != found:
+        now.written(directory.path)
     backends = {store.name: Plugged(home.plugins).backend(store) for store in home.stores}
     held = [
         StoreAnswer(each.store, each.partition, backends[each.store].open(directory.store_path(each)).position)

@@ -26,7 +26,8 @@ class Home:
 
     `folder`: of the client, below `state_dir`; empty: one that is free is to be taken (see `state.claim`).
     `process_id`: what the directory must have. `incarnation`: of the application; stores of another one are removed.
-    `log`, `strategy`: plugin name and options. `stores`: as the topology declares them.
+    `log`, `strategy`: plugin name and options. `stores`: as the topology declares them. `log_identity`: see
+    `Log.identity`.
     """
 
     state_dir: str
@@ -38,6 +39,7 @@ class Home:
     plugins: Origin = ("", (), ())
     strategy: tuple[str, Mapping[str, Any]] = ("changelog", {})
     stores: tuple[Store, ...] = ()
+    log_identity: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from .commits import DirectoryCommitStore
 from .durable_files import check_directory, make_directory, sync_directory, write_durably
 from .errors import CorruptSegmentError, SegmentMissingError
+from .identity import ensure_identity, identity_of
 from .log import LogFile
 from .records import Segment
 from .segments import byte_ranges, decode_batches, encode_segments
@@ -34,6 +35,11 @@ class EmbeddedLog:
     def check(self) -> None:
         """See `Log.check`. Raises UnsupportedFileSystemError."""
         check_directory(self.root)
+        ensure_identity(self.root)
+
+    def identity(self) -> str:
+        """See `Log.identity`. Raises LogFileError."""
+        return identity_of(self.root)
 
     def applications(self) -> list[str]:
         """See `Log.applications`."""

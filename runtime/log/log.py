@@ -36,6 +36,14 @@ class Log(Protocol):
         """Make sure, before anything starts, that the place can hold a log. Raises LogError."""
         ...
 
+    def identity(self) -> str:
+        """What tells this log from any other. A log gets it when `check` is first called, and its copies keep it.
+
+        Empty where there is no log yet, and in a log that cannot tell: then one that is missing is not noticed. Raises
+        LogError.
+        """
+        ...
+
     def applications(self) -> list[str]:
         """The applications that have committed something, by name."""
         ...

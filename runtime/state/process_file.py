@@ -5,7 +5,8 @@ time, as pids are used again. Its ownership ends when it is gone, which may be s
 lock of the directory was killed. The process id stays with the directory, so that a client is known again.
 
 The incarnation says of which commits the stores were made. An application that is started anew gets another one, so
-what lies on machines that were not reached meanwhile does not pass for state of its successor.
+what lies on machines that were not reached meanwhile does not pass for state of its successor. The log's id says where
+those commits are: so a log that is missing does not pass for a new one (see `known_log`).
 """
 
 from __future__ import annotations
@@ -52,11 +53,13 @@ class Owner:
 
 @dataclass(frozen=True)
 class ProcessFile:
-    """What the file of a client says. `incarnation`: of the application, empty where none is known."""
+    """What the file of a client says. `incarnation`: of the application, `log`: see `Log.identity`; empty where none
+    is known."""
 
     process_id: str
     owner: Owner
     incarnation: str = ""
+    log: str = ""
 
     @staticmethod
     def is_in(directory: Path) -> bool:
@@ -76,6 +79,7 @@ class ProcessFile:
                 str(uuid.UUID(content["process_id"])),
                 Owner(str(owner["boot_id"]), int(owner["pid"]), float(owner["started"])),
                 str(content.get("incarnation", "")),
+                str(content.get("log", "")),
             )
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None

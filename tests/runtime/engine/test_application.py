@@ -248,6 +248,25 @@ def test_input_that_was_removed_after_it_was_consumed_is_refused_and_named(place
     assert "flights[0]: " in (result.error or "")
 
 
+def test_log_that_is_missing_is_refused_and_state_is_kept_for_its_return(place: Place) -> None:
+    place.feed(500)
+    place.run()
+    log, moved = place.root / "log", place.root / "moved"
+    log.rename(moved)
+    for there in (lambda: None, log.mkdir):  # moved away, and then the empty folder that is left of a mount
+        there()
+        result = place.run()
+        assert result.status == "failed"
+        assert f"the one at {log}: that log is missing" in (result.error or "")
+        assert not log.exists() or not list(log.iterdir())
+    log.rmdir()
+    moved.rename(log)
+    stores = sorted((place.root / "state").glob("*/*/*/*/data.mdb"))
+    assert stores
+    back = place.run()
+    assert (back.status, back.records) == ("caught_up", 0)
+
+
 def test_changed_aggregate_is_refused_and_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.feed(100)
     place.run()

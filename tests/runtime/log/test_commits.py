@@ -89,7 +89,7 @@ def test_file_system_without_links_is_refused_before_and_at_a_commit(store, tmp_
 
 def test_file_system_with_links_passes_the_check(tmp_path):
     EmbeddedLog(tmp_path / "log").check()
-    assert os.listdir(tmp_path / "log") == []
+    assert os.listdir(tmp_path / "log") == ["log.json"]
 
 
 def test_files_of_others_are_passed_over(store, tmp_path):

@@ -1,0 +1,42 @@
+"""Is the log there that the stores of a state directory were made of?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import HeadwaterError
+from .process_file import ProcessFile
+
+
+class OtherLogError(HeadwaterError):
+    """Stores were made of another log than the one at hand: `path` of the stores, `log` as a name for people."""
+
+    def __init__(self, path: Path, log: str) -> None:
+        super().__init__(
+            f"the stores in {path} were made of another log than the one at {log}: that log is missing, not mounted, "
+            "or was moved or removed",
+            "put the log back, or correct `log:` in profiles.yml; `headwater clean --state` gives the stores up",
+        )
+        self.path = path
+        self.log = log
+
+
+def place_of(name: str, options: Mapping[str, Any]) -> str:
+    """A log by its plugin's name and options, for people."""
+    return str(options.get("path") or name)
+
+
+def check_known(path: Path, identity: str, log: str) -> None:
+    """Refuse a log of this `identity` (empty: it has none) for the stores in `path`. Raises OtherLogError."""
+    found = ProcessFile.read(path)
+    if found is not None and found.log and found.log != identity:
+        raise OtherLogError(path, log)
+
+
+def check_known_by(state_dir: Path, applications: Iterable[str], identity: str, log: str) -> None:
+    """The same for all clients' stores of these applications below a state directory of this machine."""
+    for application in applications:
+        for path in sorted(state_dir.glob(f"*/{application}")):
+            check_known(path, identity, log)

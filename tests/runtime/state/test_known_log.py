@@ -1,0 +1,36 @@
+"""State that was made of a log that is not there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headwater.runtime.state.known_log import OtherLogError, check_known_by
+from headwater.runtime.state.process_file import Owner, ProcessFile
+
+
+def made(state_dir: Path, log: str, application: str = "p-t", client: str = "client-1") -> None:
+    owner = Owner.of(os.getpid())
+    assert owner is not None
+    directory = state_dir / client / application
+    replace(ProcessFile.take(directory, owner), log=log).written(directory)
+
+
+@pytest.mark.parametrize("identity", ["", "another"])
+def test_state_of_another_log_is_refused(tmp_path: Path, identity: str) -> None:
+    made(tmp_path, "one")
+    with pytest.raises(OtherLogError) as caught:
+        check_known_by(tmp_path, ["p-other", "p-t"], identity, "/mnt/log")
+    assert caught.value.path == tmp_path / "client-1" / "p-t"
+    assert "/mnt/log: that log is missing" in caught.value.message
+
+
+def test_state_of_this_log_and_state_that_knows_none_are_taken(tmp_path: Path) -> None:
+    made(tmp_path, "one")
+    made(tmp_path, "", client="client-2")
+    made(tmp_path, "another", application="q-t")
+    check_known_by(tmp_path, ["p-t"], "one", "log")
+    check_known_by(tmp_path / "nowhere", ["p-t"], "", "log")
