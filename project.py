@@ -462,13 +462,13 @@ class Project:
         wanted = {parent for id_ in self._selected for parent in self._resources.by_id[id_].parents} | self._selected
         return [each.name for each in self._resources.of("topic") if each.seeded and each.id in wanted]
 
-    def _log(self, settings: Settings, *, known: bool = True) -> Log:
-        """The log of a target. `known`: not if stores on this machine were made of another. Raises OtherLogError."""
+    def _log(self, settings: Settings) -> Log:
+        """The log of a target. Raises OtherLogError if stores on this machine were made of another one."""
         from .runtime.engine.plugged import Plugged, origin_of
         from .runtime.state.known_log import check_known_by, place_of
 
         log, state_dir = Plugged(origin_of(settings)).log(settings.log), _state_here(settings)
-        if known and state_dir is not None:
+        if state_dir is not None:
             place = place_of(settings.log.name, settings.log.options)
             check_known_by(state_dir, self._applications(), log.identity(), place)
         log.check()

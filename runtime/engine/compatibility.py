@@ -83,7 +83,8 @@ def _read_by_others(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[
 def _begun_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted(old.keys() & new.keys()):
         since = old[name].get("since")
-        if since is not None and new[name]["since"] != since:
+        now = new[name]["since"]
+        if None not in (since, now) and now != since:  # one without records any more is for `positions` to tell
             yield f"topic {name} was started anew after its records were consumed"
 
 
