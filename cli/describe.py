@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .findings import warn
 from .options import ProjectOptions, format_option, project_options
 
 
@@ -15,4 +16,6 @@ def command(options: ProjectOptions, style: str) -> None:
 
     The text is that of Kafka Streams' Topology.describe().
     """
-    click.echo(options.project().describe(style), nl=False)
+    project = options.project()
+    click.echo(project.describe(style), nl=False)
+    warn(project)

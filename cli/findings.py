@@ -15,10 +15,16 @@ if TYPE_CHECKING:
     from ..compiler.diagnostics import Diagnostic
     from ..project import Project
 
+_UNUSED_VARIABLE = "HW035"
+
 
 def warn(project: Project) -> None:
-    """A line on stderr where the project has errors that do not keep a command from its work."""
+    """Say on stderr what does not keep a command from its work: errors elsewhere, variables that nothing uses.
+
+    For commands that do not show all that is found. After their work, so that it is not done twice.
+    """
     parsed = project.parse()
+    show([each for each in parsed.diagnostics if each.code == _UNUSED_VARIABLE], parsed.sources, parsed.root, "text")
     if not parsed.ok:
         count = len(parsed.errors)
         where = os.path.normpath(os.path.join(os.path.relpath(parsed.root), str(parsed.errors[0].position)))

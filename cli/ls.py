@@ -8,6 +8,7 @@ import os
 import click
 
 from . import tables
+from .findings import warn
 from .options import ProjectOptions, format_option, project_options
 
 _KINDS = ("topic", "topology", "table", "store", "flow")
@@ -21,6 +22,7 @@ def command(options: ProjectOptions, kinds: tuple[str, ...], style: str) -> None
     """List what is in the project."""
     project = options.project()
     found = [each for each in project.resources() if not kinds or each.kind in kinds]
+    warn(project)
     if style == "json":
         listed = [
             {

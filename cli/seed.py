@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..runtime.engine.sentences import counted
+from .findings import warn
 from .options import ProjectOptions, project_options
 from .results import show_seeds
 
@@ -33,6 +34,7 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
         raise click.UsageError("name topics or select them; both together would leave open which are meant")
     if not append:
         show_seeds(project.seed(topics, full_refresh=full_refresh))
+        warn(project)
         return
     if len(topics) != 1 or full_refresh:
         raise click.UsageError("--append takes one TOPIC, and no --full-refresh")

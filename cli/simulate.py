@@ -14,6 +14,7 @@ import click
 from ..errors import HeadwaterError
 from ..suggestions import guess
 from . import tables
+from .findings import warn
 from .options import ProjectOptions, format_option, project_options
 from .terminal import ERROR, WARNING, say
 
@@ -177,6 +178,7 @@ def command(
     with options.project() as project, redirect_stdout(sys.stderr):  # what an assignor prints is no result
         _check_assignor(project, scenario["assignor"])
         simulations = project.simulate(_scenario(**scenario))
+        warn(project)
     if not simulations and limits:  # else a check of nothing would pass
         raise HeadwaterError("there is no topology to simulate, so that no limit can be told")
     if not simulations:

@@ -179,6 +179,13 @@ FILES: dict[str, Code] = {
         "`headwater clean` removes the folder `target` with all that is in it.",
         "Move the log or the `state_dir` elsewhere: move the folder, then change its path in `profiles.yml`.",
     ),
+    "HW035": Code(
+        "a variable that nothing uses",
+        "`--vars` gives a variable that headwater.yml does not declare and that no file asks for with `var()`: a "
+        "misspelt one would leave the value as it was.",
+        "Mend the name or leave it out. What only a part of the project uses is fine.",
+        Severity.WARNING,
+    ),
 }
 
 # HW1xx: Jinja

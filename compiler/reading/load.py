@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
@@ -89,6 +90,8 @@ def load_project(
         return LoadedProject(root, "", "", dict(vars or {}), _EMPTY, "", "", None, (), (), loading.files.sources)
     name = _text(project, "name")
     profile_name, target_name, chosen = loading.target(project, profile, target)
+    topics, topologies = tuple(loading.topics()), tuple(loading.topologies())
+    loading.check_variables(project, vars or {})
     return LoadedProject(
         root=root,
         name=name,
@@ -98,11 +101,15 @@ def load_project(
         profile_name=profile_name,
         target_name=target_name,
         target=chosen,
-        topics=tuple(loading.topics()),
-        topologies=tuple(loading.topologies()),
+        topics=topics,
+        topologies=topologies,
         sources=loading.files.sources,
     )
 
+
+_QUOTE = r"""(?:\\?"|''|')"""
+_VARIABLE = re.compile(rf"""\bvar\s*\(\s*(?:{_QUOTE}([^"'\\]+){_QUOTE}\s*[,)])?""")
+"""What a template asks for, whatever quotes it has within those of YAML; "" for what is no plain name."""
 
 _EMPTY = Mapping((), Position("headwater.yml"))
 
@@ -177,6 +184,20 @@ class _Loading:
                 and self._is_first(name, known, "topology")
             ):
                 yield TopologyDocument(name, _with_words_as_steps(document))
+
+    def check_variables(self, project: Mapping, given: AbstractMapping[str, Any]) -> None:
+        """Report variables of the command line that no file names, be it in what is not chosen and so not rendered."""
+        declared = project.get("vars")
+        at = project.key_position("vars") if declared is not None else project.position
+        known = set(declared) if isinstance(declared, Mapping) else set()
+        named = {name for text in self.files.sources.values() for name in _VARIABLE.findall(text)}
+        if "" in named:  # a name that is put together when it is rendered
+            return
+        for name in given:
+            if name not in known | named:
+                message = f"No file of the project uses the variable '{name}' of --vars."
+                hint = did_you_mean(name, sorted(known | named)) or "Leave it out, or use it: {{ var('name') }}."
+                self._diagnostics.add("HW035", at, message, hint)
 
     def _document(self, source: SourceFile, schema: str) -> Node | None:
         node = read_yaml(source, self._diagnostics)

@@ -109,6 +109,32 @@ def test_option_before_a_command_that_has_it_not_is_wrong_use(nowhere: Path) -> 
     assert not (nowhere / "shop").exists()
 
 
+@pytest.mark.parametrize("command", ["parse", "seed", "ls", "describe", "read orders", "query sales_by_day"])
+def test_variable_that_nothing_uses_is_warned_of_by_every_command(inside: Path, command: str) -> None:
+    topics = inside / "topics" / "orders.yml"
+    topics.write_text(topics.read_text().replace("partitions: 2", "partitions: \"{{ var('partitions', 2) }}\""))
+
+    misspelt = run(*command.split(), "--vars", "{partitoins: 3}")
+    used = run(*command.split(), "--vars", "{partitions: 3}")
+
+    assert (misspelt.exit_code, used.exit_code) == (0, 0), misspelt.output + used.output
+    assert "warning HW035: No file of the project uses the variable 'partitoins' of --vars." in misspelt.stderr
+    assert "Did you mean 'partitions'?" in misspelt.stderr
+    assert "HW035" not in used.stderr
+
+
+def test_variable_of_an_unselected_file_or_another_target_is_not_warned_of(inside: Path) -> None:
+    other = inside / "topologies" / "other.yml"
+    other.write_text(
+        "topology: other\nflows:\n  a:\n    from: orders\n    steps:\n"
+        "      - filter: quantity > {{ var('least', 1) }}\n    to: a_out\n"
+    )
+    profiles = inside / "profiles.yml"
+    profiles.write_text(profiles.read_text() + "    production:\n      state_dir: \"{{ var('state', 'x') }}\"\n")
+
+    assert "HW035" not in run("parse", "-s", "sales", "--vars", "{least: 2, state: y}").stderr
+
+
 def test_option_before_the_command_is_completed(inside: Path) -> None:
     environment = {"_HEADWATER_COMPLETE": "bash_complete", "COMP_WORDS": "headwater -s x par", "COMP_CWORD": "3"}
 

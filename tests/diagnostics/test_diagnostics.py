@@ -3,6 +3,7 @@
 A case is a folder `<code>-<slug>`: a project and `expected.txt`, which `pytest --update-golden` writes. It may have
 
 - `prepare.py`, whose `prepare(project)` makes files that cannot be checked in;
+- `vars.json`, what `--vars` gives;
 - `verdicts.json`, what Spark's analyzer says of expressions: SQL -> type, or {"message", "offset"} of a refusal. With
   it the case is compiled, without it parsed.
 """
@@ -58,14 +59,16 @@ def diagnose(case: str, project: Path) -> tuple[Diagnostics, str]:
     """What the compiler finds, and how it is printed."""
     verdicts = HERE / case / "verdicts.json"
     analyzer = Verdicts(json.loads(verdicts.read_text(encoding="utf-8"))) if verdicts.exists() else None
-    checked = compile_project(project, analyzer=analyzer, plugins=Plugins())
+    given = HERE / case / "vars.json"
+    variables = json.loads(given.read_text(encoding="utf-8")) if given.exists() else None
+    checked = compile_project(project, analyzer=analyzer, plugins=Plugins(), vars=variables)
     return checked.diagnostics, as_text(checked.diagnostics, checked.loaded.sources)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_case_triggers_its_code_alone_and_prints_as_expected(case: str, tmp_path: Path, update_golden: bool) -> None:
     project = tmp_path / "project"
-    shutil.copytree(HERE / case, project, ignore=shutil.ignore_patterns("expected.txt", "prepare.py", "verdicts.json"))
+    shutil.copytree(HERE / case, project, ignore=shutil.ignore_patterns("expected.txt", "prepare.py", "v*.json"))
     if (HERE / case / "prepare.py").exists():
         runpy.run_path(str(HERE / case / "prepare.py"))["prepare"](project)
     diagnostics, printed = diagnose(case, project)
