@@ -27,13 +27,14 @@ class SparkOnDemand:
         self._analyzer: SparkAnalyzer | None = None
 
     def session(self) -> SparkSession:
-        """The session. Raises JavaError, SettingError, ConnectError."""
+        """The session. Raises JavaError, SettingError, ConnectError, SessionError."""
+        from .runtime.engine.session import require_fitting, start_session
+
         if self._given is not None:
+            require_fitting(self._given)
             return self._given
         if self._started is None:
             from pyspark import SparkContext
-
-            from .runtime.engine.session import start_session
 
             shared = SparkContext._active_spark_context is not None
             session = start_session(self._settings())
@@ -50,7 +51,7 @@ class SparkOnDemand:
         if self._analyzer is None:
             self._analyzer = SparkAnalyzer(self._settings())
         verdicts = self._analyzer.analyze(requests)
-        return [Refusal(each.message, each.offset) if isinstance(each, Refused) else each for each in verdicts]
+        return [Refusal(**vars(each)) if isinstance(each, Refused) else each for each in verdicts]
 
     def close(self) -> None:
         """Stop the session that was started, if any."""

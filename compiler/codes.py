@@ -408,6 +408,29 @@ EXPRESSIONS: dict[str, Code] = {
         "A `filter` and a `when` need a boolean, `explode` an array; a key cannot hold a map.",
         "Change the expression so that it gives what the step needs.",
     ),
+    "HW417": Code(
+        "a time of Spark's own clock",
+        "Spark reads texts such as 'now', 'today' and 'yesterday' as times, wherever a text becomes a date or a "
+        "timestamp: in literals, casts, comparisons and arguments. It looks at its clock once, when it makes the plan.",
+        "Write the time with digits, or use `current_timestamp()`, the planned time of the epoch.",
+    ),
+    "HW418": Code(
+        "a function that reaches out of the record",
+        "It runs classes, or opens files or addresses that its arguments or the records name.",
+        "Use what the hint says.",
+    ),
+    "HW419": Code(
+        "an option that is not allowed",
+        "Options of `from_json`, `from_csv`, `from_xml` and their like are a `map` of texts. Those that name files or "
+        "addresses, or depend on the machine, are not allowed.",
+        "Leave it out, or mend its name.",
+    ),
+    "HW420": Code(
+        "an expression that is too large",
+        "An expression has at most 300 levels of calls, conditions and operators; some kinds end earlier, in "
+        "the parsers of the compiler and of Spark.",
+        "Compute parts of it in `with_columns` steps before. Many values to compare with are a table: use a `join`.",
+    ),
 }
 
 # HW5xx: what a topology may do

@@ -15,12 +15,11 @@ from sqlglot.tokens import Token, TokenType
 
 from ..diagnostics import Diagnostics
 from ..reading.nodes import Scalar
+from .allowed import check
 from .expressions import Expression, Ref, Scope, resolve
 from .functions import AGGREGATES, AggregateFunction
-from .sql import Call, Parsed, Sql, calls, check, parse, parse_sql
+from .sql import Call, Parsed, Sql, arguments, calls, closing, parse, parse_sql
 
-_OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
-_CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 _FORMS = {
     "filter": "Write the condition inside: `sum(if(p, x, null))`, `count_if(p)`.",
     "ignore": "Write `first(x, true)`.",
@@ -99,16 +98,16 @@ def _aggregates(parsed: Parsed) -> list[Call]:
 def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     """Whether a call is of a form that can be kept up; else reports why not."""
     tokens = parsed.tokens
-    close = _closing(tokens, call.index + 1)
+    close = closing(tokens, call.index + 1)
     function = AGGREGATES[call.name]
     inside = tokens[call.index + 2 : close]
-    arguments = _arguments(inside)
+    given = arguments(inside)
     after = tokens[close + 1].text.lower() if close + 1 < len(tokens) else ""
     position, message, hint = parsed.sql.position(call.start, call.end), "", None
-    further = next((span for span in arguments[function.columns :] if _literal(span) is None), None)
+    further = next((span for span in given[function.columns :] if _literal(span) is None), None)
     if any(call.start < inner.start < tokens[close].start for inner in _aggregates(parsed)):
         message = "An aggregate cannot hold another."
-    elif any(_is_star(span) for span in arguments) and len(arguments) > 1:
+    elif any(_is_star(span) for span in given) and len(given) > 1:
         message = f"'{call.name}(*)' takes nothing beside the star."
     elif inside and inside[0].token_type is TokenType.ALL:
         position = parsed.sql.position(inside[0].start, inside[0].end + 1)
@@ -119,14 +118,14 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     elif after in _FORMS:
         position = parsed.sql.position(tokens[close + 1].start, tokens[close + 1].end + 1)
         message, hint = f"'{after.upper()}' behind an aggregate is not supported.", _FORMS[after] or None
-    elif len(arguments) < function.columns:
+    elif len(given) < function.columns:
         needs = "a column" if function.columns == 1 else f"{function.columns} columns"
         message = f"'{call.name}' needs {needs}."
     elif further is not None and function.name != "count":
         position = parsed.sql.position(further[0].start, further[-1].end + 1)
         message = f"'{call.name}' takes no further column, only literals."
-    elif function.name == "approx_count_distinct" and not all(map(_is_share, arguments[1:])):
-        position = parsed.sql.position(arguments[1][0].start, arguments[1][-1].end + 1)
+    elif function.name == "approx_count_distinct" and not all(map(_is_share, given[1:])):
+        position = parsed.sql.position(given[1][0].start, given[1][-1].end + 1)
         message = f"The relative standard deviation of '{call.name}' is a number between 0 and 1."
     if message:
         diagnostics.add("HW409", position, message, hint)
@@ -137,9 +136,9 @@ def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
     """The same by simpler aggregates."""
     sql = parsed.sql
     for call in reversed(_aggregates(parsed)):
-        close = _closing(parsed.tokens, call.index + 1)
+        close = closing(parsed.tokens, call.index + 1)
         inside = parsed.tokens[call.index + 2 : close]
-        spans = [sql.text[span[0].start : span[-1].end + 1] for span in _arguments(inside)]
+        spans = [sql.text[span[0].start : span[-1].end + 1] for span in arguments(inside)]
         function = AGGREGATES[call.name]
         meaning = function.meaning
         if function.name == "count" and len(spans) > 1:
@@ -155,9 +154,9 @@ def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
 def _take(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> tuple[AggregateCall, int]:
     """An aggregate and the end of its text."""
     tokens = parsed.tokens
-    close = _closing(tokens, call.index + 1)
+    close = closing(tokens, call.index + 1)
     inside = tokens[call.index + 2 : close]
-    spans = [] if _is_star(inside) else _arguments(inside)
+    spans = [] if _is_star(inside) else arguments(inside)
     argument = _expression(parsed.sql, spans[0], refs) if spans else None
     options = tuple(literal[0] for span in spans[1:] if (literal := _literal(span)) is not None)
     whole = _expression(parsed.sql, tokens[call.index : close + 1], refs)
@@ -171,28 +170,6 @@ def _is_share(span: Sequence[Token]) -> bool:
 
 def _is_star(inside: Sequence[Token]) -> bool:
     return len(inside) == 1 and inside[0].token_type is TokenType.STAR
-
-
-def _closing(tokens: Sequence[Token], opening: int) -> int:
-    depth = 0
-    for index in range(opening, len(tokens)):
-        depth += (tokens[index].token_type in _OPEN) - (tokens[index].token_type in _CLOSE)
-        if depth == 0:
-            return index
-    raise AssertionError("the expression has been parsed, so its parentheses match")
-
-
-def _arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
-    """Tokens between commas that stand in no inner parentheses."""
-    spans: list[list[Token]] = [[]] if tokens else []
-    depth = 0
-    for token in tokens:
-        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
-        if token.token_type is TokenType.COMMA and depth == 0:
-            spans.append([])
-        else:
-            spans[-1].append(token)
-    return [span for span in spans if span]
 
 
 def _expression(sql: Sql, span: Sequence[Token], refs: Sequence[Ref]) -> Expression:

@@ -15,7 +15,8 @@ from sqlglot.tokens import TokenType
 
 from ..diagnostics import Diagnostics, did_you_mean
 from ..reading.nodes import Scalar
-from .sql import SHIFT, Parsed, Sql, check, parse
+from .allowed import check
+from .sql import SHIFT, Parsed, Sql, parse
 
 Types = Mapping[str, str | None]
 Role = Literal["key", "value", "table", "meta", "aggregate"]

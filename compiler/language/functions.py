@@ -53,8 +53,7 @@ GROUPS = {
         from_csv schema_of_csv to_csv
     """,
     "XML": """
-        from_xml schema_of_xml to_xml xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long
-        xpath_number xpath_short xpath_string
+        from_xml schema_of_xml to_xml
     """,
     "URLs": """
         parse_url try_parse_url try_url_decode url_decode url_encode
@@ -112,10 +111,13 @@ GROUPS = {
 SCALAR_FUNCTIONS: frozenset[str] = frozenset(name for names in GROUPS.values() for name in names.split())
 """Deterministic functions of one row."""
 
-GENERATORS: frozenset[str] = _words(
-    "explode explode_outer inline inline_outer posexplode posexplode_outer stack variant_explode json_tuple"
-)
-WINDOW_FUNCTIONS: frozenset[str] = _words("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number")
+GENERATORS: frozenset[str] = _words("""
+    explode explode_outer inline inline_outer posexplode posexplode_outer stack variant_explode variant_explode_outer
+    json_tuple
+    """)
+WINDOW_FUNCTIONS: frozenset[str] = _words("""
+    counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
+    """)
 
 _RANDOM = "Take it from the data: a hash of columns, such as `xxhash64(id)`, is the same in every run."
 _CLOCK = "the planned time of the epoch."
@@ -142,10 +144,59 @@ FORBIDDEN: dict[str, str] = {
         ),
         _WHO,
     ),
-    **dict.fromkeys(_words("reflect java_method try_reflect"), "Write it with the functions of Spark SQL."),
     **dict.fromkeys(_words("window session_window window_time"), "Use the `window` step."),
 }
-"""Functions left out on purpose, with the way out."""
+"""Functions left out because their answer is not the record's alone, with the way out."""
+
+_PARSED = "Write it with the functions of Spark SQL."
+_BINARY = "Put the record into columns before it comes here, in the program that appends it."
+
+UNSAFE: dict[str, str] = {
+    **dict.fromkeys(_words("reflect java_method try_reflect"), _PARSED),
+    **dict.fromkeys(
+        _words("""
+        xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string
+        """),
+        "Use `from_xml(text, 'a struct type')`, which fetches nothing.",
+    ),
+    **dict.fromkeys(_words("from_avro to_avro schema_of_avro from_protobuf to_protobuf"), _BINARY),
+    **dict.fromkeys(_words("collations python_worker_logs range sql_keywords"), "It makes a table, not a value."),
+}
+"""Functions that run classes, or that open files or addresses: of the driver, by their options, or of the data.
+
+`xpath` lets Java's parser fetch the document type that a *record* names: any host, and for as long as it is silent.
+"""
+
+_SKETCH = "Its sketches come from aggregates that do not exist here; there is `approx_count_distinct`."
+
+NOT_OFFERED: dict[str, str] = {
+    **dict.fromkeys(
+        _words("""
+        approx_top_k_estimate hll_sketch_estimate hll_union
+        kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
+        kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
+        kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float
+        kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float
+        kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float
+        theta_difference theta_intersection theta_sketch_estimate theta_union
+        tuple_difference_double tuple_difference_integer tuple_difference_theta_double tuple_difference_theta_integer
+        tuple_intersection_double tuple_intersection_integer tuple_intersection_theta_double
+        tuple_intersection_theta_integer tuple_sketch_estimate_double tuple_sketch_estimate_integer
+        tuple_sketch_summary_double tuple_sketch_summary_integer tuple_sketch_theta_double tuple_sketch_theta_integer
+        tuple_union_double tuple_union_integer tuple_union_theta_double tuple_union_theta_integer
+        """),
+        _SKETCH,
+    ),
+    **dict.fromkeys(
+        _words("st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid"), "No column can hold a geometry."
+    ),
+}
+"""Functions of Spark that need what this language has not, with the reason."""
+
+OPERATORS: frozenset[str] = _words("""
+    ! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~ and between case in not or when current_timestamp
+    """)
+"""What Spark lists among its functions, and SQL has words and signs for. `current_timestamp` is the epoch's."""
 
 WORDS_WITHOUT_PARENTHESES: frozenset[str] = _words(
     "current_date current_time localtimestamp localtime current_user session_user"
@@ -199,7 +250,11 @@ AGGREGATES: dict[str, AggregateFunction] = {function.name: function for function
 AGGREGATES |= {synonym: AGGREGATES[name] for synonym, name in _SYNONYMS.items()}
 
 SPARK_AGGREGATES: frozenset[str] = frozenset(AGGREGATES) | _words("""
-    collect_set try_sum try_avg
+    collect_set collect_union measure schema_of_variant_agg try_sum try_avg
+    approx_top_k_accumulate approx_top_k_combine kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
+    kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float theta_intersection_agg theta_sketch_agg
+    theta_union_agg tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
+    tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer
     approx_percentile percentile percentile_approx percentile_cont percentile_disc median mode stddev stddev_pop
     stddev_samp std variance var_pop var_samp kurtosis skewness corr covar_pop covar_samp histogram_numeric listagg
     string_agg bit_and bit_or bit_xor count_min_sketch hll_sketch_agg hll_union_agg grouping grouping_id max_by min_by

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ..diagnostics import Diagnostics
+from ..diagnostics import CODES, Diagnostics
 from ..types import canonical, ddl, quoted
 from .expressions import Expression, Ref, Scope
 
@@ -28,6 +28,8 @@ class Refusal:
 
     message: str
     offset: int | None = None
+    code: str = "HW411"
+    hint: str | None = None
 
 
 Verdict = str | Refusal
@@ -60,13 +62,13 @@ class VerdictCache:
         match self._known.get(_digest(request)):
             case str(type_):
                 return type_
-            case [str(message), (int() | None) as offset]:
-                return Refusal(message, offset)
+            case [str(message), (int() | None) as offset, str(code), (str() | None) as hint] if code in CODES:
+                return Refusal(message, offset, code, hint)
         return None
 
     def put(self, request: Request, verdict: Verdict) -> None:
         """Keep a verdict."""
-        known = verdict if isinstance(verdict, str) else [verdict.message, verdict.offset]
+        known = verdict if isinstance(verdict, str) else list(astuple(verdict))
         self._known[_digest(request)] = known
         self._changed = True
 
@@ -116,7 +118,7 @@ class Judge:
             if verdict.offset is not None:
                 _, origin = expression.render_with_offsets(lambda ref: _name(ref, scope))
                 position = expression.sql.position(origin[min(verdict.offset, len(origin) - 1)])
-            self._diagnostics.add("HW411", position, verdict.message)
+            self._diagnostics.add(verdict.code, position, verdict.message, verdict.hint)
             return None
         try:
             return None if verdict is None else canonical(verdict)
@@ -162,5 +164,9 @@ def _own_name(ref: Ref, scope: Scope) -> str:
     return f"{scope.table}.{ref.name}" if ref.role == "table" else ref.name
 
 
+_RULES = "2"
+"""Another number when verdicts change their meaning, so that those kept before are not taken for these."""
+
+
 def _digest(request: Request) -> str:
-    return hashlib.sha256("\n".join(request).encode()).hexdigest()[:32]
+    return hashlib.sha256("\n".join((_RULES, *request)).encode()).hexdigest()[:32]

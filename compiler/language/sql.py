@@ -1,12 +1,12 @@
 """The text of an expression: parsed as Spark SQL, with a way back from each character to its place in the YAML.
 
-Owns what an expression may be at all (one value of one row, no queries) and which functions it may call. Knows no
+Owns what is one expression at all, and how large it may be. What it may hold and call is in `allowed`. Knows no
 columns; see `expressions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp, parse_one
@@ -14,19 +14,12 @@ from sqlglot.dialects import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
-from ..diagnostics import Diagnostics, Position, did_you_mean
+from ..diagnostics import Diagnostics, Position
 from ..reading.nodes import Scalar
-from .functions import (
-    AGGREGATES,
-    FORBIDDEN,
-    GENERATORS,
-    SCALAR_FUNCTIONS,
-    SPARK_AGGREGATES,
-    WINDOW_FUNCTIONS,
-    WORDS_WITHOUT_PARENTHESES,
-)
 
 _SELECT = "SELECT "
+_OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+_CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 _KEYWORDS = """
 in and or not when then else case between like ilike rlike regexp as is distinct from interval div values all escape
 using by over on where select union end
@@ -34,6 +27,13 @@ using by over on where select union end
 _WORDS_BEFORE_PARENTHESES = frozenset(_KEYWORDS.split())
 _QUANTIFIED = frozenset({"like", "ilike"})
 """Behind these, `any`, `some` and `all` begin a list of patterns."""
+
+MOST_LEVELS = 300
+"""How deep an expression may be; the schema holds its length.
+
+Spark's parser gives up, or ends in a stack overflow, between 500 and 1,000 levels; what a step puts around an
+expression takes some, too.
+"""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
         tokens = tuple(_tokenize(sql.text))
         tree = parse_one(_SELECT + sql.text, dialect="spark") if sql.text else None
     except RecursionError:
-        _syntax_error(sql, sql.position(0, len(sql.text)), "It is nested too deeply", diagnostics)
+        _too_large(sql.position(0, len(sql.text)), "too many levels of parentheses, calls or conditions", diagnostics)
         return None
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
@@ -124,8 +124,12 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
         stray = next((node for node in tree.find_all(exp.Alias, exp.From)), None) if tree is not None else None
         position, what = sql.position(0, len(sql.text)), "This is not one expression"
         if isinstance(stray, exp.Alias):
-            position, what = _of(sql, stray.args["alias"]), "There is a word too many"
+            position, what = place_of(sql, stray.args["alias"]), "There is a word too many"
         _syntax_error(sql, position, what, diagnostics)
+        return None
+    levels = _levels(found)
+    if levels > MOST_LEVELS:
+        _too_large(sql.position(0, len(sql.text)), f"{levels:,} levels, and may have {MOST_LEVELS}", diagnostics)
         return None
     return Parsed(sql, tokens, found)
 
@@ -147,30 +151,43 @@ def calls(parsed: Parsed) -> Iterator[Call]:
             yield Call(word, index, token.start, token.end + 1)
 
 
-def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) -> bool:
-    """Whether an expression is one of one row with functions that are allowed; else reports why not.
+def _levels(tree: exp.Expression) -> int:
+    """How deep a tree is. A chain of one `and` or `or` counts once, as Spark's parser takes it."""
+    deepest = 0
+    left: list[tuple[exp.Expression, int]] = [(tree, 1)]
+    while left:
+        node, level = left.pop()
+        deepest = max(deepest, level)
+        chained = isinstance(node, exp.And | exp.Or)
+        left += [(each, level + (not chained or type(each) is not type(node))) for each in node.iter_expressions()]
+    return deepest
 
-    `aggregates`: whether it may hold aggregates.
-    """
-    before = len(diagnostics)
-    if not _check_form(parsed, diagnostics):
-        return False
-    for call in calls(parsed):
-        _check_call(parsed, call, diagnostics, aggregates)
-    tokens = parsed.tokens
-    for index, token in enumerate(tokens):
-        word = token.text.lower()
-        called = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
-        dotted = index > 0 and tokens[index - 1].token_type is TokenType.DOT
-        if (
-            word in WORDS_WITHOUT_PARENTHESES
-            and not called
-            and not dotted
-            and token.token_type is not TokenType.IDENTIFIER
-        ):
-            message = f"'{word}' is not deterministic."
-            diagnostics.add("HW406", parsed.sql.position(token.start, token.end + 1), message, FORBIDDEN.get(word))
-    return len(diagnostics) == before
+
+def _too_large(position: Position, what: str, diagnostics: Diagnostics) -> None:
+    diagnostics.add("HW420", position, f"This expression has {what}.", "Compute parts of it in steps before.")
+
+
+def closing(tokens: Sequence[Token], opening: int) -> int:
+    """The index of the bracket that closes the one at `opening`."""
+    depth = 0
+    for index in range(opening, len(tokens)):
+        depth += (tokens[index].token_type in _OPEN) - (tokens[index].token_type in _CLOSE)
+        if depth == 0:
+            return index
+    raise AssertionError("the expression has been parsed, so its parentheses match")
+
+
+def arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    """Tokens between commas that stand in no inner parentheses."""
+    spans: list[list[Token]] = [[]] if tokens else []
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        if token.token_type is TokenType.COMMA and depth == 0:
+            spans.append([])
+        else:
+            spans[-1].append(token)
+    return [span for span in spans if span]
 
 
 def _tidy(scalar: Scalar) -> Sql:
@@ -216,57 +233,7 @@ def _syntax_error(sql: Sql, position: Position, description: str, diagnostics: D
     diagnostics.add("HW401", position, f"The expression does not parse: {what[:1].lower()}{what[1:]}.")
 
 
-def _check_form(parsed: Parsed, diagnostics: Diagnostics) -> bool:
-    for node in parsed.tree.walk():
-        what = None
-        if isinstance(node, exp.Query):
-            what = "A query"
-        elif isinstance(node, exp.Window):
-            what = "A window function"
-        elif isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
-            what = "A star"
-        elif isinstance(node, (exp.Placeholder, exp.Parameter)):
-            what = "A parameter"
-        if what is not None:
-            position = _of(parsed.sql, node)
-            diagnostics.add("HW407", position, f"{what} cannot stand in an expression.", _WAYS.get(what))
-            return False
-    return True
-
-
-_WAYS = {
-    "A query": "Use a `join` step to look up rows of a table.",
-    "A window function": "Use `window` and `aggregate` steps.",
-    "A star": "Name the columns.",
-}
-
-
-def _check_call(parsed: Parsed, call: Call, diagnostics: Diagnostics, aggregates: bool) -> None:
-    position = parsed.sql.position(call.start, call.end)
-    name = call.name
-    if name == "current_timestamp":
-        return
-    if name == "unix_timestamp" and parsed.tokens[call.index + 2].token_type is TokenType.R_PAREN:
-        diagnostics.add("HW406", position, "'unix_timestamp()' is not deterministic.", FORBIDDEN["unix_timestamp()"])
-    elif name in FORBIDDEN:
-        diagnostics.add("HW406", position, f"'{name}' is not deterministic.", FORBIDDEN[name])
-    elif name in GENERATORS:
-        diagnostics.add("HW407", position, f"'{name}' makes several rows.", "Use the `explode` step.")
-    elif name in WINDOW_FUNCTIONS:
-        message = f"'{name}' is a window function."
-        diagnostics.add("HW407", position, message, "Use `window` and `aggregate` steps.")
-    elif name in SPARK_AGGREGATES:
-        if not aggregates:
-            diagnostics.add("HW408", position, f"'{name}' is an aggregate.", "Use it in an `aggregate` step.")
-        elif name not in AGGREGATES:
-            message = f"The aggregate '{name}' is not supported."
-            diagnostics.add("HW409", position, message, f"There are {', '.join(sorted(AGGREGATES))}.")
-    elif name not in SCALAR_FUNCTIONS:
-        known = SCALAR_FUNCTIONS | AGGREGATES.keys()
-        diagnostics.add("HW405", position, f"There is no function '{name}'.", did_you_mean(name, known))
-
-
-def _of(sql: Sql, node: exp.Expression) -> Position:
+def place_of(sql: Sql, node: exp.Expression) -> Position:
     """The place of a node: from its first to its last word that knows where it is."""
     spans = [inner.meta for inner in node.walk() if inner.meta.get("start") is not None]
     if not spans:

@@ -22,6 +22,36 @@ if TYPE_CHECKING:
 LOCALITY_WAIT = "1h"
 """A task waits for its own client; that a client is gone is found by watching the executors, not by waiting."""
 
+EXPRESSIONS: Mapping[str, str] = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.charAsVarchar": "false",
+    "spark.sql.chunkBase64String.enabled": "true",
+    "spark.sql.columnNameOfCorruptRecord": "_corrupt_record",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.function.concatBinaryAsString": "false",
+    "spark.sql.function.eltOutputAsString": "false",
+    "spark.sql.icu.caseMappings.enabled": "true",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.variable.substitute": "false",
+}
+"""Settings that say what an expression means: how its text is read, and what its functions give.
+
+With `variable.substitute` Spark would put the environment and its settings into texts (`'${env:HOME}'`) before it
+parses them; what stood in a setting would be SQL.
+"""
+
+LEGACY = "spark.sql.legacy."
+"""Settings that bring back meanings of older versions of Spark begin with this."""
+
 PINNED: Mapping[str, str] = {
     "spark.speculation": "false",
     "spark.python.task.killTimeout": "0ms",
@@ -29,11 +59,10 @@ PINNED: Mapping[str, str] = {
     "spark.locality.wait": LOCALITY_WAIT,
     "spark.scheduler.mode": "FAIR",
     "spark.task.maxFailures": "1",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
     "spark.python.worker.reuse": "true",
+    **EXPRESSIONS,
 }
 """Settings that correctness rests on; a profile cannot change them.
 
@@ -53,6 +82,11 @@ DEFAULTS: Mapping[str, str] = {
 }
 """Settings that a profile's `spark:` section may override. On a cluster it sets the driver's address."""
 
+LOCALE = "-Duser.language=en -Duser.country=US -Duser.variant="
+"""In Turkish, `lower('I')` is another letter: what a machine speaks must not show in results."""
+
+_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+
 POOLS = ("epochs", "restore")
 
 LOG_LEVEL = "HEADWATER_SPARK_LOG"
@@ -60,15 +94,34 @@ LOG_LEVEL = "HEADWATER_SPARK_LOG"
 
 
 class SettingError(HeadwaterError):
-    """A profile sets a pinned Spark setting to something else: `name`, `value`."""
+    """A profile sets a Spark setting that Headwater pins to something else, or a legacy one: `name`, `value`."""
 
     def __init__(self, name: str, value: str) -> None:
+        needed = f"needs {PINNED[name]!r}" if name in PINNED else "needs Spark as it is"
         super().__init__(
-            f"the profile sets {name} to {value!r}, but Headwater needs {PINNED[name]!r}",
+            f"the profile sets {name} to {value!r}, but Headwater {needed}",
             "remove it from the `spark:` section",
         )
         self.name = name
         self.value = value
+
+
+class SessionError(HeadwaterError):
+    """A Spark session that was there before has settings with which results would differ.
+
+    `differences`: name -> (needed, found).
+    """
+
+    def __init__(self, differences: Mapping[str, tuple[str, str]]) -> None:
+        listed = "".join(
+            f"\n  - {name} is {found!r}, not {needed!r}" if needed else f"\n  - {name} is set, to {found!r}"
+            for name, (needed, found) in differences.items()
+        )
+        super().__init__(
+            f"with this Spark session expressions would give other results:{listed}",
+            "change these settings of the session, or give none: Headwater starts one",
+        )
+        self.differences = dict(differences)
 
 
 class ConnectError(HeadwaterError):
@@ -90,17 +143,18 @@ def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
     if "spark.remote" in given or given.get("spark.master", "").startswith("sc://"):
         raise ConnectError()
     for name, value in given.items():
-        if name in PINNED and value != PINNED[name]:
+        if name.startswith(LEGACY) or (name in PINNED and value != PINNED[name]):
             raise SettingError(name, value)
     local = given.get("spark.master", "local[2]").startswith("local")
     defaults = DEFAULTS if local else {k: v for k, v in DEFAULTS.items() if not k.startswith("spark.driver.")}
-    return {"spark.master": "local[2]"} | dict(defaults) | given | dict(PINNED)
+    settings = {"spark.master": "local[2]"} | dict(defaults) | given | dict(PINNED)
+    return settings | {name: f"{given.get(name, '')} {LOCALE}".strip() for name in _JAVA_OPTIONS}
 
 
 def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkSession:
-    """Start the run's Spark session, or take the classic one that `spark-submit` has begun.
+    """Start the run's Spark session, or take the classic one that this process has.
 
-    Raises JavaError, SettingError, ConnectError.
+    Raises JavaError, SettingError, ConnectError, SessionError.
     """
     settings = settings_of(profile)
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
@@ -132,13 +186,22 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
             return session
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(level)
+    require_fitting(session)
     return session
 
 
 def differences(session: SparkSession) -> dict[str, tuple[str, str]]:
-    """Pinned settings that this session does not have: name -> (needed, found)."""
+    """Pinned settings that this session does not have: name -> (needed, found). Legacy ones need to be unset: ""."""
     found = {name: session.conf.get(name, "") or "" for name in PINNED}
-    return {name: (PINNED[name], value) for name, value in found.items() if value != PINNED[name]}
+    wrong = {name: (PINNED[name], value) for name, value in found.items() if value != PINNED[name]}
+    return wrong | {name: ("", value) for name, value in session.conf.getAll.items() if name.startswith(LEGACY)}
+
+
+def require_fitting(session: SparkSession) -> None:
+    """Refuse a session in which an expression would mean something else. Raises SessionError."""
+    wrong = {name: pair for name, pair in differences(session).items() if name in EXPRESSIONS or not pair[0]}
+    if wrong:
+        raise SessionError(wrong)
 
 
 def _name(key: str) -> str:

@@ -118,7 +118,7 @@ FLOW = "topology: x\nflows:\n  f:\n    from: t\n    steps:\n"
 TOPOLOGIES = {
     "deep_expression": ("      - filter: " + "(" * 100_000 + "a" + ")" * 100_000 + " > 1\n", {"HW208"}),
     "deep_not": ("      - filter: " + "not " * 100_000 + "a > 1\n", {"HW208"}),
-    "deep_short_expression": ("      - filter: " + "(" * 2_000 + "a" + ")" * 2_000 + " > 1\n", {"HW401"}),
+    "deep_short_expression": ("      - filter: " + "(" * 2_000 + "a" + ")" * 2_000 + " > 1\n", {"HW420"}),
     "long_sum": ("      - filter: a" + " + a" * 300_000 + " > 1\n", {"HW208"}),
     "many_columns": ("".join(f"      - with_columns:\n          c{n}: a + {n}\n" for n in range(10_000)), {"HW208"}),
     "many_steps": ("      - filter: a > 1\n" * 5_000, set()),

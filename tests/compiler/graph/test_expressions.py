@@ -82,7 +82,25 @@ def test_column_is_resolved_by_its_role(text: str, expected: list[tuple[str, str
         ("user = session_user", "HW406", 7, 19),
         ("`rand`() > 0.5", "HW406", 0, 6),
         ("system.builtin.`rand`() > 0.5", "HW406", 15, 21),
-        ("`reflect`('java.lang.System', 'exit') is null", "HW406", 0, 9),
+        ("`reflect`('java.lang.System', 'exit') is null", "HW418", 0, 9),
+        ("identifier('reflect')('java.lang.System', 'exit') is null", "HW401", None, None),
+        ("xpath_string(user, 'a')", "HW418", 0, 12),
+        ("from_avro(user, '{}')", "HW418", 0, 9),
+        ("theta_union(user, user)", "HW405", 0, 11),
+        ("`current_timestamp`()", "HW406", 0, 19),
+        ("at > timestamp 'now'", "HW417", 15, 20),
+        ("at > timestamp ' NOW UTC '", "HW417", 15, 26),
+        ('at > timestamp_ntz"now"', "HW417", 18, 23),
+        ("at > timestamp r'now'", "HW401", 15, 21),
+        ("at > timestamp '\\u006eow'", "HW417", 15, 25),
+        ("at > date 'to' 'day'", "HW401", 10, 14),
+        ("at > date 'epoch'", "HW417", 10, 17),
+        ("from_xml(user, 'a int', map('ROWValidationXSDPath', '/x'))", "HW419", 28, 50),
+        ("from_json(user, 'a int', map('mode', user))", "HW419", 25, 42),
+        ("to_csv(struct(seconds), map_from_arrays(array('sep'), array(';')))", "HW419", 24, 65),
+        ("abs(" * 301 + "1" + ")" * 301, "HW420", 0, 301 * 5 + 1),
+        ("not " * 5000 + "true", "HW420", 0, 5000 * 4 + 4),
+        ("+".join(["seconds"] * 400), "HW420", 0, 400 * 8 - 1),
         ("`not there`() > 1", "HW405", 0, 11),
         ("json_tuple(user, 'a')", "HW407", 0, 10),
         ("explode(tags)", "HW407", 0, 7),
@@ -101,6 +119,27 @@ def test_wrong_word_is_shown_at_its_own_place(text: str, code: str, start: int |
     assert diagnostic.code == code, diagnostic
     if start is not None:
         assert (diagnostic.position.column, diagnostic.position.end_column) == (start, end)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "at > timestamp '2024-05-01 12:00:00'",
+        "at > date ' 2024-05-01'",
+        "at > timestamp '-0044-03-15 00:00:00'",
+        "user = 'now'",
+        "date(at) > date(at)",
+        "from_json(user, 'a int', map('Mode', 'FAILFAST', 'allowComments', 'true'))",
+        "from_csv(user, 'a int', map())",
+        "to_json(struct(seconds))",
+        " or ".join(f"seconds = {number}" for number in range(2_000)),
+        f"seconds in ({', '.join(map(str, range(2_000)))})",
+        "+".join(["seconds"] * 299),
+    ],
+)
+def test_expression_that_looks_like_a_refused_one_is_taken(text: str) -> None:
+    found, diagnostics = expression(text)
+    assert found is not None, list(diagnostics)
 
 
 def test_comment_and_line_break_keep_the_places_behind_them() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.compiler.language.format_options import OPTIONS
 from headwater.compiler.language.functions import AGGREGATES, GROUPS
 from headwater.compiler.pipeline import CheckedProject
 
@@ -29,8 +30,15 @@ def test_aggregate_is_in_the_table(name: str) -> None:
     assert re.search(rf"\b{name}\b", table)
 
 
+@pytest.mark.parametrize("text", OPTIONS)
+def test_options_are_listed(text: str) -> None:
+    listed = re.search(rf"- \*{text.upper()}\*: ([^*]*?)(?=\n- |\Z)", PAGE.partition("## Options of")[2], re.DOTALL)
+    assert listed is not None
+    assert tuple(re.findall(r"`(\w+)`", listed[1])) == OPTIONS[text]
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_functions_are_listed(group: str) -> None:
-    listed = re.search(rf"- \*{group}\*: (.*?)(?=\n- |\Z)", PAGE, re.DOTALL)
+    listed = re.search(rf"- \*{group}\*: (.*?)(?=\n- |\n\n|\Z)", PAGE, re.DOTALL)
     assert listed is not None
     assert re.findall(r"`(\w+)`", listed[1]) == GROUPS[group].split()

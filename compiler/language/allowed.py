@@ -1,0 +1,153 @@
+"""What an expression may hold and call: only what gives the same answer whenever, wherever it is asked.
+
+Judged by the words of the text. What only types show, such as a text that Spark casts to a time, is judged by Spark's
+analyzer (`runtime.engine.analyzer`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from ..diagnostics import Diagnostics, did_you_mean
+from . import format_options
+from .functions import (
+    AGGREGATES,
+    FORBIDDEN,
+    GENERATORS,
+    NOT_OFFERED,
+    SCALAR_FUNCTIONS,
+    SPARK_AGGREGATES,
+    UNSAFE,
+    WINDOW_FUNCTIONS,
+    WORDS_WITHOUT_PARENTHESES,
+)
+from .sql import Call, Parsed, arguments, calls, closing, place_of
+
+_TIMES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
+_TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING})
+_WRITTEN_OUT = re.compile(r"\s*[+-]?\d")
+
+
+def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) -> bool:
+    """Whether an expression is one of one row with functions that are allowed; else reports why not.
+
+    `aggregates`: whether it may hold aggregates.
+    """
+    before = len(diagnostics)
+    if not _check_form(parsed, diagnostics):
+        return False
+    for call in calls(parsed):
+        _check_call(parsed, call, diagnostics, aggregates)
+    tokens = parsed.tokens
+    for index, token in enumerate(tokens):
+        word = token.text.lower()
+        called = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+        dotted = index > 0 and tokens[index - 1].token_type is TokenType.DOT
+        if (
+            word in WORDS_WITHOUT_PARENTHESES
+            and not called
+            and not dotted
+            and token.token_type is not TokenType.IDENTIFIER
+        ):
+            message = f"'{word}' is not deterministic."
+            diagnostics.add("HW406", parsed.sql.position(token.start, token.end + 1), message, FORBIDDEN.get(word))
+        if word in _TIMES and not dotted:
+            _check_time(parsed, index, diagnostics)
+    return len(diagnostics) == before
+
+
+def _check_time(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
+    """Spark takes `timestamp 'now'` from its own clock, once. What begins with a digit is never one of those words."""
+    texts = []
+    for token in parsed.tokens[index + 1 :]:
+        if token.token_type not in _TEXTS:
+            break
+        texts.append(token)
+    if texts and not (len(texts) == 1 and _WRITTEN_OUT.match(texts[0].text)):
+        position = parsed.sql.position(texts[0].start, texts[-1].end + 1)
+        diagnostics.add("HW417", position, f"'{texts[0].text[:40]}' is not a time that is written out.", WRITE_OUT)
+
+
+WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned time of the epoch."
+
+
+def _check_form(parsed: Parsed, diagnostics: Diagnostics) -> bool:
+    for node in parsed.tree.walk():
+        what = None
+        if isinstance(node, exp.Query):
+            what = "A query"
+        elif isinstance(node, exp.Window):
+            what = "A window function"
+        elif isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            what = "A star"
+        elif isinstance(node, (exp.Placeholder, exp.Parameter)):
+            what = "A parameter"
+        if what is not None:
+            position = place_of(parsed.sql, node)
+            diagnostics.add("HW407", position, f"{what} cannot stand in an expression.", _WAYS.get(what))
+            return False
+    return True
+
+
+_WAYS = {
+    "A query": "Use a `join` step to look up rows of a table.",
+    "A window function": "Use `window` and `aggregate` steps.",
+    "A star": "Name the columns.",
+}
+
+
+def _check_call(parsed: Parsed, call: Call, diagnostics: Diagnostics, aggregates: bool) -> None:
+    position = parsed.sql.position(call.start, call.end)
+    name = call.name
+    if name == "current_timestamp":
+        if parsed.tokens[call.index].token_type is TokenType.IDENTIFIER:
+            message = "In backticks it is Spark's own function, which is not deterministic."
+            diagnostics.add("HW406", position, message, "Leave the backticks out.")
+        return
+    if name == "unix_timestamp" and parsed.tokens[call.index + 2].token_type is TokenType.R_PAREN:
+        diagnostics.add("HW406", position, "'unix_timestamp()' is not deterministic.", FORBIDDEN["unix_timestamp()"])
+    elif name in FORBIDDEN:
+        diagnostics.add("HW406", position, f"'{name}' is not deterministic.", FORBIDDEN[name])
+    elif name in UNSAFE:
+        diagnostics.add("HW418", position, f"'{name}' reaches out of the record.", UNSAFE[name])
+    elif name in GENERATORS:
+        diagnostics.add("HW407", position, f"'{name}' makes several rows.", "Use the `explode` step.")
+    elif name in WINDOW_FUNCTIONS:
+        message = f"'{name}' is a window function."
+        diagnostics.add("HW407", position, message, "Use `window` and `aggregate` steps.")
+    elif name in SPARK_AGGREGATES:
+        if not aggregates:
+            diagnostics.add("HW408", position, f"'{name}' is an aggregate.", "Use it in an `aggregate` step.")
+        elif name not in AGGREGATES:
+            message = f"The aggregate '{name}' is not supported."
+            diagnostics.add("HW409", position, message, f"There are {', '.join(sorted(AGGREGATES))}.")
+    elif name in NOT_OFFERED:
+        diagnostics.add("HW405", position, f"The function '{name}' of Spark is not offered.", NOT_OFFERED[name])
+    elif name not in SCALAR_FUNCTIONS:
+        known = SCALAR_FUNCTIONS | AGGREGATES.keys()
+        diagnostics.add("HW405", position, f"There is no function '{name}'.", did_you_mean(name, known))
+    elif name in format_options.PLACES:
+        _check_options(parsed, call, diagnostics)
+
+
+def _check_options(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> None:
+    text, at = format_options.PLACES[call.name]
+    opening = call.index + 1
+    given = arguments(parsed.tokens[opening + 1 : closing(parsed.tokens, opening)])[at:]
+    if not given:
+        return
+    names = format_options.names(given[0])
+    if names is None:
+        position = parsed.sql.position(given[0][0].start, given[0][-1].end + 1)
+        message = f"The options of '{call.name}' must be a map of texts."
+        diagnostics.add("HW419", position, message, "Write them as in `map('mode', 'FAILFAST')`.")
+        return
+    for name in names:
+        if not format_options.is_allowed(text, name.text):
+            position = parsed.sql.position(name.start, name.end + 1)
+            known = format_options.OPTIONS[text]
+            hint = did_you_mean(name.text, known) or "Leave it out; `docs/language.md` lists those that are."
+            diagnostics.add("HW419", position, f"The option '{name.text[:40]}' is not allowed.", hint)
