@@ -54,7 +54,7 @@ class Rows(Generic[Row]):
         """The rows as a pandas frame.
 
         Whole numbers and booleans have the types of pandas that know nulls (`Int64`, `boolean`), so that a null
-        changes no number; maps are dicts.
+        changes no number. Maps are dicts, or lists of pairs in a frame that has a map with nested keys.
         """
         import pandas as pd
 
@@ -65,7 +65,8 @@ class Rows(Generic[Row]):
             pa.int64(): pd.Int64Dtype(),
             pa.bool_(): pd.BooleanDtype(),
         }
-        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get, maps_as_pydicts="strict")
+        maps = None if any(map(_has_nested_keys, self.schema.types)) else "strict"
+        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get, maps_as_pydicts=maps)
         return frame
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
@@ -75,3 +76,10 @@ class Rows(Generic[Row]):
         """
         columns = dict(zip(self.schema.names, self.schema.types, strict=True))
         return (session or self._session()).createDataFrame(self.to_arrow(), schema=columns_ddl(columns))
+
+
+def _has_nested_keys(data_type: pa.DataType) -> bool:
+    """Whether a map in a type has keys that Python cannot have in a dict."""
+    if pa.types.is_map(data_type) and pa.types.is_nested(data_type.key_type):
+        return True
+    return any(_has_nested_keys(data_type.field(number).type) for number in range(data_type.num_fields))
