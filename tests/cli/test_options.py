@@ -112,14 +112,14 @@ def test_option_before_a_command_that_has_it_not_is_wrong_use(nowhere: Path) -> 
 @pytest.mark.parametrize("command", ["parse", "seed", "ls", "describe", "read orders", "query sales_by_day"])
 def test_variable_that_nothing_uses_is_warned_of_by_every_command(inside: Path, command: str) -> None:
     topics = inside / "topics" / "orders.yml"
-    topics.write_text(topics.read_text().replace("partitions: 2", "partitions: \"{{ var('partitions', 2) }}\""))
+    topics.write_text(topics.read_text().replace("Orders as", "\"{{ var('things', 'Orders') }} as\" #"))
 
-    misspelt = run(*command.split(), "--vars", "{partitoins: 3}")
-    used = run(*command.split(), "--vars", "{partitions: 3}")
+    misspelt = run(*command.split(), "--vars", "{thigns: Sales}")
+    used = run(*command.split(), "--vars", "{things: Sales}")
 
     assert (misspelt.exit_code, used.exit_code) == (0, 0), misspelt.output + used.output
-    assert "warning HW035: No file of the project uses the variable 'partitoins' of --vars." in misspelt.stderr
-    assert "Did you mean 'partitions'?" in misspelt.stderr
+    assert "warning HW035: No file of the project uses the variable 'thigns' of --vars." in misspelt.stderr
+    assert "Did you mean 'things'?" in misspelt.stderr
     assert "HW035" not in used.stderr
 
 
