@@ -2,26 +2,57 @@
 
 Stores let the operating system write when it likes: their truth is the changelog. A process that dies loses nothing
 by that; a machine that stops may leave a torn file. So a marker with the boot id lies beside the files from before
-the first unsynced write until all is synced, and a marker of another boot means: do not even open them.
+the first unsynced write until all is synced, and a marker of another boot means: do not even open them. Another marker
+says that somebody has found the files damaged.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from ..log.durable_files import sync_directory
 from .machine import boot_id
 
 _MARKER = "unsynced"
+_DAMAGED = "damaged"
 
 
 def is_trusted(directory: Path) -> bool:
-    """Whether the files of `directory` are whole: nothing was unsynced when another boot of the machine ended."""
+    """Whether the files of `directory` are whole, as far as is known: nothing was unsynced when another boot of the
+    machine ended, and nobody has found them damaged.
+    """
+    if is_damaged(directory):
+        return False
     try:
         return (directory / _MARKER).read_text() == boot_id()
     except FileNotFoundError:
         return True
+
+
+def is_synced(directory: Path) -> bool:
+    """Whether whoever wrote last has closed the files, and with them everything is on the disk."""
+    return not (directory / _MARKER).exists()
+
+
+def is_damaged(directory: Path) -> bool:
+    """Whether somebody has found damage in the files."""
+    return (directory / _DAMAGED).exists()
+
+
+def mark_damaged(directory: Path, reason: str) -> None:
+    """Say, for all processes that use the files, that they are to be given up. A reader may not be allowed to."""
+    with suppress(OSError):
+        (directory / _DAMAGED).write_text(reason)
+
+
+def damage(directory: Path) -> str:
+    """What was found; empty when nothing was."""
+    try:
+        return (directory / _DAMAGED).read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def mark_unsynced(directory: Path) -> None:

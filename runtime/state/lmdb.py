@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -10,38 +14,43 @@ from typing import Any
 import lmdb
 
 from ..tasks.errors import TaskMigratedError
-from .lmdb_environments import Environment, of_this_process
+from .checksums import refuse_disorder, refuse_hidden, sealed
+from .lmdb_environment import Environment
+from .lmdb_environments import of_this_process
 from .long_keys import PREFIX, is_long, original, stored_key, stored_value
 from .store import Changes, StoreWriteError
 
 MAP_SIZE = 64 << 20
 """Bytes of address space to begin with; doubled whenever it is full. The file takes only what is used."""
 
-_POSITION = b"position"
 _ROWS_PER_READ = 4096
 
 
 class LmdbStore:
-    """A StateStore in one directory. Read transactions last for one call, or for 4,096 rows of a `range`."""
+    """A StateStore in one directory. Read transactions last for one call, or for 4,096 rows of a `range`.
 
-    def __init__(self, directory: Path, map_size: int = MAP_SIZE) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+    `writable`: a store that is only read is not made, and needs no right to write.
+    """
+
+    def __init__(self, directory: Path, map_size: int = MAP_SIZE, *, writable: bool = True) -> None:
+        if writable:
+            directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory.resolve()
         self._map_size = map_size
+        self._writable = writable
 
     @property
     def position(self) -> int:
         """Changelog records applied."""
-        with self._environment() as environment, environment.begin() as transaction:
-            return _position(environment, transaction)
+        with self._environment() as environment:
+            return environment.read(environment.position)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""
         any_long = max(map(len, keys), default=0) > PREFIX
         stored = [stored_key(key) for key in keys] if any_long else keys
-        with self._environment() as environment, environment.begin() as transaction:
-            # One call into LMDB, in the order of its pages.
-            found = dict(transaction.cursor(environment.rows).getmulti(sorted(stored)))
+        with self._environment() as environment:
+            found = environment.read(partial(_found, environment, sorted(set(stored))))
         if any_long:
             return [_value(key, found.get(key)) for key in stored]
         return list(map(found.get, stored))
@@ -65,8 +74,8 @@ class LmdbStore:
         """Sync, and close the environment for this process; using the store again opens it again."""
         of_this_process.close(self._directory)
 
-    def _environment(self) -> Any:
-        return of_this_process.use(self._directory, self._map_size)
+    def _environment(self) -> AbstractContextManager[Environment]:
+        return of_this_process.use(self._directory, self._map_size, writable=self._writable)
 
     def _applied(
         self,
@@ -79,7 +88,7 @@ class LmdbStore:
         """Whether the map had room for it all; nothing has happened otherwise."""
         try:
             with environment.begin(write=True) as transaction:
-                found = _position(environment, transaction)
+                found = environment.position(transaction)
                 if found != from_position:
                     raise TaskMigratedError(f"store {self._directory}", from_position, found)
                 environment.mark_unsynced()
@@ -87,8 +96,9 @@ class LmdbStore:
                 for keys, values in changes:
                     _write(cursor, keys, values)
                 if expire_below is not None:
-                    _expire(cursor, expire_below)
-                transaction.put(_POSITION, position.to_bytes(8, "little"), db=environment.facts)
+                    _expire(environment, cursor, expire_below)
+                environment.put_position(transaction, position)
+            environment.lengthen()
         except lmdb.MapFullError:
             return False
         except lmdb.Error as error:
@@ -101,18 +111,12 @@ class LmdbStore:
         """Rows as stored, from `start` to `end` or a little beyond either, a few thousand a transaction."""
         at = (start or b"")[:PREFIX]
         while True:
-            with self._environment() as environment, environment.begin() as transaction:
-                cursor = transaction.cursor(environment.rows)
-                rows: list[tuple[bytes, bytes]] = []
-                if cursor.set_range(at):
-                    for row in cursor.iternext(keys=True, values=True):
-                        if len(rows) == _ROWS_PER_READ or (end is not None and row[0][:PREFIX] > end):
-                            break
-                        rows.append(row)
-            yield from rows
-            if len(rows) < _ROWS_PER_READ:
+            with self._environment() as environment:
+                keys, values = environment.read(partial(_from, environment, at, end))
+            yield from zip(keys, values, strict=True)
+            if len(keys) < _ROWS_PER_READ:
                 return
-            at = rows[-1][0] + b"\0"
+            at = keys[-1] + b"\0"
 
 
 class LmdbBackend:
@@ -125,9 +129,35 @@ class LmdbBackend:
         """The store of `directory`."""
         return LmdbStore(directory, self._map_size)
 
+    def open_to_read(self, directory: Path) -> LmdbStore:
+        """The store of `directory`, which is there."""
+        return LmdbStore(directory, self._map_size, writable=False)
 
-def _position(environment: Environment, transaction: Any) -> int:
-    return int.from_bytes(transaction.get(_POSITION, b"", db=environment.facts), "little")
+
+def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> dict[bytes, bytes]:
+    """Rows of `keys`, which are sorted, that are there."""
+    cursor = transaction.cursor(environment.rows)
+    # One call into LMDB, in the order of its pages.
+    rows = dict(cursor.getmulti(keys))
+    if environment.checked and len(rows) < len(keys):
+        refuse_hidden(cursor, [key for key in keys if key not in rows])
+    there = list(rows)
+    return dict(zip(there, environment.values(there, list(rows.values())), strict=True))
+
+
+def _from(
+    environment: Environment, at: bytes, end: bytes | None, transaction: Any
+) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Keys and values from `at` on, to `end` or a little beyond, a few thousand at most."""
+    cursor = transaction.cursor(environment.rows)
+    if not cursor.set_range(at):
+        return (), ()
+    rows = list(islice(cursor.iternext(keys=True, values=True), _ROWS_PER_READ))
+    keys = [key for key, _ in rows]
+    refuse_disorder(keys)
+    if end is not None:
+        del keys[bisect_right(keys, end, key=itemgetter(slice(PREFIX))) :]
+    return keys, environment.values(keys, [value for _, value in rows[: len(keys)]])
 
 
 def _value(stored: bytes, value: bytes | None) -> bytes | None:
@@ -140,16 +170,20 @@ def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -
         rows = {stored_key(key): None if value is None else stored_value(key, value) for key, value in rows.items()}
     # Sorted, LMDB fills its pages one after the other.
     in_order = sorted(rows.items(), key=itemgetter(0))
-    cursor.putmulti([row for row in in_order if row[1] is not None])
+    kept = [row for row in in_order if row[1] is not None]
+    keys, values = [key for key, _ in kept], [value for _, value in kept]
+    cursor.putmulti(list(zip(keys, sealed(keys, values), strict=True)))
     for key, value in in_order:
         if value is None and cursor.set_key(key):
             cursor.delete()
 
 
-def _expire(cursor: Any, below: bytes) -> None:
+def _expire(environment: Environment, cursor: Any, below: bytes) -> None:
     found = cursor.first()
     while found and cursor.key()[:PREFIX] <= below:
-        expired = original(*cursor.item())[0] < below
+        stored, value = cursor.item()
+        key = original(stored, *environment.values([stored], [value]))[0] if is_long(stored) else stored
+        expired = key < below
         found = cursor.delete() if expired else cursor.next()
 
 

@@ -13,66 +13,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import lmdb
-
-from .durability import is_trusted, mark_synced, mark_unsynced
-
-
-class Environment:
-    """One open environment: the rows, and facts about them (`position`) in a database of their own."""
-
-    def __init__(self, directory: Path, map_size: int) -> None:
-        self.directory = directory
-        if not (directory / "data.mdb").exists():
-            mark_unsynced(directory)
-        # Without sync a killed process loses nothing and a stopped machine is noticed (see durability).
-        self._lmdb = lmdb.open(str(directory), map_size=map_size, max_dbs=2, sync=False, metasync=False)
-        try:
-            self._lmdb.reader_check()
-            self.rows = self._lmdb.open_db(b"rows")
-            self.facts = self._lmdb.open_db(b"facts")
-        except lmdb.Error:
-            self._lmdb.close()
-            raise
-        self._inode = _inode(directory)
-
-    def is_current(self) -> bool:
-        """Whether the directory still holds the files that are open here (it may have been wiped and made anew)."""
-        try:
-            return self._inode == _inode(self.directory)
-        except FileNotFoundError:
-            return False
-
-    def begin(self, *, write: bool = False) -> Any:
-        """A transaction. Another process may have grown the map, or died as a reader: both are mended here."""
-        try:
-            return self._lmdb.begin(write=write)
-        except lmdb.MapResizedError:
-            self._lmdb.set_mapsize(0)
-        except lmdb.ReadersFullError:
-            self._lmdb.reader_check()
-        return self._lmdb.begin(write=write)
-
-    def grow(self) -> None:
-        """Make room when the map is full: free what dead readers hold, and double the map."""
-        self._lmdb.reader_check()
-        self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
-
-    def mark_unsynced(self) -> None:
-        """Say that writes follow. Within a write transaction, before it commits."""
-        mark_unsynced(self.directory)
-
-    def sync(self) -> None:
-        """Make everything durable. Holds the write lock, so that no process writes between sync and mark."""
-        with self.begin(write=True):
-            self._lmdb.sync(True)
-            mark_synced(self.directory)
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._lmdb.close()
+from .durability import damage, is_damaged, is_trusted, mark_damaged
+from .lmdb_environment import DAMAGE, Environment
+from .store import StoreDamagedError
 
 
 class Environments:
@@ -83,23 +27,32 @@ class Environments:
         self._open: dict[Path, Environment] = {}
 
     @contextmanager
-    def use(self, directory: Path, map_size: int) -> Iterator[Environment]:
-        """The environment of `directory`, opened (and made, or made anew when it cannot be trusted) if need be."""
+    def use(self, directory: Path, map_size: int, *, writable: bool = True) -> Iterator[Environment]:
+        """The environment of `directory`, opened if need be: made, or made again where it cannot be trusted.
+
+        One that is only read is not made: raises StoreDamagedError where it cannot be trusted. So it does, after
+        saying so to all who use the files, where they are found damaged meanwhile.
+        """
         with self._lock:
             environment = self._open.get(directory)
-            if environment is not None and not environment.is_current():
+            if environment is not None and not self._serves(environment, writable):
                 self._forget(directory)
                 environment = None
             if environment is None:
-                environment = self._open[directory] = _opened(directory, map_size)
-            yield environment
+                opened = _opened(directory, map_size) if writable else _opened_to_read(directory, map_size)
+                environment = self._open[directory] = opened
+            try:
+                yield environment
+            except DAMAGE as error:
+                mark_damaged(directory, str(error))
+                raise StoreDamagedError(directory, str(error)) from error
 
     def close(self, directory: Path) -> None:
         """Sync and close the environment of `directory`, if it is open."""
         with self._lock:
             environment = self._open.get(directory)
             if environment is not None:
-                if environment.is_current():
+                if environment.writable and environment.is_current():
                     environment.sync()
                 self._forget(directory)
 
@@ -113,6 +66,13 @@ class Environments:
         """Let threads go on, in parent and child."""
         self._lock.release()
 
+    def _serves(self, environment: Environment, writable: bool) -> bool:
+        return (
+            environment.is_current()
+            and (environment.writable or not writable)
+            and not is_damaged(environment.directory)
+        )
+
     def _forget(self, directory: Path) -> None:
         self._open.pop(directory).close()
 
@@ -122,17 +82,31 @@ def _opened(directory: Path, map_size: int) -> Environment:
     if is_trusted(directory):
         try:
             return Environment(directory, map_size)
-        except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError):
+        except DAMAGE:
             pass  # No store of ours, or none any more: the changelog has it all.
-    shutil.rmtree(directory)
-    directory.mkdir()
+    _wipe(directory)
+    directory.mkdir(parents=True, exist_ok=True)
     return Environment(directory, map_size)
 
 
-def _inode(directory: Path) -> tuple[int, int]:
-    # Not used again by the file system as long as the file is open.
-    stat = (directory / "data.mdb").stat()
-    return stat.st_dev, stat.st_ino
+def _opened_to_read(directory: Path, map_size: int) -> Environment:
+    if not is_trusted(directory):
+        raise StoreDamagedError(directory, damage(directory) or "the machine stopped before it was on the disk")
+    try:
+        return Environment(directory, map_size, writable=False)
+    except DAMAGE as error:
+        # It may also be that a writer is just about to lengthen the file: this is not for a reader to judge.
+        raise StoreDamagedError(directory, str(error)) from error
+
+
+def _wipe(directory: Path) -> None:
+    """Renamed first, so that a crash leaves either the files or nothing, and of two processes one does it."""
+    doomed = directory.with_name(f".{directory.name}-{os.getpid()}")
+    try:
+        directory.rename(doomed)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(doomed)
 
 
 of_this_process = Environments()

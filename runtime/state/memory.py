@@ -18,6 +18,7 @@ import psutil
 
 from .lmdb import MAP_SIZE, LmdbStore
 from .machine import file_system, mounts
+from .store import StoreDamagedError
 
 _MEMORY = Path("/dev/shm")
 _LEAST_FREE = 1 << 30
@@ -52,6 +53,13 @@ class MemoryBackend:
             temporary.write_text(str(link))
             temporary.replace(place / _OWNER)
         return LmdbStore(place, MAP_SIZE)
+
+    def open_to_read(self, directory: Path) -> LmdbStore:
+        """The store of `directory`; StoreDamagedError where it was lost with the memory that it was in."""
+        place = directory.resolve() / _LINK
+        if not place.is_symlink() or not place.exists():
+            raise StoreDamagedError(directory, "the memory that it was in is gone")
+        return LmdbStore(place.readlink(), MAP_SIZE, writable=False)
 
     def _remove_abandoned(self) -> None:
         for owner in self._root.glob(f"*/{_OWNER}"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...errors import HeadwaterError
+from ..tasks.errors import TaskCorruptedError
 
 Changes = tuple[Sequence[bytes], Sequence[bytes | None]]
 """Keys and, beside them, their new values; None deletes. A later row wins over an earlier one of the same key."""
@@ -21,6 +22,16 @@ class StoreWriteError(HeadwaterError):
         self.reason = reason
 
 
+class StoreDamagedError(TaskCorruptedError):
+    """The files of a store are not what was written. Whoever opens it to work on it has an empty one."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(f"store {path} is damaged: {cause}")
+        self.hint = "run again: it is restored from its changelog, and starts empty if it has none"
+        self.path = path
+        self.cause = cause
+
+
 class StateStore(Protocol):
     """An ordered map of bytes, changed only by applying records of its changelog.
 
@@ -31,7 +42,10 @@ class StateStore(Protocol):
 
     @property
     def position(self) -> int:
-        """Changelog records applied, as of now (another process may have applied more since)."""
+        """Changelog records applied, as of now (another process may have applied more since).
+
+        This and what follows raise StoreDamagedError where they find that the store's files are damaged.
+        """
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order; None where there is none."""
@@ -60,3 +74,9 @@ class StoreBackend(Protocol):
 
     def open(self, directory: Path) -> StateStore:
         """The store of `directory`, made if there is none. A store whose state cannot be trusted starts empty."""
+
+    def open_to_read(self, directory: Path) -> StateStore:
+        """The store of `directory`, which is there, without writing to it or needing to.
+
+        It raises StoreDamagedError where it cannot be trusted.
+        """

@@ -1,0 +1,95 @@
+"""What an LMDB file says of itself before it is mapped: to read beyond its end kills the process.
+
+The layout is that of `MDB_page` and `MDB_meta` in LMDB's mdb.c (0.9, 64 bits): the first two pages are meta pages, and
+the one with the higher transaction counts.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+NAME = "data.mdb"
+
+_META_PAGE = 0x08
+_MAGIC = 0xBEEFC0DE
+_VERSION = 1
+# Page number, padding, flags, bounds | magic, version, address, map size | page size, the rest of both trees | last
+# page, transaction.
+_META = struct.Struct("<QHHHH IIQQ I44x48x QQ")
+_PAGE_SIZE = 9  # its place in _META
+_READS = 3  # a page may be seen half written by another process
+_MOST_MAPPED = 1 << 46
+"""Bytes. What a process can map, and more than any store has."""
+
+
+class FileDamagedError(Exception):
+    """The file cannot be an LMDB file that is whole."""
+
+
+@dataclass(frozen=True)
+class Meta:
+    """The meta page that counts. `pages`: in use or free, all numbers below it."""
+
+    page_size: int
+    pages: int
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Read a file's. Raises FileDamagedError."""
+        for _ in range(_READS - 1):
+            with suppress(FileDamagedError):
+                return cls._read(path)
+        return cls._read(path)
+
+    @classmethod
+    def _read(cls, path: Path) -> Self:
+        with path.open("rb") as file:
+            first = file.read(_META.size)
+            page_size = _META.unpack(first)[_PAGE_SIZE] if len(first) == _META.size else 0
+            if page_size & (page_size - 1) or not 512 <= page_size <= 65536:
+                raise FileDamagedError("its first page is not LMDB's")
+            file.seek(page_size)
+            second = file.read(_META.size)
+        found = [meta for number, data in enumerate((first, second)) if (meta := _meta(data, number, page_size))]
+        if len(found) < 2:
+            raise FileDamagedError("its first pages are not LMDB's")
+        return cls(page_size, max(found)[1] + 1)
+
+
+def missing_bytes(path: Path) -> int:
+    """How many bytes the file is short of its last page.
+
+    LMDB itself may leave out pages at the end that came free in the transaction that took them. Raises
+    FileDamagedError.
+    """
+    meta = Meta.of(path)
+    return max(0, meta.page_size * meta.pages - path.stat().st_size)
+
+
+def extend(path: Path) -> None:
+    """Give the file the pages that it lacks, empty: LMDB finds an empty page to be none of its own.
+
+    Never makes it shorter, whoever is writing. Raises FileDamagedError, OSError.
+    """
+    missing = missing_bytes(path)
+    if missing:
+        meta = Meta.of(path)
+        handle = os.open(path, os.O_RDWR)
+        try:
+            os.posix_fallocate(handle, 0, meta.page_size * meta.pages)
+        finally:
+            os.close(handle)
+
+
+def _meta(data: bytes, number: int, page_size: int) -> tuple[int, int] | None:
+    """Transaction and last page, where this is a meta page of that number."""
+    if len(data) < _META.size:
+        return None
+    page, _, flags, _, _, magic, version, _, mapped, found_size, last, transaction = _META.unpack(data)
+    whole = (page, magic, version, found_size) == (number, _MAGIC, _VERSION, page_size) and flags & _META_PAGE
+    return (transaction, last) if whole and page_size <= mapped <= _MOST_MAPPED and last < mapped // page_size else None
