@@ -330,7 +330,7 @@ class Project:
                 owned.store,
                 log,
                 _state_here(settings),
-                Plugged(origin_of(settings)).backend(owned.store).open,
+                Plugged(origin_of(settings)).backend(owned.store).open_to_read,
             )
             rows, table = partial(query.rows, key, start, end), partial(query.to_table, key, start, end)
         return Rows(f"store {store}", table_schema(owned.store), rows, table, self._spark.session)

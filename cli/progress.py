@@ -84,6 +84,8 @@ class Progress:
                 line.note = f"waits for {', '.join(event.writers)}"
             case events.RecordFailed():
                 line.note = "a record failed"
+            case events.StoreDamaged():
+                line.note = "restoring"
             case events.ApplicationStopped():
                 line.note = event.reason.replace("_", " ")
 

@@ -46,6 +46,8 @@ def show_run(results: RunResults) -> None:
             click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for)}")
         for sentence in _misplaced(each.placement):
             say(WARNING, f"{each.application}: {sentence}", err=True)
+        for sentence in each.lost:
+            say(WARNING, f"{each.application}: {sentence}", err=True)
         if each.error:
             say(ERROR, f"{each.application}: {each.error}", err=True)
     if not results.records and all(each.status == "caught_up" and not each.waiting for each in results.applications):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from .state.changelog import Slice, slices
 from .state.codec import RowCodec
 from .state.directory import StateDirectory, StoreId
 from .state.process_file import ProcessFile
-from .state.store import StateStore
+from .state.store import StateStore, StoreDamagedError
 from .topology import GlobalTable, Store
 from .types import parse_columns
 
@@ -42,6 +43,20 @@ _ROWS_AT_ONCE = 4096
 _SIGN = np.int64(-(2**63))
 
 Encoded = tuple[bytes, bytes]
+
+
+class DamagedStoreError(HeadwaterError):
+    """The files of a store on this machine are damaged: `store`, `partition`, `cause`."""
+
+    def __init__(self, store: Store, partition: int, error: StoreDamagedError) -> None:
+        if store.changelog:
+            hint = "query again: the rows are then taken from the store's changelog; the next run restores the store"
+        else:
+            hint = "the store has no changelog to be restored from: the next run starts it empty"
+        super().__init__(f"store {store.name}, partition {partition}, is damaged: {error.cause} ({error.path})", hint)
+        self.store = store.name
+        self.partition = partition
+        self.cause = error.cause
 
 
 class StoreKeyError(HeadwaterError):
@@ -57,7 +72,8 @@ class StoreKeyError(HeadwaterError):
 
 @dataclass(frozen=True)
 class StoreQuery:
-    """Reads one store of an application. `subtopology`: the one that owns it; `open_store`: the store's backend.
+    """Reads one store of an application. `subtopology`: the one that owns it; `open_store`: opens a copy of
+    the store to read it.
 
     `state_dir`: where clients of this machine keep stores, None where there are none.
     """
@@ -75,7 +91,7 @@ class StoreQuery:
         """Rows by partition and key. `key`: values of some or all key columns, as JSON or as text.
 
         `start`, `end`: bounds of window starts, ms, the second one excluded. Raises StoreKeyError for a key that the
-        store cannot have.
+        store cannot have, and DamagedStoreError.
         """
         for found in self._found_rows(key, start, end):
             yield from found.rows()
@@ -99,12 +115,15 @@ class StoreQuery:
     def _partition(self, state: LogState, partition: int, start: int | None, end: int | None) -> Iterator[Encoded]:
         """The committed rows of one partition within bounds, by encoded key."""
         lower, upper = _bound(self.store, start), _bound(self.store, end)
-        copy, changed = self._found(state, partition)
-        clock = state.clocks(self.subtopology, partition).get(self.store.name, -1)
-        low = max(bound for bound in (lower, _bound(self.store, _oldest(self.store, clock)), b"") if bound is not None)
-        for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
-            if key >= low and (upper is None or key < upper):
-                yield key, value
+        try:
+            copy, changed = self._found(state, partition)
+            clock = state.clocks(self.subtopology, partition).get(self.store.name, -1)
+            low = max(filter(None, (lower, _bound(self.store, _oldest(self.store, clock)))), default=b"")
+            for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
+                if key >= low and (upper is None or key < upper):
+                    yield key, value
+        except StoreDamagedError as error:
+            raise DamagedStoreError(self.store, partition, error) from error
 
     def _found(self, state: LogState, partition: int) -> tuple[StateStore | None, dict[bytes, bytes | None]]:
         """The copy to read, and what the changelog has beyond it. A lost store without changelog has no rows."""
@@ -147,12 +166,17 @@ class StoreQuery:
         store = StoreId(self.store.name, partition)
         clients = sorted(path.name for path in self.state_dir.iterdir())
         directories = [StateDirectory(self.state_dir, client, self.application) for client in clients]
-        copies = [
-            self.open_store(directory.store_path(store))
-            for directory in directories
-            if directory.store_path(store).is_dir() and _incarnation(directory) in ("", state.incarnation)
-        ]
-        return max(copies, key=lambda copy: copy.position, default=None)
+        copies: list[tuple[int, StateStore]] = []
+        for directory in directories:
+            path = directory.store_path(store)
+            if path.is_dir() and _incarnation(directory) in ("", state.incarnation):
+                try:
+                    copy = self.open_store(path)
+                    copies.append((copy.position, copy))
+                except StoreDamagedError:
+                    if not self.store.changelog:
+                        raise
+        return max(copies, key=itemgetter(0), default=(0, None))[1]
 
     def _decoded(self, batch: list[Encoded]) -> FoundRows:
         keys, starts = [key for key, _ in batch], None

@@ -30,13 +30,23 @@ from .committed import Committed, describe
 from .committer import Committer
 from .compatibility import differences
 from .errors import ConsumedRecordsMissingError, FencedError, IncompatibleStateError
-from .events import ApplicationStarted, ApplicationStopped, AssignmentFailed, Observer, Silent, TasksPlaced
+from .events import (
+    ApplicationStarted,
+    ApplicationStopped,
+    AssignmentFailed,
+    Event,
+    Observer,
+    Silent,
+    StoreLost,
+    TasksPlaced,
+)
 from .group import Group
 from .idleness import TaskKey
 from .loop import EpochLoop, Tally
 from .plugged import Plugged, origin_of
 from .positions import gaps
 from .results import ApplicationResult, RunResults, Status
+from .sentences import lost
 from .session import start_session
 
 if TYPE_CHECKING:
@@ -130,6 +140,7 @@ class ApplicationRun:
         self._generation = -1
         self._restored = 0
         self._loop: EpochLoop | None = None
+        self._lost: list[str] = []
 
     def begin(self) -> None:
         """Look at what the application has committed, before anything of the run is claimed. An error is for `run`."""
@@ -137,6 +148,12 @@ class ApplicationRun:
             self._begun = self._look()
         except HeadwaterError as error:
             self._begun = error
+
+    def on(self, event: Event) -> None:
+        """Take note of what its stores have lost, and pass on all events of the group."""
+        if isinstance(event, StoreLost):
+            self._lost.append(lost(event.store, event.partition, event.client))
+        self._observer.on(event)
 
     def run(self, stop: threading.Event, until_caught_up: bool) -> ApplicationResult:
         """Run it; never raises a HeadwaterError, which becomes the result's `error`."""
@@ -170,7 +187,7 @@ class ApplicationRun:
         if stop.is_set():
             return "not_started"
         committed = Committed(begun.log, self._topology, begun.own)
-        with Group(self._session, self._topology, self._settings, committed, begun.plugged) as group:
+        with Group(self._session, self._topology, self._settings, committed, begun.plugged, self) as group:
             self._check(committed)
             incarnation = committed.own.incarnation or uuid.uuid4().hex
             assigned = self._place(group, incarnation)
@@ -192,6 +209,7 @@ class ApplicationRun:
                 self._observer,
                 self._held,
                 ExecutorWatch(self._session).lost,
+                group.recover,
             )
             loop.run(stop, until_caught_up)
             group.close()
@@ -224,6 +242,7 @@ class ApplicationRun:
             error=None if error is None else str(error),
             assignment={} if assigned is None else assigned.by_client(),
             placement=None if assigned is None else assigned.told(),
+            lost=tuple(self._lost),
         )
 
     def _place(self, group: Group, incarnation: str) -> Assigned:

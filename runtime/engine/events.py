@@ -82,6 +82,27 @@ class RecordFailed:
 
 
 @dataclass(frozen=True)
+class StoreDamaged:
+    """A client's copy of a store was found damaged and wiped. It is restored from its changelog, if it has one."""
+
+    application: str
+    client: str
+    store: str
+    partition: int
+    cause: str
+
+
+@dataclass(frozen=True)
+class StoreLost:
+    """A store has lost its committed rows and starts empty: it has no changelog, and the client has no copy."""
+
+    application: str
+    client: str
+    store: str
+    partition: int
+
+
+@dataclass(frozen=True)
 class ApplicationStopped:
     """The loop has ended. `reason`: caught up, interrupted, failed, fenced."""
 
@@ -92,7 +113,15 @@ class ApplicationStopped:
 
 
 Event = (
-    TasksPlaced | ApplicationStarted | AssignmentFailed | EpochCommitted | Waiting | RecordFailed | ApplicationStopped
+    TasksPlaced
+    | ApplicationStarted
+    | AssignmentFailed
+    | EpochCommitted
+    | Waiting
+    | RecordFailed
+    | StoreDamaged
+    | StoreLost
+    | ApplicationStopped
 )
 
 

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JNetworkError
 
 from ...errors import HeadwaterError
 from ..log.records import TaskCommit
+from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
 from .errors import JobError, RecordError
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 STEP = re.compile(r"\bStepError: (?P<at>[^\s:]+:\d+): (?P<cause>[^\n]*)")
 """How an error of a Python step (`operators.stage.StepError`) stands in Spark's error text."""
+
+CORRUPTION = re.compile(r"\b(?:StoreDamagedError|TaskCorruptedError): (?P<reason>[^\n]*)")
+"""How a store that has to be restored stands in Spark's error text."""
 
 RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 """The last line of a Python traceback."""
@@ -45,12 +49,19 @@ class Failure:
     error: RecordError
 
 
+def corruption_in(error: Exception) -> TaskCorruptedError | None:
+    """The error of a store that has to be restored, where that is what has failed an epoch's job."""
+    found = CORRUPTION.search(str(error))
+    return None if found is None else TaskCorruptedError(found["reason"])
+
+
 def isolate(
     job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception
 ) -> tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]:
     """Run each task of a failed epoch alone: the commits of those that succeed, and what stops the others.
 
-    Raises the error itself when it is one of Headwater's own, JobError when no task fails for a record.
+    Raises the error itself when it is one of Headwater's own, JobError when no task fails for a record,
+    TaskCorruptedError when one has found a store damaged.
     """
     if isinstance(error, HeadwaterError):
         raise error
@@ -60,6 +71,8 @@ def isolate(
         try:
             commits.extend(job.run(alone))
         except Exception as again:
+            if (found := corruption_in(again)) is not None:
+                raise found from again
             failed.append((alone, again))
     return tuple(commits), tuple(_blame(job, part, alone, again) for alone, again in failed[:1])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -22,6 +23,7 @@ from .assigned import Assigned
 from .clients import Client, ExecutorWatch, clients_of, driver_jvm
 from .committed import Committed
 from .errors import SharedStateError
+from .events import Observer, Silent, StoreDamaged, StoreLost
 from .job import EpochJob
 from .placing import Member, place
 from .planner import Planner
@@ -29,7 +31,7 @@ from .plugged import Plugged, origin_of
 from .racks import Racks
 from .restorer import StateError, StoreRestorer
 from .state_links import InDriver, OnExecutor, StateLink
-from .state_requests import Home, StateRequest
+from .state_requests import Home, StateRequest, StoreAnswer
 from .units import Unit
 
 if TYPE_CHECKING:
@@ -48,13 +50,20 @@ class Group:
     """
 
     def __init__(
-        self, session: SparkSession, topology: Topology, settings: Settings, committed: Committed, plugged: Plugged
+        self,
+        session: SparkSession,
+        topology: Topology,
+        settings: Settings,
+        committed: Committed,
+        plugged: Plugged,
+        observer: Observer | None = None,
     ) -> None:
         self._session = session
         self._topology = topology
         self._settings = settings
         self._committed = committed
         self._plugged = plugged
+        self._observer = observer or Silent()
         self._planner = Planner(committed, settings.max_records)
         self._stack = ExitStack()
         self._members: list[Member] = []
@@ -134,6 +143,14 @@ class Group:
         self._units = [unit for unit in units if unit.partitions]
         return self._units, restored
 
+    def recover(self, unit: Unit) -> None:
+        """Restore what of a unit's stores was found damaged and wiped. Raises ClientLostError, StateError."""
+        restorer = self._restorers[unit.client.name]
+        tasks = [TaskId(unit.part.number, partition, unit.part.name) for partition in unit.partitions]
+        for task, positions in restorer.recover(tasks).items():
+            unit.applied[task.partition] = dict(positions)
+        unit.held_globals.clear()  # the stages of an epoch restore what they lack of global tables
+
     def close(self) -> None:
         """Close all tasks clean: their stores hold everything that is committed."""
         for unit in self._units:
@@ -148,12 +165,22 @@ class Group:
         (answer,) = self._links[client.name].ask([StateRequest("hold", home)])
         if answer.trouble is not None:
             raise StateError(client.name, answer.trouble)
+        for each in answer.stores:
+            self._tell(client.name, each)
         return Member(
             replace(client, folder=answer.folder, process_id=answer.process_id),
             {StoreId(each.store, each.partition): each.position for each in answer.stores},
             self._racks.rack(client),
             self._racks.tags(client),
         )
+
+    def _tell(self, client: str, answer: StoreAnswer) -> None:
+        """Of a store that was damaged, or has lost its rows."""
+        place = self._topology.application, client, answer.store, answer.partition
+        if answer.damage:
+            self._observer.on(StoreDamaged(*place, answer.damage))
+        if answer.lost:
+            self._observer.on(StoreLost(*place))
 
     def _refuse_shared(self) -> None:
         by_id: dict[str, list[Client]] = {}
@@ -175,6 +202,7 @@ class Group:
             self._planner,
             self._topology.subtopologies,
             member.held,
+            partial(self._tell, client.name),
         )
         self._restorers[client.name] = restorer
         manager = TaskManager(

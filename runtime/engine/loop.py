@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from ..log.records import TaskCommit
+from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan
 from ..topology import Settings, Topology
 from .clients import Client
@@ -21,7 +22,7 @@ from .committed import Committed
 from .committer import Committer
 from .errors import ClientLostError, RecordError
 from .events import EpochCommitted, Observer, RecordFailed, Waiting
-from .failures import Failure, isolate
+from .failures import Failure, corruption_in, isolate
 from .global_task import GlobalTask
 from .idleness import TaskKey
 from .planner import Planner
@@ -30,6 +31,9 @@ from .units import Unit
 
 POLL_SECONDS = 0.02
 """How long the loop sleeps at most while jobs run or nothing is due."""
+
+MOST_RECOVERIES = 3
+"""How often in a row the stores of a unit are restored: a disk may damage whatever is written to it."""
 
 Outcome = tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]
 
@@ -49,7 +53,7 @@ class Tally:
 
 class EpochLoop:
     """Runs the units of one application. `held` says which tasks to leave alone for now (application, subtopology,
-    partition): a way for tests to make a task slow."""
+    partition): a way for tests to make a task slow. `recover` restores the stores of a unit that found one damaged."""
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class EpochLoop:
         observer: Observer,
         held: Callable[[TaskKey], bool] = lambda _: False,
         lost: Callable[[Client], bool] = lambda _: False,
+        recover: Callable[[Unit], None] = lambda _: None,
     ) -> None:
         self._application = topology.application
         self._settings = settings
@@ -76,6 +81,7 @@ class EpochLoop:
         self._observer = observer
         self._held = held
         self._lost = lost
+        self._recover = recover
         self._running: dict[Future[Outcome], tuple[Unit, EpochPlan, float, tuple[int, ...]]] = {}
         self._epoch = 0
         self.tally = Tally()
@@ -83,7 +89,8 @@ class EpochLoop:
     def run(self, stop: threading.Event, until_caught_up: bool) -> Tally:
         """Loop until `stop` is set, a record fails, or (`until_caught_up`) there is nothing left to take.
 
-        Jobs that run when the loop ends are waited for and committed. Raises FencedError, JobError, ClientLostError.
+        Jobs that run when the loop ends are waited for and committed. Raises FencedError, JobError, ClientLostError,
+        TaskCorruptedError where stores are damaged again and again.
         """
         with ThreadPoolExecutor(max(1, len(self._units)), thread_name_prefix=self._application) as pool:
             while True:
@@ -168,11 +175,20 @@ class EpochLoop:
         except Exception as error:  # whatever a user's expression or function raises
             if unit.lost:
                 return (), ()
+            if (found := corruption_in(error)) is not None:
+                raise found from error
             return isolate(unit.job, unit.part, plan, error)
 
     def _finish(self, future: Future[Outcome]) -> None:
         unit, plan, started, version = self._running.pop(future)
-        commits, failures = future.result()
+        try:
+            commits, failures = future.result()
+        except TaskCorruptedError:
+            unit.recoveries += 1
+            if unit.recoveries > MOST_RECOVERIES:
+                raise
+            self._recover(unit)
+            return
         for failure in failures:
             unit.failed.add(failure.partition)
             self.tally.failure = self.tally.failure or failure.error

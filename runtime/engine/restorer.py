@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import HeadwaterError
@@ -14,7 +14,7 @@ from ..tasks.task_manager import Progress
 from ..topology import Store, Subtopology
 from .planner import Planner
 from .state_links import StateLink
-from .state_requests import Home, Planned, StateRequest, Trouble, What
+from .state_requests import Home, Planned, StateRequest, StoreAnswer, Trouble, What
 
 WORK_PER_REQUEST = 262_144
 """What one request may cost, in changelog records: about a second."""
@@ -35,7 +35,8 @@ class StateError(HeadwaterError):
 class StoreRestorer:
     """A TaskRestorer over a link to a client. `held`: where its stores stand; those that are not in it are empty.
 
-    Knows how far each store is, as long as nobody else works on it; `note` takes up what epochs have applied.
+    Knows how far each store is, as long as nobody else works on it; `note` takes up what epochs have applied. `told`
+    is called with each store that was damaged (and how) or has lost its rows.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class StoreRestorer:
         planner: Planner,
         parts: Sequence[Subtopology],
         held: Mapping[StoreId, int],
+        told: Callable[[StoreAnswer], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._link = link
@@ -53,6 +55,7 @@ class StoreRestorer:
         self._planner = planner
         self._stores = {part.number: part.stores for part in parts}
         self._positions = dict(held)
+        self._told = told
 
     def note(self, partition: int, applied: Mapping[str, int]) -> None:
         """Epochs have brought stores of a partition to these positions."""
@@ -79,6 +82,21 @@ class StoreRestorer:
             task: self._error(task, errors) or Progress(self._known(task), all(map(self._stands, planned)))
             for task, planned in targets.items()
         }
+
+    def recover(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int]]:
+        """Bring back what was found damaged while epochs ran: look where stores stand, and restore those that lack
+        something. Raises what is wrong with a store.
+        """
+        for error in self._ask("look", self._dealt(tasks)).values():
+            raise error
+        left = list(tasks)
+        while left:
+            progress = self.restore(left)
+            for found in progress.values():
+                if isinstance(found, Exception):
+                    raise found
+            left = [task for task, found in progress.items() if isinstance(found, Progress) and not found.done]
+        return {task: self._known(task) for task in tasks}
 
     def close(self, tasks: Collection[TaskId], *, clean: bool) -> Mapping[TaskId, Exception]:
         """When clean, apply what is committed and not yet applied, expiry too, and sync."""
@@ -109,6 +127,8 @@ class StoreRestorer:
             for each in answer.stores:
                 store = StoreId(each.store, each.partition)
                 self._positions[store] = each.position
+                if each.damage or each.lost:
+                    self._told(each)
                 if each.trouble is not None:
                     errors[store] = self._raised(store, each.trouble)
         return errors

@@ -23,7 +23,8 @@ class ApplicationResult:
 
     `records`: consumed; `dropped`: `<step>:<reason>` -> records; `waiting`: records that may not be taken before the
     applications in `waits_for` have caught up; `error`: the sentence that ended it. `assignment`: client -> task ids;
-    `placement`: how it came about, and what was asked for that no client does yet (see `Assigned`).
+    `placement`: how it came about, and what was asked for that no client does yet (see `Assigned`). `lost`: a sentence
+    for each store that has lost its rows.
     """
 
     application: str
@@ -39,6 +40,7 @@ class ApplicationResult:
     error: str | None = None
     assignment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     placement: Mapping[str, Any] | None = None
+    lost: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         done = f"{counted(self.records, 'record')}, {counted(self.commits, 'commit')}, {self.seconds:.1f} s"
@@ -93,6 +95,7 @@ class RunResults:
                     "error": result.error,
                     "assignment": {client: list(tasks) for client, tasks in sorted(result.assignment.items())},
                     "placement": None if result.placement is None else dict(result.placement),
+                    "lost": list(result.lost),
                 }
                 for result in self.applications
             ],

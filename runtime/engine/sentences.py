@@ -34,6 +34,14 @@ def not_carried_out(assignor: str, message: str, entries: Sequence[str]) -> str:
     )
 
 
+def lost(store: str, partition: int, client: str) -> str:
+    """`store orders, partition 2, has lost its rows and starts empty on client-1: ...`."""
+    return (
+        f"store {store}, partition {partition}, has lost its rows and starts empty on {client}: "
+        "it has no changelog to be restored from"
+    )
+
+
 def sentence(event: Event) -> str:
     """An event in words."""
     match event:
@@ -56,6 +64,13 @@ def sentence(event: Event) -> str:
             return f"{event.application}: {waiting(event.records, event.writers)}"
         case events.RecordFailed():
             return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
+        case events.StoreDamaged():
+            return (
+                f"{event.application}: store {event.store}, partition {event.partition}, was damaged on {event.client}"
+                f" and is wiped: {event.cause}"
+            )
+        case events.StoreLost():
+            return f"{event.application}: {lost(event.store, event.partition, event.client)}"
         case events.ApplicationStopped():
             return (
                 f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "

@@ -18,7 +18,7 @@ from ..state.claim import claim, executor_process
 from ..state.directory import StateDirectory, StoreId
 from ..state.known_log import check_known, place_of
 from ..state.process_file import Owner, ProcessFile
-from ..state.store import StateStore
+from ..state.store import StateStore, StoreDamagedError
 from ..state.task_stores import expire_below
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..topology import PluginRef
@@ -64,12 +64,21 @@ def _held(home: Home) -> StateAnswer:
     if now != found:
         now.written(directory.path)
     backends = {store.name: Plugged(home.plugins).backend(store) for store in home.stores}
-    held = [
-        StoreAnswer(each.store, each.partition, backends[each.store].open(directory.store_path(each)).position)
+    opened = [
+        (each, backends[each.store].open(directory.store_path(each)))
         for each in directory.stores()
         if each.store in backends
     ]
-    return StateAnswer(folder, found.process_id, tuple(held))
+    held = tuple(_standing(each, store) for each, store in opened)
+    return StateAnswer(folder, found.process_id, held)
+
+
+def _standing(store: StoreId, opened: StateStore) -> StoreAnswer:
+    answer = StoreAnswer(store.store, store.partition, 0)
+    try:
+        return replace(answer, position=opened.position)
+    except StoreDamagedError as error:
+        return replace(answer, position=opened.position, damage=error.cause)
 
 
 class Keeper:
@@ -85,10 +94,12 @@ class Keeper:
         self._plugged = Plugged(home.plugins)
         self._log = self._plugged.log(PluginRef(*home.log))
         self._strategy = self._plugged.restore_strategy(PluginRef(*home.strategy))
+        self._lost: set[StoreId] = set()
 
     def answer(self, request: StateRequest) -> StateAnswer:
         """Do what is asked with each store."""
         work: dict[str, Callable[[Planned], int]] = {
+            "look": lambda planned: self._open(planned).position,
             "restore": self._restore,
             "close": self._close,
             "let_go": self._let_go,
@@ -98,12 +109,15 @@ class Keeper:
         return StateAnswer(self._home.folder, self._home.process_id, stores)
 
     def _store(self, work: Callable[[Planned], int], planned: Planned) -> StoreAnswer:
-        position, trouble = planned.input.applied, None
+        """One that is found damaged stands at nothing from then on, which is no trouble: it is restored."""
+        answer = StoreAnswer(planned.input.store, planned.partition, planned.input.applied)
         try:
-            position = work(planned)
+            answer = replace(answer, position=work(planned))
+        except StoreDamagedError as error:
+            answer = replace(answer, position=self._open(planned).position, damage=error.cause)
         except HeadwaterError as error:
-            trouble = _trouble(error)
-        return StoreAnswer(planned.input.store, planned.partition, position, trouble)
+            answer = replace(answer, trouble=_trouble(error))
+        return replace(answer, lost=self._id(planned) in self._lost)
 
     def _restore(self, planned: Planned) -> int:
         """A lost store whose changelog is not kept starts empty."""
@@ -112,6 +126,7 @@ class Keeper:
         if found > to.position:
             raise TaskCorruptedError(f"store {to.store} is ahead of its changelog: {found} > {to.position}")
         if not self._declared[to.store].changelog and start_empty(store, to):
+            self._lost.add(self._id(planned))
             return store.position
         wanted = RestoreRequest(to.store, planned.partition, found, to.position, to.segments)
         for step in self._strategy.slices(wanted):

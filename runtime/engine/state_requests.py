@@ -14,10 +14,10 @@ from ..tasks.plan import StoreInput
 from ..topology import Store
 from .plugged import Origin
 
-What = Literal["hold", "restore", "close", "let_go", "wipe"]
-"""`hold`: become the owner of the state directory, and list the stores there. `restore`: bring stores to where they are
-planned to stand. `close`: do so, remove expired rows, make all durable, and let go. `let_go`: of the files, whatever
-state they are in. `wipe`: remove stores."""
+What = Literal["hold", "look", "restore", "close", "let_go", "wipe"]
+"""`hold`: become the owner of the state directory, and list the stores there. `look`: where stores stand. `restore`:
+bring stores to where they are planned to stand. `close`: do so, remove expired rows, make all durable, and let go.
+`let_go`: of the files, whatever state they are in. `wipe`: remove stores."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,18 @@ class Trouble:
 
 @dataclass(frozen=True)
 class StoreAnswer:
-    """One partition of a store. `position`: changelog records applied."""
+    """One partition of a store. `position`: changelog records applied.
+
+    `damage`: why it was wiped, empty where it was not. `lost`: whether it started empty though rows had been committed,
+    as it has no changelog.
+    """
 
     store: str
     partition: int
     position: int
     trouble: Trouble | None = None
+    damage: str = ""
+    lost: bool = False
 
 
 @dataclass(frozen=True)

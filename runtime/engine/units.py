@@ -19,7 +19,8 @@ class Unit:
     `threads`: the partitions that each thread of the client runs. `applied`: partition -> store -> changelog records
     that the client's copy holds. `blocked_at`: version of the committed state at which an epoch took no record though
     some are unread: there is no point in another before it changes. `held_globals`: global table -> partition -> lane
-    -> records that the client's copy is known to hold.
+    -> records that the client's copy is known to hold. `recoveries`: how often its stores were restored, as an
+    epoch found them damaged, since an epoch last went well.
     """
 
     part: Subtopology
@@ -33,6 +34,7 @@ class Unit:
     failed: set[int] = field(default_factory=set)
     lost: bool = False
     held_globals: dict[str, dict[int, dict[int, int]]] = field(default_factory=dict)
+    recoveries: int = 0
 
     @property
     def name(self) -> str:
@@ -55,6 +57,8 @@ class Unit:
 
     def took(self, plan: EpochPlan, commits: Sequence[TaskCommit], version: tuple[int, ...]) -> None:
         """Note what an epoch's tasks have taken; `version` is the committed state it was planned from."""
+        if commits:
+            self.recoveries = 0
         for commit in commits:
             self.applied.setdefault(commit.partition, {}).update(commit.applied)
             self.held_globals.update({table: plan.pinned(table) for table in commit.globals_})

@@ -170,9 +170,9 @@ def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -
         rows = {stored_key(key): None if value is None else stored_value(key, value) for key, value in rows.items()}
     # Sorted, LMDB fills its pages one after the other.
     in_order = sorted(rows.items(), key=itemgetter(0))
-    kept = [row for row in in_order if row[1] is not None]
-    keys, values = [key for key, _ in kept], [value for _, value in kept]
-    cursor.putmulti(list(zip(keys, sealed(keys, values), strict=True)))
+    kept = [(key, value) for key, value in in_order if value is not None]
+    keys, present = [key for key, _ in kept], [value for _, value in kept]
+    cursor.putmulti(list(zip(keys, sealed(keys, present), strict=True)))
     for key, value in in_order:
         if value is None and cursor.set_key(key):
             cursor.delete()
