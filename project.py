@@ -23,6 +23,7 @@ from .compiler.settings import absolute, plugins_of, settings_of, spark_of
 from .errors import HeadwaterError
 from .plugins.manager import PluginManager
 from .plugins.registry import Registry
+from .private_files import write_text
 from .runtime.topology import Settings, Topic
 from .sessions import SparkOnDemand
 
@@ -280,7 +281,7 @@ class Project:
         from .runtime.log.reader import TopicReader
         from .runtime.log.record_table import table_schema
 
-        log = self._log(self._target_settings())
+        log = self._log_to_read(self._target_settings())
         declared = self._topic_of(log, topic)
 
         def reader() -> TopicReader:
@@ -316,7 +317,7 @@ class Project:
         if owned.store.type != "window" and (start is not None or end is not None):
             raise UnknownNameError("window store", store, "only windows have bounds of time")
         settings = self._target_settings()
-        log = self._log(settings)
+        log = self._log_to_read(settings)
         rows: Callable[[], Iterator[Row]]
         table: Callable[[], pa.Table]
         if owned.table is not None:
@@ -463,7 +464,15 @@ class Project:
         return [each.name for each in self._resources.of("topic") if each.seeded and each.id in wanted]
 
     def _log(self, settings: Settings) -> Log:
-        """The log of a target. Raises OtherLogError if stores on this machine were made of another one."""
+        """The log of a target, once it can be written. Raises OtherLogError, see `_log_to_read`."""
+        log = self._log_to_read(settings)
+        log.check()
+        return log
+
+    def _log_to_read(self, settings: Settings) -> Log:
+        """The log of a target, whoever may write to it. Raises OtherLogError if stores on this machine were made of
+        another one.
+        """
         from .runtime.engine.plugged import Plugged, origin_of
         from .runtime.state.known_log import check_known_by, place_of
 
@@ -471,7 +480,6 @@ class Project:
         if state_dir is not None:
             place = place_of(settings.log.name, settings.log.options)
             check_known_by(state_dir, self._applications(), log.identity(), place)
-        log.check()
         return log
 
     def _applications(self) -> list[str]:
@@ -499,7 +507,7 @@ class Project:
 
     def _write_results(self, results: RunResults) -> None:
         path = self.root / TARGET / RUN_RESULTS
-        path.write_text(json.dumps(results.to_json(), indent=2) + "\n", "utf-8")
+        write_text(path, json.dumps(results.to_json(), indent=2) + "\n")
 
 
 def _state_here(settings: Settings) -> Path | None:

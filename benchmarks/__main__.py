@@ -1,9 +1,10 @@
 """All measurements: `python -m benchmarks`."""
 
-from . import assignors, balanced, keyed_count_sum, memory, rack_aware
+from . import assignors, balanced, checksums, keyed_count_sum, memory, rack_aware
 
 keyed_count_sum.main([])
 memory.main([])
 assignors.main([])
 rack_aware.main()
 balanced.main()
+checksums.report()

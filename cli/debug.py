@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import HeadwaterError
+from ..private_files import open_to_others
 from . import tables
 from .options import ProjectOptions, whole_project_options
 
@@ -22,11 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checked:
-    """What one check found. `way_out` is None when all is well."""
+    """What one check found. `way_out` is None when all is well. `doubtful`: it may be meant so."""
 
     name: str
     found: str
     way_out: str | None = None
+    doubtful: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """`ok`, `warn` or `fail`."""
+        return "ok" if self.way_out is None else "warn" if self.doubtful else "fail"
+
+
+class _Doubt(HeadwaterError):
+    """Something that does not keep a run from its work."""
 
 
 def _python() -> str:
@@ -81,6 +93,22 @@ def _state(project: Project) -> str:
     return str(path)
 
 
+def _rights(project: Project) -> str:
+    """Records are in the log, the state and what failed; what is generated has the profile's settings."""
+    from ..project import TARGET
+    from ..runtime.engine.clients import has_executors
+
+    settings = project.settings()
+    folders = [Path(str(settings.log.options["path"]))] if "path" in settings.log.options else []
+    if not has_executors(str(settings.spark.get("master", "local"))):
+        folders.append(Path(settings.state_dir))
+    found = [(path, told) for path in (*folders, project.root / TARGET) if (told := open_to_others(path))]
+    if found:
+        paths = " ".join(shlex.quote(str(path)) for path, _ in found)
+        raise _Doubt("; ".join(told for _, told in found), f"if nobody else is to read them: chmod -R go= {paths}")
+    return "log, state and target are for their owner only"
+
+
 def _spark(project: Project) -> str:
     import pyspark
 
@@ -110,6 +138,7 @@ _OF_THE_PROJECT: dict[str, Callable[[Project], str]] = {
     "profile": _profile,
     "log": _log,
     "state": _state,
+    "rights": _rights,
     "spark": _spark,
 }
 CHECKS = (*_OF_THE_MACHINE, *_OF_THE_PROJECT)
@@ -122,16 +151,16 @@ CHECKS = (*_OF_THE_MACHINE, *_OF_THE_PROJECT)
 def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
     """Check that a run has all it needs.
 
-    CHECK: python, packages, java, profile, log, state, spark; without one, all of them. The first three need no
+    CHECK: python, packages, java, profile, log, state, rights, spark; without one, all of them. The first three need no
     project.
     """
     done = list(_run(options, checks or CHECKS))
-    rows = [(each.name, "ok" if each.way_out is None else "fail", each.found) for each in done]
+    rows = [(each.name, each.verdict, each.found) for each in done]
     tables.show(("check", "", "found"), rows)
-    failed = [each for each in done if each.way_out is not None]
-    for each in failed:
-        click.echo(f"{each.name}: {each.way_out}", err=True)
-    raise SystemExit(1 if failed else 0)
+    for each in done:
+        if each.way_out is not None:
+            click.echo(f"{each.name}: {each.way_out}", err=True)
+    raise SystemExit(1 if any(each.verdict == "fail" for each in done) else 0)
 
 
 def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[Checked]:
@@ -141,4 +170,4 @@ def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[Checked]:
             check = _OF_THE_MACHINE.get(name)
             yield Checked(name, check() if check else _OF_THE_PROJECT[name](project()))
         except HeadwaterError as error:
-            yield Checked(name, error.message, error.hint or "")
+            yield Checked(name, error.message, error.hint or "", isinstance(error, _Doubt))

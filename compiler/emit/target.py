@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...private_files import make_folder, write_bytes
 from ...runtime.topology import Settings
 from ..topology.graph import TopologyGraph
 from . import manifest as manifests
@@ -67,8 +68,8 @@ def _write(path: Path, text: str) -> bool:
     content = text.encode("utf-8")
     if path.is_file() and path.read_bytes() == content:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(content)
+    write_bytes(partial, content)
     partial.replace(path)
     return True

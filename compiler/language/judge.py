@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ...private_files import make_folder, write_text
 from ..diagnostics import CODES, Diagnostics
 from ..types import canonical, ddl, quoted
 from .expressions import Expression, Ref, Scope
@@ -73,14 +75,18 @@ class VerdictCache:
         self._changed = True
 
     def save(self) -> None:
-        """Write the file, if there is anything new."""
+        """Write the file, if there is anything new. Where it cannot be kept it is asked for again."""
         if self._path is None or not self._changed:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps(self._known, indent=0, sort_keys=True), "utf-8")
-        partial.replace(self._path)
+        with suppress(OSError):
+            self._write(self._path)
         self._changed = False
+
+    def _write(self, path: Path) -> None:
+        make_folder(path.parent)
+        partial = path.with_suffix(".partial")
+        write_text(partial, json.dumps(self._known, indent=0, sort_keys=True))
+        partial.replace(path)
 
 
 class Judge:

@@ -32,7 +32,7 @@ from .units import Unit
 POLL_SECONDS = 0.02
 """How long the loop sleeps at most while jobs run or nothing is due."""
 
-MOST_RECOVERIES = 3
+MOST_RECOVERIES = 5
 """How often in a row the stores of a unit are restored: a disk may damage whatever is written to it."""
 
 Outcome = tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]

@@ -84,7 +84,7 @@ class StoreRestorer:
         }
 
     def recover(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int]]:
-        """Bring back what was found damaged while epochs ran: look where stores stand, and restore those that lack
+        """Bring back what was found damaged while epochs ran: read all stores, and restore those that lack
         something. Raises what is wrong with a store.
         """
         for error in self._ask("look", self._dealt(tasks)).values():

@@ -99,7 +99,7 @@ class Keeper:
     def answer(self, request: StateRequest) -> StateAnswer:
         """Do what is asked with each store."""
         work: dict[str, Callable[[Planned], int]] = {
-            "look": lambda planned: self._open(planned).position,
+            "look": self._look,
             "restore": self._restore,
             "close": self._close,
             "let_go": self._let_go,
@@ -118,6 +118,13 @@ class Keeper:
         except HeadwaterError as error:
             answer = replace(answer, trouble=_trouble(error))
         return replace(answer, lost=self._id(planned) in self._lost)
+
+    def _look(self, planned: Planned) -> int:
+        """Through all rows: where one store is damaged, others may be."""
+        store = self._open(planned)
+        for _ in store.range(None, None):
+            pass
+        return store.position
 
     def _restore(self, planned: Planned) -> int:
         """A lost store whose changelog is not kept starts empty."""

@@ -15,9 +15,9 @@ from ..topology import Store
 from .plugged import Origin
 
 What = Literal["hold", "look", "restore", "close", "let_go", "wipe"]
-"""`hold`: become the owner of the state directory, and list the stores there. `look`: where stores stand. `restore`:
-bring stores to where they are planned to stand. `close`: do so, remove expired rows, make all durable, and let go.
-`let_go`: of the files, whatever state they are in. `wipe`: remove stores."""
+"""`hold`: become the owner of the state directory, and list the stores there. `look`: read all rows, and tell where
+stores stand. `restore`: bring stores to where they are planned to stand. `close`: do so, remove expired rows, make all
+durable, and let go. `let_go`: of the files, whatever state they are in. `wipe`: remove stores."""
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ import os
 import uuid
 from pathlib import Path
 
+from ...private_files import make_folder, opener
 from .errors import UnsupportedFileSystemError
 
 
 def check_directory(directory: Path) -> None:
     """Make sure that `directory` can hold commits. Raises UnsupportedFileSystemError."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     first = directory / f".{uuid.uuid4().hex}.tmp"
     second = directory / f".{uuid.uuid4().hex}.tmp"
     first.touch()
@@ -39,7 +40,7 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
 
     Raises FileExistsError if the path is taken.
     """
-    with path.open("xb", buffering=0) as file:
+    with open(path, "xb", buffering=0, opener=opener) as file:
         try:
             rest = memoryview(data)
             while rest:
@@ -51,12 +52,9 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """A directory, with those above it, whose entries are on the disk too."""
-    if directory.is_dir():
-        return
-    make_directory(directory.parent)
-    directory.mkdir(exist_ok=True)
-    sync_directory(directory.parent)
+    """A directory, with those above it, whose entries are on the disk too. Its owner's only, if it is made."""
+    for made in make_folder(directory):
+        sync_directory(made.parent)
 
 
 def sync_directory(directory: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from ...private_files import make_folder, opener
 from .machine import refuse_network_file_system
 from .process_file import Owner, ProcessFile
 
@@ -24,9 +25,9 @@ def claim(state_dir: Path, application: str, owner: Owner) -> str:
 
     Raises NetworkFileSystemError.
     """
-    state_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(state_dir)
     refuse_network_file_system(state_dir)
-    with (state_dir / _LOCK).open("a") as file:
+    with open(state_dir / _LOCK, "a", opener=opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # others of this machine may be at it too
         paths = sorted(state_dir.glob(f"*/{application}"), key=lambda path: _natural(path.parent.name))
         found = {path.parent.name: ProcessFile.read(path) for path in paths}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from ...private_files import make_folder, opener
 from ..tasks.errors import LockError
 from ..tasks.task_id import TaskId
 from .machine import refuse_network_file_system
@@ -79,9 +80,9 @@ class StateDirectory:
 
         Raises LockError, which names the holder, and NetworkFileSystemError where locks cannot be trusted.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         refuse_network_file_system(self.path)
-        with (self.path / LOCK).open("a+") as file:
+        with open(self.path / LOCK, "a+", opener=opener) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -12,6 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from ...private_files import opener, write_text
 from ..log.durable_files import sync_directory
 from .machine import boot_id
 
@@ -44,7 +45,7 @@ def is_damaged(directory: Path) -> bool:
 def mark_damaged(directory: Path, reason: str) -> None:
     """Say, for all processes that use the files, that they are to be given up. A reader may not be allowed to."""
     with suppress(OSError):
-        (directory / _DAMAGED).write_text(reason)
+        write_text(directory / _DAMAGED, reason)
 
 
 def damage(directory: Path) -> str:
@@ -61,7 +62,7 @@ def mark_unsynced(directory: Path) -> None:
     if marker.exists():
         return
     temporary = directory / f"{_MARKER}.{os.getpid()}"
-    with temporary.open("w") as file:
+    with open(temporary, "w", opener=opener) as file:
         file.write(boot_id())
         file.flush()
         os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from typing import Any
 
 import lmdb
 
+from ...private_files import make_folder
 from ..tasks.errors import TaskMigratedError
 from .checksums import refuse_disorder, refuse_hidden, sealed
 from .lmdb_environment import Environment
@@ -34,7 +35,7 @@ class LmdbStore:
 
     def __init__(self, directory: Path, map_size: int = MAP_SIZE, *, writable: bool = True) -> None:
         if writable:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_folder(directory)
         self._directory = directory.resolve()
         self._map_size = map_size
         self._writable = writable

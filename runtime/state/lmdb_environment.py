@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import lmdb
 
+from ...private_files import FILE
 from . import lmdb_file
 from .checksums import RowDamagedError, sealed, unsealed
 from .durability import is_synced, mark_synced, mark_unsynced
@@ -31,6 +32,7 @@ DAMAGE = (
 
 _ROWS, _FACTS = b"checked rows", b"checked facts"
 _OLD_ROWS, _OLD_FACTS = b"rows", b"facts"
+_LOCK = "lock.mdb"
 _DATABASES = 4
 _POSITION = b"position"
 _SAFE_COMMITS = 1
@@ -45,8 +47,9 @@ class Environment:
         self.directory = directory
         self.writable = writable
         file = directory / lmdb_file.NAME
-        self._locked = writable or os.access(directory / "lock.mdb", os.W_OK)
-        if writable and not file.exists():
+        new = not file.exists()
+        self._locked = writable or os.access(directory / _LOCK, os.W_OK)
+        if writable and new:
             mark_unsynced(directory)
         elif lmdb_file.missing_bytes(file):
             self._lengthen(file)
@@ -59,8 +62,12 @@ class Environment:
             metasync=False,
             readonly=not writable,
             create=writable,
+            mode=FILE,
             lock=self._locked,
         )
+        if new:  # whatever the umask has left of their rights
+            file.chmod(FILE)
+            (directory / _LOCK).chmod(FILE)
         try:
             self._open()
         except BaseException:

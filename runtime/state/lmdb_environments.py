@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...private_files import make_folder
 from .durability import damage, is_damaged, is_trusted, mark_damaged
 from .lmdb_environment import DAMAGE, Environment
 from .store import StoreDamagedError
@@ -78,14 +79,14 @@ class Environments:
 
 
 def _opened(directory: Path, map_size: int) -> Environment:
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     if is_trusted(directory):
         try:
             return Environment(directory, map_size)
         except DAMAGE:
             pass  # No store of ours, or none any more: the changelog has it all.
     _wipe(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     return Environment(directory, map_size)
 
 

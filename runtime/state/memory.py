@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 import uuid
 from contextlib import suppress
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from ...errors import HeadwaterError
+from ...private_files import FOLDER, make_folder, write_text
 from .lmdb import MAP_SIZE, LmdbStore
 from .machine import file_system, mounts
 from .store import StoreDamagedError
@@ -28,10 +31,23 @@ _LINK = "memory"
 _OWNER = "owner"
 
 
+class UntrustedFolderError(HeadwaterError):
+    """A folder in memory into which others can have put stores of theirs: `path`, `cause`."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            f"stores in memory cannot be kept in {path}: {cause}",
+            "remove it, or name another folder that only you can write to: `options: {path: ...}` of the store",
+        )
+        self.path = path
+        self.cause = cause
+
+
 class MemoryBackend:
     """Keeps stores below `path`; None: /dev/shm if that has a gigabyte free, else the directory for temporary files.
 
-    Stores whose state directory is gone are removed when another one is opened.
+    Stores whose state directory is gone are removed when another one is opened. The folder must be the user's own:
+    raises UntrustedFolderError.
     """
 
     def __init__(self, path: str | None = None) -> None:
@@ -39,33 +55,58 @@ class MemoryBackend:
 
     def open(self, directory: Path) -> LmdbStore:
         """The store of `directory`."""
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         link = directory.resolve() / _LINK
         if not link.is_symlink():
+            _own(self._root)
             self._remove_abandoned()
             with suppress(FileExistsError):  # Another process may be at it too.
                 link.symlink_to(self._root / blake2b(str(link).encode(), digest_size=12).hexdigest())
         place = link.readlink()
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _own(place.parent)
+        _own(place)
         if not (place / _OWNER).exists():
             # Never seen half written: a place that names no living owner is removed.
             temporary = place / f"{_OWNER}.{uuid.uuid4().hex}"
-            temporary.write_text(str(link))
+            write_text(temporary, str(link))
             temporary.replace(place / _OWNER)
         return LmdbStore(place, MAP_SIZE)
 
     def open_to_read(self, directory: Path) -> LmdbStore:
         """The store of `directory`; StoreDamagedError where it was lost with the memory that it was in."""
-        place = directory.resolve() / _LINK
-        if not place.is_symlink() or not place.exists():
+        link = directory.resolve() / _LINK
+        if not link.is_symlink() or not link.exists():
             raise StoreDamagedError(directory, "the memory that it was in is gone")
-        return LmdbStore(place.readlink(), MAP_SIZE, writable=False)
+        place = link.readlink()
+        for folder in (place.parent, place):
+            _refuse_others(folder, directory.stat().st_uid)
+        return LmdbStore(place, MAP_SIZE, writable=False)
 
     def _remove_abandoned(self) -> None:
         for owner in self._root.glob(f"*/{_OWNER}"):
             with suppress(FileNotFoundError):  # Another process may be at it too.
                 if not Path(owner.read_text()).is_symlink():
                     shutil.rmtree(owner.parent)
+
+
+def _own(folder: Path) -> None:
+    """Make a folder of our own, or find it as such: others could have put a store of theirs into any other."""
+    make_folder(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir(FOLDER)
+    _refuse_others(folder, os.getuid())
+    folder.chmod(FOLDER)  # others may look into one that version 0.1 has made
+
+
+def _refuse_others(folder: Path, user: int) -> None:
+    """Raise UntrustedFolderError where anyone but `user` can have put something into a folder."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise UntrustedFolderError(folder, "it is a link" if stat.S_ISLNK(found.st_mode) else "it is no folder")
+    if found.st_uid != user:
+        raise UntrustedFolderError(folder, f"it belongs to user {found.st_uid}, not to user {user}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UntrustedFolderError(folder, f"others may write to it (mode {stat.S_IMODE(found.st_mode):o})")
 
 
 def _default_root() -> Path:

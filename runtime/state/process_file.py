@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from ...private_files import make_folder, write_text
 from ..tasks.errors import LockError
 from .machine import boot_id, started_at
 
@@ -95,9 +96,9 @@ class ProcessFile:
 
     def written(self, directory: Path) -> Self:
         """Put this into the file of a directory, whole or not at all."""
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         temporary = directory / f"{_NAME}.{os.getpid()}"
-        temporary.write_text(json.dumps(asdict(self)))
+        write_text(temporary, json.dumps(asdict(self)))
         temporary.replace(directory / _NAME)
         return self
 

@@ -27,7 +27,7 @@ class StoreDamagedError(TaskCorruptedError):
 
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(f"store {path} is damaged: {cause}")
-        self.hint = "run again: it is restored from its changelog, and starts empty if it has none"
+        self.hint = None  # a worker's error reaches the driver as text
         self.path = path
         self.cause = cause
 

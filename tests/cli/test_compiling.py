@@ -305,6 +305,21 @@ def test_debug_of_a_sound_project_is_all_ok(headwater: Headwater) -> None:
     ]
 
 
+def test_debug_tells_which_folders_others_may_get_into_and_how_to_close_them(headwater: Headwater, shop: Path) -> None:
+    state, target = shop / ".headwater" / "state", shop / "target"
+    state.mkdir(parents=True)
+    state.chmod(0o755)
+    target.chmod(0o700)
+
+    result = headwater("debug", "rights")
+
+    assert result.exit_code == 0
+    assert f"others may get into {state} (mode 755)" in result.stdout
+    assert f"rights: if nobody else is to read them: chmod -R go= {state}\n" in result.stderr
+    state.chmod(0o700)
+    assert "for their owner only" in headwater("debug", "rights").stdout
+
+
 def test_debug_without_java_names_the_way_out(headwater: Headwater, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     result = headwater("debug", "java")

@@ -139,7 +139,7 @@ class Shop:
 
     def last(self, topic: str) -> dict[str, Any]:
         found = self.project.read(topic)
-        return {r.key["product"]: next(iter(r.value.values())) for r in found if r.key and r.value}
+        return {r.key["product"]: list(r.value.values())[-1] for r in found if r.key and r.value}
 
     def rows(self, store: str) -> dict[str, Any]:
         return {row.key["product"]: next(iter(row.value.values())) for row in self.project.query(store)}

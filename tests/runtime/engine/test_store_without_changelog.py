@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +145,36 @@ def test_changelog_cannot_be_switched_on_once_changes_are_gone(shop: Project) ->
     (result,) = changed.run(until_caught_up=True, check=False).applications
     assert result.status == "failed"
     assert "store forgetful: its changelog was not kept so far" in (result.error or "")
+
+
+def test_log_and_state_that_may_not_be_written_are_read_and_queried(shop: Project) -> None:
+    order(shop, 3)
+    folders = [path for path in (shop.root, *shop.root.rglob("*")) if path.is_dir()]
+    before = {path: path.read_bytes() for path in shop.root.rglob("*") if path.is_file()}
+    for path in (*before, *folders):
+        path.chmod(path.stat().st_mode & 0o555)
+    try:
+        assert lines(shop, "read", "sold_pieces", "--limit", "2") == 2
+        assert lines(shop, "query", "lasting") == len(PRODUCTS)
+        assert lines(shop, "query", "forgetful") == len(PRODUCTS)
+    finally:
+        for path in (*before, *folders):
+            path.chmod(path.stat().st_mode | 0o200)
+    assert {path: path.read_bytes() for path in shop.root.rglob("*") if path.is_file()} == before
+
+
+def lines(shop: Project, command: str, *arguments: str) -> int:
+    """How many lines of JSON a command prints for a user who has no rights but those of the files."""
+    program = [sys.executable, "-m", "headwater.cli.main", command, "--project-dir", str(shop.root)]
+    done = subprocess.run(
+        [*program, *arguments, "--format", "json"], capture_output=True, text=True, preexec_fn=without_roots_rights
+    )
+    assert done.returncode == 0, done.stderr
+    return sum(line.startswith("{") for line in done.stdout.splitlines())
+
+
+def without_roots_rights() -> None:
+    """Give up, for the program to start, what lets root pass over the rights of files; nothing, for other users."""
+    libc = ctypes.CDLL(None)
+    for capability in (1, 2, 3):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
+        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from headwater.runtime.state.memory import MemoryBackend
+import pytest
+
+from headwater.runtime.state.memory import MemoryBackend, UntrustedFolderError
+from headwater.runtime.state.store import StoreDamagedError
 
 
 def test_rows_lie_below_the_given_path_only(tmp_path: Path) -> None:
@@ -72,3 +77,61 @@ def test_new_store_may_be_opened_by_many_at_once(tmp_path: Path) -> None:
 
         with ThreadPoolExecutor(4) as pool:
             assert list(pool.map(opened, range(4))) == [0] * 4
+
+
+def unsafe_folders(root: Path) -> dict[str, Path]:
+    """Folders that others can have put stores into, by what is wrong with them."""
+    (root / "open").mkdir()
+    (root / "open").chmod(0o777)
+    (root / "other").mkdir(0o700)
+    if os.getuid() == 0:
+        os.chown(root / "other", 65534, 65534)
+    (root / "mine").mkdir(0o700)
+    (root / "link").symlink_to(root / "mine")
+    (root / "file").touch()
+    found = {"others may write to it (mode 777)": root / "open", "it is a link": root / "link"}
+    found["it is no folder"] = root / "file"
+    if os.getuid() == 0:
+        found["it belongs to user 65534, not to user 0"] = root / "other"
+    return found
+
+
+def test_folder_into_which_others_can_put_stores_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    for number, (cause, folder) in enumerate(unsafe_folders(tmp_path).items()):
+        with pytest.raises(UntrustedFolderError, match=re.escape(f"cannot be kept in {folder}: {cause}")) as raised:
+            MemoryBackend(str(folder)).open(tmp_path / "state" / str(number))
+        assert "options: {path: ...}" in str(raised.value)
+        assert not folder.is_dir() or not list(folder.iterdir())
+
+
+def test_folder_that_others_made_after_memory_was_lost_is_refused(tmp_path: Path) -> None:
+    backend = MemoryBackend(str(tmp_path / "shm"))
+    backend.open(tmp_path / "state" / "0").apply([([b"a"], [b"1"])], 0, 1)
+    place = (tmp_path / "state" / "0" / "memory").readlink()
+    shutil.rmtree(tmp_path / "shm")
+    place.mkdir(parents=True)
+    for folder in (place.parent, place):
+        folder.chmod(0o777)
+        for open_store in (backend.open, backend.open_to_read):
+            with pytest.raises(UntrustedFolderError, match=re.escape(str(folder))):
+                open_store(tmp_path / "state" / "0")
+        folder.chmod(0o700)
+
+
+def test_folder_that_others_could_only_look_into_is_closed_to_them(tmp_path: Path) -> None:
+    (tmp_path / "shm").mkdir()
+    (tmp_path / "shm").chmod(0o755)
+
+    MemoryBackend(str(tmp_path / "shm")).open(tmp_path / "state" / "0").apply([([b"a"], [b"1"])], 0, 1)
+
+    assert (tmp_path / "shm").stat().st_mode & 0o777 == 0o700
+
+
+def test_memory_that_is_gone_is_told_to_who_only_reads(tmp_path: Path) -> None:
+    backend = MemoryBackend(str(tmp_path / "shm"))
+    backend.open(tmp_path / "state" / "0").apply([([b"a"], [b"1"])], 0, 1)
+    assert backend.open_to_read(tmp_path / "state" / "0").get_many([b"a"]) == [b"1"]
+    shutil.rmtree(tmp_path / "shm")
+
+    with pytest.raises(StoreDamagedError, match="the memory that it was in is gone"):
+        backend.open_to_read(tmp_path / "state" / "0")
