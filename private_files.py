@@ -5,6 +5,7 @@ What is there already keeps its rights; `headwater debug` tells where others hav
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -24,8 +25,8 @@ def make_folder(path: Path) -> list[Path]:
     try:
         path.mkdir(FOLDER)
     except FileExistsError:
-        if not path.is_dir():
-            raise
+        if not stat.S_ISDIR(path.stat().st_mode):  # or a link that leads nowhere, which this says
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         return made  # another process was quicker
     path.chmod(FOLDER)
     return [*made, path]

@@ -15,7 +15,7 @@ from headwater.runtime.engine.committed import Committed
 from headwater.runtime.engine.planner import Planner
 from headwater.runtime.engine.restorer import StateError, StoreRestorer
 from headwater.runtime.engine.state_links import InDriver, OnExecutor, StateLink
-from headwater.runtime.engine.state_requests import Home, StateAnswer, StateRequest
+from headwater.runtime.engine.state_requests import Home, StateAnswer, StateRequest, StoreAnswer
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.schema import CHANGELOG
 from headwater.runtime.state.directory import StateDirectory, StoreId
@@ -190,3 +190,43 @@ def test_directory_that_is_another_clients_is_not_worked_on(place: Place) -> Non
     with pytest.raises(StateError, match=r"is not at .*client-1/p-t any more"):
         restorer.restore([TASK])
     assert place.directory.stores() == []
+
+
+def damage(place: Place) -> None:
+    """A byte of each row, in all pages, once nobody has the file open."""
+    path = place.directory.store_path(StoreId("hours", 0)) / "data.mdb"
+    path.write_bytes(path.read_bytes().replace(b"key", b"kez"))
+
+
+def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) -> None:
+    restorer, told = place.restorer(), list[StoreAnswer]()
+    restorer.restore([TASK])
+    restorer.close([TASK], clean=False)
+    damage(place)
+    again = StoreRestorer(
+        "client-1",
+        place.link,
+        replace(place.home, folder=place.folder, process_id=place.hold().process_id),
+        Planner(place.committed, 10),
+        DECLARED.subtopologies,
+        {StoreId("hours", 0): 31},
+        told.append,
+    )
+
+    assert again.recover([TASK]) == {TASK: {"hours": 31}}
+
+    assert [(each.store, each.damage) for each in told] == [("hours", "a row is not what was written")]
+    assert place.windows() == [window(hour) for hour in range(31)]
+
+
+def test_store_whose_position_is_damaged_is_held_as_empty_and_restored(place: Place) -> None:
+    place.restorer().restore([TASK])
+    place.restorer().close([TASK], clean=False)
+    path = place.directory.store_path(StoreId("hours", 0)) / "data.mdb"
+    position = b"position" + (31).to_bytes(8, "little")
+    path.write_bytes(path.read_bytes().replace(position, b"position" + (30).to_bytes(8, "little")))
+
+    (held,) = place.hold().stores
+
+    assert (held.position, held.damage) == (0, "a row is not what was written")
+    assert place.restorer().restore([TASK])[TASK] == Progress({"hours": 31}, True)
