@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ..language.expressions import Expression
 from ..language.operations import (
     Aggregation,
     Explosion,
@@ -21,6 +22,9 @@ from ..language.operations import (
 )
 from .graph import ProcessorNode, TopologyGraph
 from .wired import Forking, GlobalReading, Merging, Reading, Splitting, Vertex, Wired, Writing
+
+_LONGEST = 100
+"""Characters that are shown of what a step says."""
 
 
 def processor_nodes(wired: Wired, null_keys: Mapping[str, bool]) -> dict[int, tuple[ProcessorNode, ...]]:
@@ -89,7 +93,8 @@ class _Nodes:
         name = f"{role}-{self._numbered:010d}"
         self._numbered += 1
         assert kind in ("source", "processor", "sink")
-        self._made[vertex.number].append(ProcessorNode(kind, name, topics, stores, tuple(dict.fromkeys(before))))  # type: ignore[arg-type]
+        node = ProcessorNode(kind, name, topics, stores, tuple(dict.fromkeys(before)), about=_about(vertex))  # type: ignore[arg-type]
+        self._made[vertex.number].append(node)
         return name
 
     def _connected(self) -> dict[int, tuple[ProcessorNode, ...]]:
@@ -129,6 +134,48 @@ def _role(action: object, side: str) -> str | None:
     return None
 
 
+def _about(vertex: Vertex) -> str:
+    """`sales: filter quantity >= 1, topologies/sales.yml:13`."""
+    said = " ".join(_said(vertex.action).split())
+    if len(said) > _LONGEST:
+        said = f"{said[: _LONGEST - 3]}..."
+    return f"{vertex.flow}: {said}{', ' if said and vertex.at else ''}{vertex.at}".rstrip(": ")
+
+
+def _said(action: object) -> str:
+    """The step as the user wrote it, with what its templates gave."""
+    match action:
+        case Filter(predicate=predicate):
+            return f"filter {predicate.sql.text}"
+        case Projection(columns=columns, word=word):
+            return f"{word} {_columns(columns, word)}" if word not in ("", "drop") else word
+        case Rekeying(columns=columns):
+            return f"key_by {_columns(columns, 'key_by')}"
+        case Explosion(array=array):
+            return f"explode {array.sql.text}"
+        case TableJoin(table=table, how=how):
+            return f"{how} join {table}"
+        case GlobalTableJoin(table=table, how=how):
+            return f"{how} join {table.name}"
+        case Aggregation(store=store):
+            return f"aggregate into {store.name}"
+        case Splitting(into=into):
+            return f"branch {', '.join(into)}"
+        case Merging():
+            return "merge"
+        case Tabling(source=False):
+            return "to_table"
+        case Streaming():
+            return "to_stream"
+    return ""
+
+
+def _columns(columns: Mapping[str, Expression], word: str) -> str:
+    """Columns with what they are; without those that `with_columns` leaves as they are."""
+    told = {name: each.sql.text for name, each in columns.items() if word != "with_columns" or each.sql.text != name}
+    return ", ".join(name if name == text else f"{name}: {text}" for name, text in told.items())
+
+
 def _stores(wired: Wired, vertex: Vertex) -> tuple[str, ...]:
     match vertex.action:
         case Aggregation(store=store) | Tabling(store=store):
@@ -140,7 +187,7 @@ def _stores(wired: Wired, vertex: Vertex) -> tuple[str, ...]:
 
 
 def describe(topology: TopologyGraph) -> str:
-    """The topology in the format of Kafka Streams' `Topology.describe()`."""
+    """The topology in the format of Kafka Streams' `Topology.describe()`; after `#`, what of the file a node is."""
     parts = {part.number: _subtopology(part.number, part.nodes) for part in topology.subtopologies}
     parts |= {number: _global(number, nodes) for number, nodes in topology.global_nodes.items()}
     return "Topologies:\n " + "".join(f"  {parts[number]}" for number in sorted(parts))
@@ -173,12 +220,13 @@ def _by_size(nodes: Sequence[ProcessorNode]) -> dict[str, ProcessorNode]:
 def _text(node: ProcessorNode, order: Mapping[str, ProcessorNode]) -> str:
     after = f"\n      --> {_names(node.successors, order)}"
     before = f"\n      <-- {_names(node.predecessors, order)}"
+    about = f"\n      # {node.about}" if node.about else ""
     match node.kind:
         case "source":
-            return f"Source: {node.name} (topics: [{', '.join(node.topics)}]){after}"
+            return f"Source: {node.name} (topics: [{', '.join(node.topics)}]){about}{after}"
         case "sink":
-            return f"Sink: {node.name} (topic: {node.topics[0]}){before}"
-    return f"Processor: {node.name} (stores: [{', '.join(node.stores)}]){after}{before}"
+            return f"Sink: {node.name} (topic: {node.topics[0]}){about}{before}"
+    return f"Processor: {node.name} (stores: [{', '.join(node.stores)}]){about}{after}{before}"
 
 
 def _names(names: Iterable[str], order: Mapping[str, ProcessorNode]) -> str:

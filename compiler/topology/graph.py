@@ -231,7 +231,10 @@ class SqlStep:
 
 @dataclass(frozen=True)
 class ProcessorNode:
-    """A node as `Topology.describe()` of Kafka Streams shows it; `topics` of sources and sinks."""
+    """A node as `Topology.describe()` of Kafka Streams shows it; `topics` of sources and sinks.
+
+    `about`: the flow (or table) whose part it is, what the step says, and its place.
+    """
 
     kind: Literal["source", "processor", "sink"]
     name: str
@@ -239,6 +242,7 @@ class ProcessorNode:
     stores: tuple[str, ...] = ()
     predecessors: tuple[str, ...] = ()
     successors: tuple[str, ...] = ()
+    about: str = ""
 
 
 @dataclass(frozen=True)

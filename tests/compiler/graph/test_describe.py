@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.topology.describe import describe, mermaid
@@ -80,7 +81,23 @@ Topologies:
 
 
 def test_topology_is_described_as_kafka_streams_does(compiled: Callable[..., CheckedProject]) -> None:
-    assert describe(compiled(TOPICS, TOPOLOGY).topologies[0]) == EXPECTED
+    shown = describe(compiled(TOPICS, TOPOLOGY).topologies[0])
+
+    lines = [line for line in shown.splitlines(keepends=True) if not line.strip().startswith("#")]
+    assert "".join(lines) == EXPECTED
+
+
+def test_each_node_is_told_with_its_flow_its_step_and_its_line(compiled: Callable[..., CheckedProject]) -> None:
+    lines = describe(compiled(TOPICS, TOPOLOGY).topologies[0]).splitlines()
+
+    told = {line.split()[1].rpartition("-")[0]: after.strip() for line, after in pairwise(lines) if "#" in after}
+    file = "topologies/t.yml"
+    assert f"      # named: filter seconds > 3, {file}:" in "\n".join(lines)
+    assert told["KSTREAM-LEFTJOIN"].startswith(f"# named: left join people, {file}:")
+    assert told["KSTREAM-JOIN"].startswith(f"# named: inner join titles, {file}:")
+    assert told["KSTREAM-KEY-SELECT"].startswith(f"# counted: key_by title, {file}:")
+    assert told["KSTREAM-AGGREGATE"].startswith(f"# counted: aggregate into counted, {file}:")
+    assert told["KTABLE-SOURCE"].startswith(("# people: ", "# titles: "))
 
 
 def test_mermaid_has_a_box_for_each_subtopology_and_an_arrow_through_each_topic(
