@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from .compiler.checks.catalog import InstalledPlugins
 from .compiler.diagnostics import did_you_mean
-from .compiler.outcomes import Compiled, InvalidProjectError, Parsed, UnknownNameError, find_store
+from .compiler.outcomes import Compiled, InvalidProjectError, OwnedStore, Parsed, UnknownNameError, find_store
 from .compiler.pipeline import CheckedProject, compile_project
 from .compiler.resources import Resource, Resources, resources_of
 from .compiler.select import NoTopologyError, select
@@ -192,8 +192,9 @@ class Project:
     def append(self, topic: str, records: Any) -> AppendResult:
         """Append records to a topic that no topology writes: a table, or an iterable of rows or of records.
 
-        Raises UnknownNameError, SeedError for rows that the topic cannot hold.
+        Raises UnknownNameError, SeedError for rows that the topic cannot hold, TopicChangedError, WriterChangedError.
         """
+        from .runtime.declared import check_writers
         from .runtime.log.append import append
 
         settings = self.settings()
@@ -204,7 +205,9 @@ class Project:
             raise HeadwaterError(
                 f"{topic} is written by {declared.writer}", "append to a topic that is fed from outside"
             )
-        return append(self._log(settings), self._seed_application, declared, records)
+        log = self._log(settings)
+        check_writers(log, self._parsed.loaded.name, [declared])
+        return append(log, self._seed_application, declared, records)
 
     def run(
         self,
@@ -247,13 +250,20 @@ class Project:
     def start_anew(self) -> None:
         """Forget what the selected topologies have committed, their output and their state.
 
-        Raises LockError while one of them is running, ReaderError when one that is not selected has read their output.
+        Topologies that are no longer in the project are forgotten with them: all, or where some are selected, those
+        that have written what these write or read, or have read from them. Raises LockError while one of them is
+        running, ReaderError when one that is not selected has read their output.
         """
         from .runtime.anew import start_anew
+        from .runtime.declared import applications_of, gone_with
 
         settings = self.settings()
-        applications = [graph.application for graph in self._selected_graphs()]
-        start_anew(self._log(settings), _state_here(settings), applications)
+        log = self._log(settings)
+        applications = {graph.application for graph in self._selected_graphs()}
+        gone = set(applications_of(log, self._parsed.loaded.name)) - self._present
+        if self._select:
+            gone = gone_with(log, gone, applications, self._topics_around(applications))
+        start_anew(log, _state_here(settings), sorted(applications | gone))
 
     def simulate(self, scenario: Scenario | None = None) -> tuple[Simulation, ...]:
         """Try the selected topologies' assignors on a model of clients that come and go; nothing is run.
@@ -325,6 +335,7 @@ class Project:
             held = GlobalQuery(owned.table, writer, log)
             rows, table = partial(held.rows, key), partial(held.to_table, key)
         else:
+            self._check_started(log, owned)
             query = StoreQuery(
                 owned.application,
                 owned.subtopology,
@@ -429,6 +440,18 @@ class Project:
         ]
 
     @property
+    def _present(self) -> frozenset[str]:
+        """The applications of all topologies that the project has."""
+        return frozenset(f"{self._parsed.loaded.name}-{each.name}" for each in self._resources.of("topology"))
+
+    def _topics_around(self, applications: Collection[str]) -> set[str]:
+        """The topics that these applications read or write."""
+        topologies = {f"topology.{application.partition('-')[2]}" for application in applications}
+        read = {parent for id_ in topologies for parent in self._resources.by_id[id_].parents}
+        topics = self._resources.of("topic")
+        return {each.name for each in topics if each.id in read or topologies & set(each.parents)}
+
+    @property
     def _seed_application(self) -> str:
         return f"{self._parsed.loaded.name}-seed"
 
@@ -487,15 +510,34 @@ class Project:
         return [f"{self._parsed.loaded.name}-{each.name}" for each in self._resources.of("topology")]
 
     def _topic_of(self, log: Log, name: str) -> Topic:
-        """A topic as it was committed last, else as it is declared."""
-        from .runtime.declared import declared_topic
+        """A topic as it was committed last, else as it is declared. Raises WriterChangedError, UnknownNameError."""
+        from .runtime.declared import check_writers, declared_topic
 
-        found = declared_topic(log, self._parsed.loaded.name, name) or self._parsed.topics.get(name)
+        project, declared = self._parsed.loaded.name, self._parsed.topics.get(name)
+        if self._parsed.diagnostics.has_errors:  # who writes the topic may be in what cannot be understood
+            found = declared_topic(log, project, name) or declared
+        else:
+            if declared is not None:
+                check_writers(log, project, [declared])
+            found = declared_topic(log, project, name, declared) or declared
         if found is None:
             raise self._unknown(UnknownNameError("topic", name, did_you_mean(name, self._parsed.topics)))
         return found
 
+    def _check_started(self, log: Log, owned: OwnedStore) -> None:
+        """Refuse to show as empty a store that was filled under the name of another topology so far.
+
+        Raises WriterChangedError.
+        """
+        from .runtime.declared import check_writers
+        from .runtime.log.state import LogState
+
+        if owned.store.name not in LogState.load(log.commits(owned.application)).topology.get("stores", {}):
+            written = [topic for topic in self._parsed.topics.values() if topic.writer == owned.application]
+            check_writers(log, self._parsed.loaded.name, written)
+
     def _seed(self, log: Log, name: str, full_refresh: bool) -> SeedResult:
+        from .runtime.declared import check_writers
         from .runtime.log.seeds import SeedSpec, seed
 
         model = self._parsed.model.topics.get(name)
@@ -503,6 +545,7 @@ class Project:
             raise UnknownNameError("seed for the topic", name, f"seeds: {', '.join(self._seeds()) or 'none'}")
         said = model.seed.to_python()
         spec = SeedSpec(**{key: said[key] for key in ("path", "function", "format", "order") if key in said})
+        check_writers(log, self._parsed.loaded.name, [self._parsed.topics[name]])
         return seed(log, self._seed_application, self._parsed.topics[name], spec, self.root, full_refresh)
 
     def _write_results(self, results: RunResults) -> None:

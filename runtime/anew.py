@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ..errors import HeadwaterError
-from .log.errors import LogError
+from .declared import reads
 from .log.log import Log
-from .log.state import LogState
 from .state.directory import StateDirectory
 
 
 class ReaderError(HeadwaterError):
-    """An application that is not started anew has read what would be forgotten: `reader`, `topic`, `writer`."""
+    """An application that is not started anew has read what would be forgotten: `reader`, `topic`, `writer`.
 
-    def __init__(self, reader: str, topic: str, writer: str) -> None:
+    `missing`: all applications that have to be started with it, by name.
+    """
+
+    def __init__(self, reader: str, topic: str, writer: str, missing: Sequence[str]) -> None:
+        names = " ".join(each.partition("-")[2] for each in missing)
         super().__init__(
-            f"{reader} has read {topic}, which {writer} would write anew",
-            f"start {reader} anew as well: select {writer.partition('-')[2]}+",
+            f"{reader} has read {topic}, which {writer} would write again from its first record",
+            f"start what has read it as well: add {names} to --select",
         )
         self.reader = reader
         self.topic = topic
         self.writer = writer
+        self.missing = tuple(missing)
 
 
 def start_anew(log: Log, state_dir: Path | None, applications: Collection[str]) -> None:
@@ -36,9 +40,9 @@ def start_anew(log: Log, state_dir: Path | None, applications: Collection[str]) 
     for application in log.applications():
         if application in applications:
             continue
-        for topic, writer in _reads(log, application).items():
+        for topic, writer in reads(log, application).items():
             if writer is not None and writer in applications:
-                raise ReaderError(application, topic, writer)
+                raise ReaderError(application, topic, writer, _missing(log, applications))
     with held(state_dir, applications) as directories:
         _remove(directories)  # before the commits: a store that outlives them would pass for one of their successors'
         for application in _readers_first(log, applications):
@@ -53,12 +57,12 @@ def forget_state(directories: Collection[StateDirectory]) -> None:
 
 def readers(log: Log, topics: Collection[str]) -> list[str]:
     """The applications that have read any of these topics, or what such applications write, by name."""
-    reads = {application: _reads(log, application) for application in log.applications()}
+    every = {application: reads(log, application) for application in log.applications()}
     found: set[str] = set()
     while True:
         more = {
             application
-            for application, read in reads.items()
+            for application, read in every.items()
             if any(topic in topics or writer in found for topic, writer in read.items())
         }
         if more == found:
@@ -91,9 +95,18 @@ def _locked(directories: Iterable[StateDirectory]) -> Iterator[None]:
         yield
 
 
+def _missing(log: Log, applications: Collection[str]) -> list[str]:
+    """The applications that have read what `applications` write, one from another, and are not among them."""
+    every = {each: set(reads(log, each, lenient=True).values()) for each in log.applications()}
+    found = set(applications)
+    while more := {each for each, writers in every.items() if each not in found and writers & found}:
+        found |= more
+    return sorted(found - set(applications))
+
+
 def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
     """The applications in such an order that none is left, wherever this is broken off, that has read what is gone."""
-    writers = {application: set(_reads_if_known(log, application).values()) for application in applications}
+    writers = {application: set(reads(log, application, lenient=True).values()) for application in applications}
     while writers:
         unread = (each for each in writers if not any(each in read for read in writers.values()))
         last = next(unread, next(iter(writers)))  # in a circle there is no last one
@@ -104,17 +117,3 @@ def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
 def _remove(directories: Collection[StateDirectory]) -> None:
     for directory in directories:
         directory.forget()
-
-
-def _reads_if_known(log: Log, application: str) -> dict[str, str | None]:
-    """Nothing of an application whose commits cannot be read: starting it anew is the way out of that."""
-    try:
-        return _reads(log, application)
-    except LogError:
-        return {}
-
-
-def _reads(log: Log, application: str) -> dict[str, str | None]:
-    """Topics that an application reads, each with its writer; not those that it writes itself."""
-    topics = LogState.load(log.commits(application)).topology.get("topics", {})
-    return {name: topic["writer"] for name, topic in topics.items() if topic["writer"] != application}

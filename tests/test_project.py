@@ -23,9 +23,11 @@ from headwater.cli.init import command as init
 from headwater.cli.main import main
 from headwater.compiler.pipeline import CACHE
 from headwater.runtime.anew import ReaderError, readers
+from headwater.runtime.declared import WriterChangedError
 from headwater.runtime.engine.events import ApplicationStopped, EpochCommitted, Event
 from headwater.runtime.engine.results import ApplicationResult, RunResults
 from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.errors import TopicChangedError
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.tasks.errors import LockError
 
@@ -339,10 +341,87 @@ def test_topology_whose_output_was_read_is_not_started_anew_alone(built: Project
 
     with pytest.raises(ReaderError) as raised:
         Project(built.root, session=spark_session, select=["sales"]).start_anew()
-    assert "sales+" in str(raised.value.hint)
+    assert raised.value.missing == ("shop-best_days",)
+    assert "add best_days to --select" in str(raised.value.hint)
 
     Project(built.root, session=spark_session, select=["sales+"]).start_anew()
     assert readers(EmbeddedLog(built.root / ".headwater" / "log"), ["orders"]) == []
+
+
+def selected_by(hint: str | None) -> list[str]:
+    """What the commands that a hint names select, the last of them."""
+    return re.findall(r"'([a-z_+ ]+)'", str(hint))[-1:]
+
+
+@pytest.mark.spark
+def test_renamed_topology_is_refused_until_it_is_started_again_as_the_error_says(
+    built: Project, spark_session: SparkSession
+) -> None:
+    renamed = built.root / "topologies" / "sales.yml"
+    renamed.write_text(renamed.read_text().replace("topology: sales", "topology: revenue"))
+    (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
+    project = Project(built.root, session=spark_session)
+
+    failed = project.run(until_caught_up=True, check=False)
+    for result in failed.applications:
+        assert "was written by shop-sales so far, and is written by shop-revenue now" in str(result.error)
+        assert "headwater run --full-refresh --select 'revenue+'" in str(result.error)
+    with pytest.raises(WriterChangedError):
+        project.read("daily_sales")
+    with pytest.raises(WriterChangedError):
+        project.query("sales_by_day")
+    Project(built.root, session=spark_session, select=["revenue+"]).start_anew()
+    project.run(until_caught_up=True)
+
+    log = EmbeddedLog(built.root / ".headwater" / "log")
+    assert log.applications() == ["shop-best_days", "shop-revenue", "shop-seed"]
+    assert last_values(project.read("daily_sales")) == last_values(project.query("sales_by_day")) == DAILY
+    assert sum(1 for _ in project.read("best_days")) == 3
+
+
+@pytest.mark.spark
+def test_flow_moved_to_another_topology_is_refused_until_both_are_started_again(
+    built: Project, spark_session: SparkSession
+) -> None:
+    (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
+    Project(built.root, session=spark_session).run(until_caught_up=True)
+    (built.root / "topologies" / "good_days.yml").write_text(BEST_DAYS.replace("topology: best", "topology: good"))
+    (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS.replace("to: best_days", "to: other_days"))
+    project = Project(built.root, session=spark_session)
+
+    project.run(until_caught_up=True, check=False)
+    with pytest.raises(WriterChangedError) as raised:
+        project.read("best_days")
+    select = selected_by(raised.value.hint)
+    assert select == ["best_days+ good_days+"]
+    Project(built.root, session=spark_session, select=select).start_anew()
+    project.run(until_caught_up=True)
+
+    assert sum(1 for _ in project.read("best_days")) == sum(1 for _ in project.read("other_days")) == 3
+
+
+@pytest.mark.spark
+def test_topic_seeded_with_other_partitions_is_refused_until_it_is_seeded_again_as_the_error_says(
+    built: Project, spark_session: SparkSession
+) -> None:
+    topics = built.root / "topics" / "orders.yml"
+    topics.write_text(topics.read_text().replace("partitions: 2", "partitions: 7", 1))
+    project = Project(built.root, session=spark_session)
+
+    for refresh in (False, True):
+        if refresh:
+            project.start_anew()
+        (failed,) = project.run(until_caught_up=True, check=False).applications
+        assert "orders is declared otherwise than when its records were written: partitions was" in str(failed.error)
+        assert "headwater seed orders --full-refresh" in str(failed.error)
+    with pytest.raises(TopicChangedError):
+        project.seed(["orders"])
+    assert sum(1 for _ in project.read("orders")) == 10
+    project.seed(["orders"], full_refresh=True)
+    project.run(until_caught_up=True)
+
+    assert max(record.partition for record in project.read("orders")) > 1
+    assert last_values(project.read("daily_sales")) == DAILY
 
 
 @pytest.mark.spark

@@ -42,6 +42,7 @@ from .events import (
 )
 from .group import Group
 from .idleness import TaskKey
+from .inputs import check_topics
 from .loop import EpochLoop, Tally
 from .plugged import Plugged, origin_of
 from .positions import gaps
@@ -269,11 +270,12 @@ class ApplicationRun:
     def _check(self, committed: Committed) -> None:
         """Refuse to start on state that means something else.
 
-        Raises IncompatibleStateError, ConsumedRecordsMissingError.
+        Raises WriterChangedError, TopicChangedError, IncompatibleStateError, ConsumedRecordsMissingError.
         """
         own = committed.own
         own.refresh()  # whoever held the state directories until now may have committed
         committed.refresh()  # after it, so that no writer is older than what was consumed of it
+        check_topics(self._topology, committed)
         found = tuple(differences(own.topology, describe(self._topology, committed.begun), own.consumed))
         if found:
             raise IncompatibleStateError(self._topology.application, found)

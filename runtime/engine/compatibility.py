@@ -34,6 +34,7 @@ def differences(committed: Mapping[str, Any], current: Mapping[str, Any], consum
     yield from _read_by_others(_readers(committed), _readers(current))
     old, new = committed["topics"], current["topics"]
     yield from _begun_anew(old, new)
+    yield from _written_by_others(old, new)
     fed = {name for name, topic in old.items() if topic["writer"] is None and not topic.get("global")}
     yield from _changed("topic", _without(old, fed), _without(new, fed), TOPIC_FACETS, added=False, removed=False)
     keyed = {facet: TOPIC_FACETS[facet] for facet in ("partitions", "key")}
@@ -86,6 +87,14 @@ def _begun_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]
         now = new[name]["since"]
         if None not in (since, now) and now != since:  # one without records any more is for `positions` to tell
             yield f"topic {name} was started anew after its records were consumed"
+
+
+def _written_by_others(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Positions count the records of one writer."""
+    for name in sorted(old.keys() & new.keys()):
+        was, is_ = (topics[name]["writer"] or "fed from outside" for topics in (old, new))
+        if was != is_:
+            yield f"topic {name}: its writer was {was}, is {is_}"
 
 
 def _text(value: Any) -> str:

@@ -70,7 +70,8 @@ class IncompatibleStateError(HeadwaterError):
         listed = "".join(f"\n  - {difference}" for difference in differences)
         super().__init__(
             f"{application} no longer fits its committed state:{listed}",
-            "undo the change, or start this application anew with --full-refresh",
+            "undo the change, or start it and what reads it again from the first record: headwater run --full-refresh "
+            f"--select '{application.partition('-')[2]}+'",
         )
         self.application = application
         self.differences = tuple(differences)

@@ -116,9 +116,16 @@ def check_unchanged(state: LogState, topic: Topic) -> None:
     known = state.topics.get(topic.name)
     if known is None:
         return
-    was = {field: known[field] for field, value in describe(topic).items() if known[field] != value}
+    was, is_ = changes(known, topic)
     if was:
-        raise TopicChangedError(topic.name, was, {field: describe(topic)[field] for field in was})
+        raise TopicChangedError(topic.name, was, is_, None, topic.name in state.seeds)
+
+
+def changes(recorded: Mapping[str, Any], topic: Topic) -> tuple[dict[str, Any], dict[str, Any]]:
+    """By field, what a topic was when it was `recorded` and what it is, where these differ."""
+    now = {field: value for field, value in describe(topic).items() if field != "name"}
+    differ = [field for field, value in now.items() if recorded[field] != value]
+    return {field: recorded[field] for field in differ}, {field: now[field] for field in differ}
 
 
 def _partitions(topic: Topic, piece: Incoming, first: int) -> Int64s:

@@ -156,7 +156,7 @@ class SeedChangedError(LogError):
     def __init__(self, topic: str, source: str) -> None:
         super().__init__(
             f"the seed of {topic} has changed since it was committed: {source}",
-            hint="start it and all that reads it anew with --full-refresh, or put it back as it was",
+            hint=f"put it back as it was, or {_seed_again(topic)}",
         )
         self.topic = topic
         self.source = source
@@ -171,14 +171,37 @@ class SeededMeanwhileError(LogError):
 
 
 class TopicChangedError(LogError):
-    """A topic that is declared otherwise than when its records were written. `was`, `is_`: what differs, by field."""
+    """A topic that is declared otherwise than when its records were written. `was`, `is_`: what differs, by field.
 
-    def __init__(self, topic: str, was: Mapping[str, object], is_: Mapping[str, object]) -> None:
+    `writer`: the application that writes it, None for one that is fed from outside; `seeded`: whether that was a seed.
+    """
+
+    def __init__(
+        self, topic: str, was: Mapping[str, object], is_: Mapping[str, object], writer: str | None, seeded: bool
+    ) -> None:
         differences = ", ".join(f"{field} was {was[field]!r} and is {is_[field]!r}" for field in was)
+        if writer is not None:
+            way_out = f"start its writer again: headwater run --full-refresh --select '{writer.partition('-')[2]}+'"
+        elif seeded:
+            way_out = _seed_again(topic)
+        else:
+            way_out = (
+                "copy its records to a topic of another name: "
+                f"headwater read {topic} --format json | jq -c 'del(.partition)' | headwater seed OTHER --append"
+            )
         super().__init__(
             f"{topic} is declared otherwise than when its records were written: {differences}",
-            hint="start it and all that reads it anew with --full-refresh",
+            hint=f"declare it as it was, or {way_out}",
         )
         self.topic = topic
         self.was = dict(was)
         self.is_ = dict(is_)
+        self.writer = writer
+        self.seeded = seeded
+
+
+def _seed_again(topic: str) -> str:
+    return (
+        f"seed it again: headwater seed {topic} --full-refresh, which also starts again what has read it; "
+        "records appended to it are lost then"
+    )

@@ -14,7 +14,7 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from ..topology import Topic
-from .append import commit_append, describe, write_incoming
+from .append import check_unchanged, commit_append, describe, write_incoming
 from .errors import SeedChangedError, SeededMeanwhileError, SeedError
 from .functions import blamed, project_function
 from .garbage import collect_garbage
@@ -81,6 +81,7 @@ def seed(
         if known is not None and known["hash"] == digest:
             return SeedResult(topic.name, "unchanged", 0, 0)
         if known is not None and not full_refresh:
+            check_unchanged(state, topic)
             raise SeedChangedError(topic.name, spec.source)
         in_file_order = spec.order == "file" or _format(spec) == "records"
         segments = write_incoming(log, application, topic, rows if in_file_order else _by_time(topic, rows))

@@ -130,3 +130,9 @@ def test_topic_that_was_started_anew_has_other_records_at_the_positions_consumed
         "topic raw was started anew after its records were consumed"
     ]
     assert found(with_table(topic("raw"), {"fed": 4, "raw": 5}), with_table(topic("raw"), {"raw": 5})) == []
+
+
+def test_topic_that_another_application_writes_by_now_is_a_difference() -> None:
+    committed = described(replace(FED, writer="p-a"))
+    assert found(described(replace(FED, writer="p-b")), committed) == ["topic fed: its writer was p-a, is p-b"]
+    assert found(described(), committed) == ["topic fed: its writer was p-a, is fed from outside"]
