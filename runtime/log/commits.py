@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
+from ...unusable_paths import unusable_paths_told
 from .durable_files import link, make_directory, sync_directory, write_durably
 from .errors import CommitExistsError, CommitGapError
 
@@ -65,6 +66,7 @@ class DirectoryCommitStore:
         self.application = application
         self._directory = directory
 
+    @unusable_paths_told
     def create(self, number: int, data: bytes) -> str:
         """See `CommitStore.create`. Raises UnsupportedFileSystemError too."""
         if number == 1:
@@ -82,6 +84,7 @@ class DirectoryCommitStore:
         sync_directory(self._directory)
         return identity
 
+    @unusable_paths_told
     def read(self, number: int) -> bytes | None:
         """See `CommitStore.read`."""
         try:
@@ -96,16 +99,19 @@ class DirectoryCommitStore:
         except FileNotFoundError:
             return None
 
+    @unusable_paths_told
     def latest(self) -> int:
         """See `CommitStore.latest`."""
         return max(self._numbers(".json"), default=0)
 
+    @unusable_paths_told
     def save_snapshot(self, number: int, data: bytes) -> None:
         """See `CommitStore.save_snapshot`."""
         os.replace(self._write(data), self._snapshot(number))
         for old in sorted(self._numbers(".snapshot"))[:-KEPT_SNAPSHOTS]:
             self._snapshot(old).unlink(missing_ok=True)
 
+    @unusable_paths_told
     def load_snapshot(self) -> tuple[int, bytes] | None:
         """See `CommitStore.load_snapshot`."""
         for number in sorted(self._numbers(".snapshot"), reverse=True):

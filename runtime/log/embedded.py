@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ...unusable_paths import unusable_paths_told
 from .commits import DirectoryCommitStore
 from .durable_files import check_directory, make_directory, sync_directory, write_durably
 from .errors import CorruptSegmentError, SegmentMissingError
@@ -32,15 +33,18 @@ class EmbeddedLog:
     def __repr__(self) -> str:
         return f"EmbeddedLog({str(self.root)!r})"
 
+    @unusable_paths_told
     def check(self) -> None:
         """See `Log.check`. Raises UnsupportedFileSystemError."""
         check_directory(self.root)
         ensure_identity(self.root)
 
+    @unusable_paths_told
     def identity(self) -> str:
         """See `Log.identity`. Raises LogFileError."""
         return identity_of(self.root)
 
+    @unusable_paths_told
     def applications(self) -> list[str]:
         """See `Log.applications`."""
         try:
@@ -53,6 +57,7 @@ class EmbeddedLog:
         """See `Log.commits`."""
         return DirectoryCommitStore(application, self.root / "commits" / application)
 
+    @unusable_paths_told
     def write_segments(
         self,
         path: str,
@@ -87,10 +92,12 @@ class EmbeddedLog:
                 continue
             yield LogFile(path.relative_to(self.root).as_posix(), modified)
 
+    @unusable_paths_told
     def remove(self, path: str) -> None:
         """See `Log.remove`."""
         (self.root / path).unlink(missing_ok=True)
 
+    @unusable_paths_told
     def drop(self, application: str) -> None:
         """See `Log.drop`."""
         there = [path for kind in ("commits", "segments") if (path := self.root / kind / application).exists()]
@@ -101,6 +108,7 @@ class EmbeddedLog:
             sync_directory(path.parent)
             shutil.rmtree(path)
 
+    @unusable_paths_told
     def _read(self, segment: Segment, batches: Sequence[int]) -> memoryview:
         """The byte ranges of the schema and the batches, one after the other."""
         ranges = byte_ranges(segment, batches)

@@ -14,12 +14,14 @@ from pathlib import Path
 import psutil
 
 from ...private_files import make_folder, opener
+from ...unusable_paths import unusable_paths_told
 from .machine import refuse_network_file_system
 from .process_file import Owner, ProcessFile
 
 _LOCK = ".claims"
 
 
+@unusable_paths_told
 def claim(state_dir: Path, application: str, owner: Owner) -> str:
     """The client folder below `state_dir` that is now `owner`'s: the one it has, else one that is free, else a new one.
 

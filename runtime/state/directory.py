@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TextIO
 
 from ...private_files import make_folder, opener
+from ...unusable_paths import unusable_paths_told
 from ..tasks.errors import LockError
 from ..tasks.task_id import TaskId
 from .machine import refuse_network_file_system
@@ -80,9 +81,7 @@ class StateDirectory:
 
         Raises LockError, which names the holder, and NetworkFileSystemError where locks cannot be trusted.
         """
-        make_folder(self.path)
-        refuse_network_file_system(self.path)
-        with open(self.path / LOCK, "a+", opener=opener) as file:
+        with self._lock_file() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -93,6 +92,12 @@ class StateDirectory:
             file.write(str(os.getpid()))
             file.flush()
             yield
+
+    @unusable_paths_told
+    def _lock_file(self) -> TextIO:
+        make_folder(self.path)
+        refuse_network_file_system(self.path)
+        return open(self.path / LOCK, "a+", opener=opener)
 
     def offset_sums(
         self, tasks: Mapping[TaskId, Iterable[StoreId]], position: Callable[[StoreId], int]

@@ -14,6 +14,7 @@ from typing import Any
 import lmdb
 
 from ...private_files import make_folder
+from ...unusable_paths import unusable_paths_told
 from ..tasks.errors import TaskMigratedError
 from .checksums import refuse_disorder, refuse_hidden, sealed
 from .lmdb_environment import Environment
@@ -33,6 +34,7 @@ class LmdbStore:
     `writable`: a store that is only read is not made, and needs no right to write.
     """
 
+    @unusable_paths_told
     def __init__(self, directory: Path, map_size: int = MAP_SIZE, *, writable: bool = True) -> None:
         if writable:
             make_folder(directory)

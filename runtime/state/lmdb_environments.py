@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...private_files import make_folder
+from ...unusable_paths import unusable_paths_told
 from .durability import damage, is_damaged, is_trusted, mark_damaged
 from .lmdb_environment import DAMAGE, Environment
 from .store import StoreDamagedError
@@ -78,6 +79,7 @@ class Environments:
         self._open.pop(directory).close()
 
 
+@unusable_paths_told
 def _opened(directory: Path, map_size: int) -> Environment:
     make_folder(directory)
     if is_trusted(directory):

@@ -19,6 +19,7 @@ import psutil
 
 from ...errors import HeadwaterError
 from ...private_files import FOLDER, make_folder, write_text
+from ...unusable_paths import unusable_paths_told
 from .lmdb import MAP_SIZE, LmdbStore
 from .machine import file_system, mounts
 from .store import StoreDamagedError
@@ -53,6 +54,7 @@ class MemoryBackend:
     def __init__(self, path: str | None = None) -> None:
         self._root = Path(path) if path is not None else _default_root()
 
+    @unusable_paths_told
     def open(self, directory: Path) -> LmdbStore:
         """The store of `directory`."""
         make_folder(directory)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from ...private_files import make_folder, write_text
+from ...unusable_paths import unusable_paths_told
 from ..tasks.errors import LockError
 from .machine import boot_id, started_at
 
@@ -68,6 +69,7 @@ class ProcessFile:
         return (directory / _NAME).is_file()
 
     @classmethod
+    @unusable_paths_told
     def read(cls, directory: Path) -> Self | None:
         """The file of a directory; None when there is none or it cannot be understood.
 
@@ -94,6 +96,7 @@ class ProcessFile:
         found = cls.read(directory)
         return (cls(str(uuid.uuid4()), owner) if found is None else replace(found, owner=owner)).written(directory)
 
+    @unusable_paths_told
     def written(self, directory: Path) -> Self:
         """Put this into the file of a directory, whole or not at all."""
         make_folder(directory)

@@ -200,7 +200,8 @@ def test_damaged_stores_are_restored_without_ending_the_run_and_a_lost_one_is_to
 
 
 def test_query_of_a_damaged_store_says_so_and_a_run_restores_it(shop: Shop) -> None:
-    shop.order()
+    for _ in range(3):  # by then the first changes of the store without changelog are gone
+        shop.order()
     for store in ("lasting", "forgetful"):
         for file in shop.files(store):
             change_values(file)
@@ -209,24 +210,25 @@ def test_query_of_a_damaged_store_says_so_and_a_run_restores_it(shop: Shop) -> N
         shop.rows("lasting")
     with pytest.raises(DamagedStoreError, match="partition 1, is damaged"):
         shop.rows("lasting")
-    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 1)
+    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 3)
     for _ in range(2):
         with pytest.raises(DamagedStoreError, match="has no changelog to be restored from"):
             shop.rows("forgetful")
 
-    assert len(shop.order().lost) == 1  # of the partition that query has come to
-    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 2)
+    assert len(set(shop.order().lost)) == 2
+    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 4)
 
 
 def test_store_whose_file_is_cut_off_is_restored(shop: Shop) -> None:
-    shop.order()
+    for _ in range(3):
+        shop.order()
     for store in ("forgetful", "lasting", "hours", "names"):
         for file in shop.files(store):
             os.truncate(file, file.stat().st_size - 4096)
 
-    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 1)
+    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 3)
     result = shop.order()
 
-    assert shop.rows("lasting") == shop.rows("hours") == shop.last("order_counts") == dict.fromkeys(PRODUCTS, 2)
+    assert shop.rows("lasting") == shop.rows("hours") == shop.last("order_counts") == dict.fromkeys(PRODUCTS, 4)
     assert shop.rows("forgetful") == dict.fromkeys(PRODUCTS, 1)
-    assert len(result.lost) == 2
+    assert len(set(result.lost)) == 2
