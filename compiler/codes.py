@@ -238,6 +238,18 @@ JINJA: dict[str, Code] = {
         "Only values are rendered: a key is a name that others refer to, and stays what is written.",
         "Write the name out.",
     ),
+    "HW110": Code(
+        "`env_var()` outside of profiles.yml",
+        "What stands in the other files becomes generated code and the manifest, which must not hold what only the "
+        "environment knows, and must be the same on every machine.",
+        "Use `var('name')`, with a value in `vars:` of headwater.yml or by `--vars`.",
+    ),
+    "HW111": Code(
+        "something computed from `env_var()`",
+        "Generated code does not hold the value of an environment variable: it looks it up when it runs. So it stands "
+        "alone or between texts, with `| int` for a number.",
+        "Compute it where the variable is set, or take a variable: `var('name')`.",
+    ),
 }
 
 # HW2xx: the schemas of the files

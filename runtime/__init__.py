@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .engine.runner import main
     from .engine.sql_steps import branch, explode, fork, key_by, merge, select, where, with_columns
     from .engine.worker import process
+    from .environment import env_var
     from .operators.aggregate import Aggregate
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins import GlobalJoin, StreamTableJoin
@@ -38,6 +39,7 @@ _HOMES = {
     "engine.runner": ("main",),
     "engine.sql_steps": ("branch", "explode", "fork", "key_by", "merge", "select", "where", "with_columns"),
     "engine.worker": ("process",),
+    "environment": ("env_var",),
     "operators.aggregate": ("Aggregate",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins": ("GlobalJoin", "StreamTableJoin"),
@@ -86,6 +88,7 @@ __all__ = [
     "Topology",
     "Window",
     "branch",
+    "env_var",
     "explode",
     "fork",
     "key_by",

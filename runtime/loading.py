@@ -31,7 +31,7 @@ def load_runner(path: Path) -> Runner:
     module = module_from_spec(spec)
     with _first_on_path(path.parent):
         spec.loader.exec_module(module)
-    return Runner(module.TOPOLOGY, module.SETTINGS)
+    return Runner(module.TOPOLOGY, module.settings() if hasattr(module, "settings") else module.SETTINGS)
 
 
 @contextmanager

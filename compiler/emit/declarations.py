@@ -8,7 +8,7 @@ from typing import Any
 
 from ...runtime.topology import GlobalTable, Store, Topic
 from .names import Constants
-from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
+from .python import Code, Expression, Items, call, dict_of, literal, tuple_of
 
 _POSITIONAL = {
     "Agg": 2,
@@ -67,7 +67,7 @@ class Declarations:
 
     def _field(self, declared: Any, name: str) -> Expression:
         value = getattr(declared, name)
-        return Text(value) if isinstance(value, str) else self.of(value)
+        return self.of(value)
 
 
 def _told(declared: Any, always: set[str]) -> Iterator[Field[Any]]:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..reading.environment import FromEnvironment, Lookup, NumberFromEnvironment
+
 WIDTH = 120
 """Columns of generated code."""
 
@@ -69,7 +71,15 @@ def dict_of(items: Mapping[str, Expression]) -> Items:
 
 
 def literal(value: Any) -> Expression:
-    """Plain data as an expression: None, bool, int, float, str, and lists, tuples and mappings of those."""
+    """Plain data as an expression: None, bool, int, float, str, and lists, tuples and mappings of those.
+
+    What was looked up in the environment is looked up again: its value is not written down.
+    """
+    if isinstance(value, FromEnvironment):
+        texts = (quoted(each) if isinstance(each, str) else _lookup(each, value.at) for each in value.parts)
+        return Code(" + ".join(texts))
+    if isinstance(value, NumberFromEnvironment):
+        return Code(f"int({_lookup(value.lookup, value.at)})")
     if isinstance(value, str):
         return Text(value)
     if isinstance(value, Mapping):
@@ -83,6 +93,11 @@ def literal(value: Any) -> Expression:
     if value is None or isinstance(value, bool | float):
         return Code(repr(value))
     raise TypeError(f"{type(value).__name__} has no literal in generated code")
+
+
+def _lookup(read: Lookup, at: str) -> str:
+    default = "" if read.default is None else f", {quoted(read.default)}"
+    return f"env_var({quoted(read.name)}{default}, at={quoted(at)})"
 
 
 def quoted(text: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import PurePath
 
 from ...runtime.topology import PluginRef, Settings, Topology
+from ..reading.environment import FromEnvironment, comes_from_environment
 from ..topology.graph import TopologyGraph
 from .declarations import Declarations
 from .names import Constants
-from .python import Code, Expression, Text, call, dict_of, literal, quoted, statement
+from .python import Code, Expression, Text, call, dict_of, laid_out, literal, quoted, statement
 from .template import content_hash, docstring, import_from, render, title
 
 
@@ -22,6 +23,7 @@ class RunnerTemplate:
     imports: tuple[str, ...]
     topology: str
     settings: str
+    given: str
 
 
 def render_runner(graph: TopologyGraph, settings: Settings) -> str:
@@ -36,20 +38,31 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
         assignment=graph.assignment,
         restore=graph.restore,
     )
+    declared = statement("TOPOLOGY = ", writer.call(topology, subtopologies=Code("SUBTOPOLOGIES")))
+    written = _settings(settings, writer)
+    looked_up = comes_from_environment(
+        [getattr(settings, each.name) for each in fields(settings)] + [settings.log.options]
+    )
     template = RunnerTemplate(
         docstring=docstring(
             f"Runs t{title(graph)[1:]}",
             "`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists options).",
             f"Made by `headwater compile` from {graph.file} and profiles.yml: change those files, not this one.",
         ),
-        topology=statement("TOPOLOGY = ", writer.call(topology, subtopologies=Code("SUBTOPOLOGIES"))),
-        settings=statement("SETTINGS = ", _settings(settings, writer)),
+        topology=declared,
+        settings=_function(written) if looked_up else statement("SETTINGS = ", written),
+        given="settings" if looked_up else "SETTINGS",
         imports=(
-            import_from("headwater.runtime", writer.classes | {"main"}),
+            import_from("headwater.runtime", writer.classes | {"main"} | ({"env_var"} if looked_up else set())),
             import_from("job", {"SUBTOPOLOGIES"}),
         ),
     )
     return render("runner.py.j2", template)
+
+
+def _function(written: Expression) -> str:
+    """The settings as a function, where some are looked up when it is called."""
+    return f"\ndef settings() -> Settings:\n{statement('return ', written, indent=4)}\n"
 
 
 def _settings(settings: Settings, writer: Declarations) -> Expression:
@@ -76,6 +89,8 @@ def _plugin(plugin: PluginRef, writer: Declarations) -> Expression:
 
 def _path(path: str) -> Expression:
     """An expression for a path: from the project's root, where it is not absolute (or a URL)."""
+    if isinstance(path, FromEnvironment):
+        return Code(f"str(PROJECT / ({laid_out(literal(path))}))")
     if PurePath(path).is_absolute() or "://" in path:
         return Text(path)
     return Code(f"str(PROJECT / {quoted(PurePath(path).as_posix())})")

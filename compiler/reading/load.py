@@ -156,7 +156,7 @@ class _Loading:
         node = read_yaml(source, self._diagnostics) if source else None
         if node is None or not choice.profile:
             return choice.profile, choice.target, None
-        chosen = choose(node, choice, self._render, self._diagnostics)
+        chosen = choose(node, choice, self._render_profile, self._diagnostics)
         valid = validate(chosen.tree, "profiles", self._diagnostics)
         return choice.profile, chosen.target_name, _target(valid, choice.profile, chosen.target_name)
 
@@ -203,9 +203,9 @@ class _Loading:
         node = read_yaml(source, self._diagnostics)
         if node is None:
             return None
-        return validate(self._render(node), schema, self._diagnostics)
+        return validate(render(node, self.vars, self._diagnostics, None), schema, self._diagnostics)
 
-    def _render(self, node: Node) -> Node:
+    def _render_profile(self, node: Node) -> Node:
         return render(node, self.vars, self._diagnostics, self._environment)
 
     def _is_first(self, name: Scalar, known: dict[str, Scalar], what: str) -> bool:

@@ -7,11 +7,12 @@ from collections.abc import Mapping as AbstractMapping
 from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostics, Position
+from .environment import FromEnvironment, Lookup, NumberFromEnvironment
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
 from .source import RenderedOrigin
 
 if TYPE_CHECKING:
-    from .template import TemplateRenderer
+    from .template import Rendered, TemplateRenderer
 
 _TAGS = ("{{", "{%", "{#")
 _MOST_NODES = 100_000
@@ -25,9 +26,12 @@ def render(
     node: Node,
     variables: AbstractMapping[str, Any],
     diagnostics: Diagnostics,
-    environment: AbstractMapping[str, str] = os.environ,
+    environment: AbstractMapping[str, str] | None = os.environ,
 ) -> Node:
-    """The tree with every template replaced by its value; a value that does not render is marked as broken."""
+    """The tree with every template replaced by its value; a value that does not render is marked as broken.
+
+    `environment`: what `env_var` reads; None where it may not stand.
+    """
     return _Rendering(variables, environment, diagnostics).node(node)
 
 
@@ -46,7 +50,10 @@ class _Rendering:
     """One tree's rendering. Counts what templates make: a short file must not unfold into a huge one."""
 
     def __init__(
-        self, variables: AbstractMapping[str, Any], environment: AbstractMapping[str, str], diagnostics: Diagnostics
+        self,
+        variables: AbstractMapping[str, Any],
+        environment: AbstractMapping[str, str] | None,
+        diagnostics: Diagnostics,
     ) -> None:
         self._variables = variables
         self._environment = environment
@@ -90,7 +97,7 @@ class _Rendering:
             self._renderer = TemplateRenderer(self._variables, self._environment)
         try:
             rendered = self._renderer.render(scalar.value)
-            made = self._native(rendered.value, scalar, RenderedOrigin(scalar.origin, rendered.pieces), 0)
+            made = self._native(_traced(rendered, scalar), scalar, RenderedOrigin(scalar.origin, rendered.pieces), 0)
             if self._is_exhausted():
                 raise TemplateError("HW107", "The Jinja of this file is too much.", None, 0, len(scalar.value))
         except TemplateError as error:
@@ -135,6 +142,15 @@ def _text(value: str | int | float | bool | None) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _traced(rendered: Rendered, template: Scalar) -> Any:
+    """The value, which keeps where from the environment it comes."""
+    value, lookups = rendered.value, rendered.lookups
+    at = f"{template.position.file}:{template.position.line}"
+    if lookups and isinstance(value, int) and isinstance(lookups[0], Lookup):
+        return NumberFromEnvironment(value, lookups[0], at)
+    return FromEnvironment(value, lookups, at) if lookups and isinstance(value, str) else value
 
 
 def _broken(scalar: Scalar) -> Scalar:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
+from .environment import Lookup, lookup, number, reads_environment
 from .source import Piece
 from .template_expressions import MOST_CHARACTERS, Evaluator, ExpressionError, written
 
@@ -35,10 +36,14 @@ class TemplateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What a template gave: its value, and for texts the pieces that they are made of."""
+    """What a template gave: its value, and for texts the pieces that they are made of.
+
+    `lookups`: where it reads the environment, the texts and lookups of which it is put together.
+    """
 
     value: Any
     pieces: tuple[Piece, ...]
+    lookups: tuple[str | Lookup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +69,26 @@ class _If:
 _Part = _Data | _Expression | _If
 
 
+_COMPUTED = "Nothing can be computed from a value of the environment: it is looked up again when the job runs."
+_ALONE = "Write `{{ env_var('NAME') }}`, with `| int` for a number, or take a variable: `var('name')`."
+
+
+def _reads_environment(part: _Part) -> bool:
+    match part:
+        case _Expression():
+            return reads_environment(part.tree)
+        case _If():
+            return any(
+                (condition is not None and _reads_environment(condition)) or any(map(_reads_environment, body))
+                for condition, body in part.branches
+            )
+    return False
+
+
 class TemplateRenderer:
     """Renders templates over one set of variables."""
 
-    def __init__(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    def __init__(self, variables: Mapping[str, Any], environment: Mapping[str, str] | None) -> None:
         self._jinja = Environment(keep_trailing_newline=True, autoescape=False)
         self._evaluator = Evaluator(variables, environment)
 
@@ -78,11 +99,29 @@ class TemplateRenderer:
             raise TemplateError("HW107", message, "Split it.", 0, 2)
         try:
             parts = self._parse(text)
+            lookups = self._lookups(parts) if any(map(_reads_environment, parts)) else ()
             if len(parts) == 1 and isinstance(whole := parts[0], _Expression):
-                return Rendered(self._value(whole), (Piece(0, whole.start, whole.end, verbatim=False),))
-            return self._text(parts)
+                return Rendered(self._value(whole), (Piece(0, whole.start, whole.end, verbatim=False),), lookups)
+            return replace(self._text(parts), lookups=lookups)
         except RecursionError:
             raise TemplateError("HW107", "This is nested too deeply.", None, 0, len(text)) from None
+
+    def _lookups(self, parts: list[_Part]) -> tuple[str | Lookup, ...]:
+        """The parts as generated code puts them together; what it cannot compute again is refused."""
+        found: list[str | Lookup] = []
+        for part in parts:
+            if isinstance(part, _Expression) and _reads_environment(part):
+                read = lookup(part.tree) or (number(part.tree) if len(parts) == 1 else None)
+                if read is None:
+                    raise _at(part, ExpressionError("HW111", _COMPUTED, _ALONE))
+                found.append(read)
+            elif isinstance(part, _If):
+                if _reads_environment(part):
+                    raise TemplateError("HW111", _COMPUTED, _ALONE, 0, 2)
+                found.extend(text for _, text in self._rendered([part]))
+            else:
+                found.append(part.text if isinstance(part, _Data) else written(self._value(part)))
+        return tuple(found)
 
     def _text(self, parts: list[_Part]) -> Rendered:
         texts: list[str] = []

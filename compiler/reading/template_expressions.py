@@ -78,7 +78,7 @@ class ExpressionError(Exception):
 class Evaluator:
     """Computes expressions over a project's variables and the process's environment."""
 
-    def __init__(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    def __init__(self, variables: Mapping[str, Any], environment: Mapping[str, str] | None) -> None:
         self._variables = variables
         self._environment = environment
 
@@ -164,6 +164,9 @@ class Evaluator:
             if default is _REQUIRED:
                 hint = did_you_mean(name, self._variables) or "Add it to vars in headwater.yml, or give a default."
                 raise ExpressionError("HW102", f"There is no variable '{name}'.", hint)
+        elif self._environment is None:
+            hint = "Use `var('name')`; `--vars` of the command line gives it a value."
+            raise ExpressionError("HW110", "env_var() is only for profiles.yml.", hint)
         elif name in self._environment:
             return self._environment[name]
         elif default is _REQUIRED:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ... import schemas
 from ..diagnostics import Diagnostics
 from ..types import canonical
+from .environment import NumberFromEnvironment
 from .nodes import Entry, Mapping, Node, Scalar, Sequence
 from .violations import Violation, report
 
@@ -95,10 +96,16 @@ def _validator(schema: str) -> Validator:
     formats = FormatChecker(formats=())
     formats.checks("spark-type", raises=ValueError)(_is_type)
     content = json.loads(resources.files(schemas).joinpath(f"{schema}.json").read_text(encoding="utf-8"))
-    types = Draft7Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    types = Draft7Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: type(value) in (int, NumberFromEnvironment)
+    )
     strict: Any = extend(Draft7Validator, {"pattern": pattern}, type_checker=types)  # type: ignore[no-untyped-call]
     made: Validator = strict(content, format_checker=formats)
     return made
+
+
+def _is_integer(_: object, value: object) -> bool:
+    return type(value) is int or isinstance(value, NumberFromEnvironment)
 
 
 def _is_type(value: object) -> bool:

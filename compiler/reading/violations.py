@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
+from .environment import FromEnvironment, NumberFromEnvironment
 from .nodes import Mapping, Node, Scalar
 
 _MOST_KEYS = 20
@@ -104,10 +105,14 @@ def _wrong_type(violation: Violation, diagnostics: Diagnostics) -> None:
 
 def _kind(value: Any) -> str:
     match value:
+        case NumberFromEnvironment():
+            return "a number"
         case bool():
             return f"the boolean {str(value).lower()}"
         case int() | float():
             return f"the number {value}" if len(str(value)) < 40 else "a number"
+        case FromEnvironment():
+            return "the text that the environment gives"
         case str():
             return f"the text '{_shorten(value)}'"
         case list():
@@ -241,6 +246,8 @@ def _out_of_range(violation: Violation, diagnostics: Diagnostics) -> None:
 
 
 def _shorten(text: str) -> str:
+    if isinstance(text, FromEnvironment):
+        return "***"
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

@@ -6,13 +6,14 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 from ...errors import HeadwaterError
+from ..environment import EnvironmentVariableError
 from ..topology import PluginRef, Settings, Topology
 
 
@@ -39,8 +40,13 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def main(topology: Topology, settings: Settings, arguments: Sequence[str] | None = None) -> int:
-    """Run one topology by itself, under `python` or `spark-submit`; the exit code (0 fine, 1 failed)."""
+def main(
+    topology: Topology, settings: Settings | Callable[[], Settings], arguments: Sequence[str] | None = None
+) -> int:
+    """Run one topology by itself, under `python` or `spark-submit`; the exit code (0 fine, 1 failed).
+
+    `settings`: a function where some are looked up in the environment.
+    """
     from .application import run_topologies
     from .sentences import Lines
     from .session import start_session
@@ -51,6 +57,11 @@ def main(topology: Topology, settings: Settings, arguments: Sequence[str] | None
     parser.add_argument("--state-dir", type=Path, help="folder of the clients' state")
     parser.add_argument("--clients", type=int, help="virtual clients in local mode")
     given = parser.parse_args(arguments)
+    try:
+        settings = settings() if callable(settings) else settings
+    except EnvironmentVariableError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
     if given.log_path:
         options = {**settings.log.options, "path": str(given.log_path.resolve())}
         settings = replace(settings, log=PluginRef(settings.log.name, options))

@@ -59,7 +59,7 @@ def test_error_behind_jinja_is_shown_where_it_is_written(compiled: Compile) -> N
           visits:
             from: clicks
             steps:
-              - filter: seconds > {{ env_var('UNSET_FOR_SURE', '100000') }} and secnds < 5
+              - filter: seconds > {{ var('unset_for_sure', '100000') }} and secnds < 5
             to: out
         """,
     )
