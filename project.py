@@ -260,7 +260,7 @@ class Project:
         settings = self.settings()
         log = self._log(settings)
         applications = {graph.application for graph in self._selected_graphs()}
-        gone = set(applications_of(log, self._parsed.loaded.name)) - self._present
+        gone = set(applications_of(log, self._parsed.loaded.name)) - set(self._applications())
         if self._select:
             gone = gone_with(log, gone, applications, self._topics_around(applications))
         start_anew(log, _state_here(settings), sorted(applications | gone))
@@ -438,11 +438,6 @@ class Project:
             for topology in topologies
             for directory in StateDirectory.found(here, f"{project}-{topology}")
         ]
-
-    @property
-    def _present(self) -> frozenset[str]:
-        """The applications of all topologies that the project has."""
-        return frozenset(f"{self._parsed.loaded.name}-{each.name}" for each in self._resources.of("topology"))
 
     def _topics_around(self, applications: Collection[str]) -> set[str]:
         """The topics that these applications read or write."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...private_files import make_folder, write_bytes
+from ...private_files import make_folder, opener
 from ...runtime.topology import Settings
 from ..topology.graph import TopologyGraph
+from ..whole_files import PARTIAL, write_whole
 from . import manifest as manifests
 from .job import render_job
 from .runner import render_runner
 
 MANIFEST = "manifest.json"
+
+_LOCK = ".lock"
+_CACHE = ".cache"
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,26 @@ def emit(
     """Write the code of `graphs`, and the manifest, of the whole project, below the folder `target`.
 
     A file whose content would not change is left alone. Code of topologies that the last manifest has and this one
-    has not is removed.
+    has not is removed. Of several who do this at the same time, one comes after the other, so that job, runner and
+    manifest are of one of them.
     """
-    _remove_stale(target, manifest)
-    emitted = tuple(_emit(target, graph, settings) for graph in graphs)
-    _write(target / MANIFEST, manifests.as_json(manifest))
+    with _alone(target):
+        _remove_stale(target, manifest)
+        emitted = tuple(_emit(target, graph, settings) for graph in graphs)
+        _write(target / MANIFEST, manifests.as_json(manifest))
     return emitted
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Keep others from writing code; what was left half written is removed. The system lets go when a process dies."""
+    make_folder(target)
+    with open(target / _LOCK, "a", opener=opener) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for left in (*target.glob(PARTIAL), *target.glob(f"*/{PARTIAL}")):
+            if left.parent.name != _CACHE:  # which is written without the lock
+                left.unlink(missing_ok=True)
+        yield
 
 
 def _emit(target: Path, graph: TopologyGraph, settings: Settings) -> Emitted:
@@ -68,8 +87,5 @@ def _write(path: Path, text: str) -> bool:
     content = text.encode("utf-8")
     if path.is_file() and path.read_bytes() == content:
         return False
-    make_folder(path.parent)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    write_bytes(partial, content)
-    partial.replace(path)
+    write_whole(path, content)
     return True

@@ -15,9 +15,9 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ...private_files import make_folder, write_text
 from ..diagnostics import CODES, Diagnostics
 from ..types import canonical, ddl, quoted
+from ..whole_files import write_whole
 from .expressions import Expression, Ref, Scope
 
 Request = tuple[str, str]
@@ -79,14 +79,8 @@ class VerdictCache:
         if self._path is None or not self._changed:
             return
         with suppress(OSError):
-            self._write(self._path)
+            write_whole(self._path, json.dumps(self._known, indent=0, sort_keys=True).encode())
         self._changed = False
-
-    def _write(self, path: Path) -> None:
-        make_folder(path.parent)
-        partial = path.with_suffix(".partial")
-        write_text(partial, json.dumps(self._known, indent=0, sort_keys=True))
-        partial.replace(path)
 
 
 class Judge:

@@ -167,7 +167,7 @@ def test_target_that_cannot_be_written_is_a_sentence(headwater: Headwater, shop:
     result = headwater(command)
 
     assert result.exit_code == 1
-    assert result.stderr == f"error: {shop / 'target' / 'sales'}: File exists\n"
+    assert result.stderr == f"error: {shop / 'target' / 'sales'}: Not a directory\n"
 
 
 def test_clean_of_a_link_leaves_what_it_leads_to(headwater: Headwater, shop: Path) -> None:
