@@ -31,6 +31,7 @@ def command(options: ProjectOptions, kinds: tuple[str, ...], style: str) -> None
                 "topology": each.topology,
                 "file": each.file,
                 "line": each.line,
+                "implicit": each.implicit,
                 "description": each.description,
                 "tags": list(each.tags),
                 "parents": list(each.parents),
@@ -45,5 +46,5 @@ def command(options: ProjectOptions, kinds: tuple[str, ...], style: str) -> None
         name = f"{each.topology}.{each.name}" if each.topology else each.name
         file = os.path.normpath(os.path.join(base, each.file))
         place = file if each.line is None else f"{file}:{each.line}"
-        rows.append((each.kind, name, place))
+        rows.append((each.kind, name, f"{place} (not declared)" if each.implicit else place))
     tables.show(("type", "name", "place"), rows, headed=False)

@@ -20,7 +20,8 @@ Kind = Literal["topic", "topology", "table", "store", "flow"]
 class Resource:
     """One named part. `parents`: ids of what it reads (of topics: what writes them); `topology`: the one it is in.
 
-    `line` is None for a topic that is only named as an output.
+    `line` is None for a topic that is only named as an output. `implicit`: a store that no file declares, at the line
+    of the table or flow that it is named after.
     """
 
     kind: Kind
@@ -32,6 +33,7 @@ class Resource:
     parents: tuple[str, ...] = ()
     topology: str | None = None
     seeded: bool = False
+    implicit: bool = False
 
     @property
     def id(self) -> str:
@@ -121,7 +123,47 @@ def _topology(document: TopologyDocument) -> tuple[Resource, list[str], list[Res
         for kind, section in kinds
         for part, body in _entries(node, section)
     ]
-    return topology, outputs, parts
+    declared = {part.name for part in parts if part.kind == "store"}
+    implicit = [
+        Resource("store", part, document.file, _line(node, section, part), topology=name, implicit=True)
+        for section, part in _implicit_stores(node, flows)
+        if part not in declared
+    ]
+    at = sum(part.kind != "flow" for part in parts)
+    return topology, outputs, [*parts[:at], *implicit, *parts[at:]]
+
+
+def _implicit_stores(node: MappingNode, flows: Mapping[str, MappingNode]) -> Iterator[tuple[str, str]]:
+    """Stores with the name of a table or flow: what they belong to names none, or a join looks rows up in a flow."""
+    for table, body in _entries(node, "tables"):
+        if "store" not in body:
+            yield "tables", table
+    looked_up = {
+        joined
+        for body in flows.values()
+        for word, said in _steps(body)
+        if word == "join" and isinstance(said, MappingNode) and (joined := _scalar(said, "table"))
+    }
+    for flow, body in flows.items():
+        steps = _steps(body)
+        storing = [word in ("aggregate", "to_table") for word, _ in steps]
+        unnamed = any(stores and not _names_store(said) for stores, (_, said) in zip(storing, steps, strict=True))
+        if unnamed or (flow in looked_up and steps and not storing[-1]):
+            yield "flows", flow
+
+
+def _names_store(said: Node) -> bool:
+    return isinstance(said, MappingNode) and "store" in said
+
+
+def _steps(flow: MappingNode) -> list[tuple[str, Node]]:
+    """Each step's word with what it says; a `name` may stand beside the word."""
+    steps = flow.get("steps")
+    found = []
+    for step in steps if isinstance(steps, Sequence) else ():
+        if isinstance(step, MappingNode):
+            found += [(word, said) for word, said in step.items() if word != "name"]
+    return found
 
 
 def _entries(node: MappingNode, section: str) -> Iterator[tuple[str, MappingNode]]:

@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from ..topology.graph import TopologyGraph
 from .python import WIDTH, Code, laid_out, one_a_line, tuple_of
 
-_PLACES = frozenset({"at", "file"})
+_PLACES = frozenset({"at", "file", "about"})
 """Where something stands in the YAML does not change what it is."""
 
 

@@ -136,6 +136,34 @@ def test_ls_lists_resources_with_their_places(
     ]
 
 
+def test_ls_shows_stores_that_no_file_declares(headwater: Headwater, shop: Path) -> None:
+    (shop / "topologies" / "more.yml").write_text(
+        "topology: more\n"
+        "tables:\n  products:\n    topic: daily_sales\n"
+        "stores:\n  per_day:\n    type: key_value\n"
+        "flows:\n"
+        "  counted:\n    from: orders\n    steps:\n"
+        "      - key_by: {product: product}\n"
+        "      - aggregate: {values: {n: count(*)}}\n"
+        "  filtered:\n    from: orders\n    steps:\n"
+        "      - to_table: {store: per_day}\n"
+        "      - filter: quantity > 1\n"
+        "  joined:\n    from: orders\n    steps:\n"
+        "      - join: {table: filtered, values: {other: filtered.quantity}}\n"
+        "    to: joined_orders\n"
+    )
+
+    listed = json.loads(headwater("ls", "--type", "store", "-s", "more", "--format", "json").stdout)
+
+    assert [(each["name"], each["implicit"], each["line"]) for each in listed] == [
+        ("per_day", False, 6),
+        ("products", True, 3),
+        ("counted", True, 9),
+        ("filtered", True, 14),
+    ]
+    assert "(not declared)" in headwater("ls", "--type", "store", "-s", "more").stdout
+
+
 def test_ls_as_json_has_what_feeds_what(headwater: Headwater) -> None:
     listed = json.loads(headwater("ls", "--type", "topology", "--format", "json").stdout)
 

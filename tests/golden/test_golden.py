@@ -95,6 +95,16 @@ def ruff(*arguments: str, within: Path) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_stores_that_are_listed_are_those_that_are_compiled(case: str, compiled: Callable[[str], Path]) -> None:
+    target = compiled(case)
+    project = Project(target.parent, session=NoSpark())
+
+    listed = {(each.topology, each.name) for each in project.resources() if each.kind == "store"}
+
+    assert listed == {(graph.name, store.name) for graph in project.compile().graphs for store in graph.stores}
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_project_compiles_to_what_is_expected(case: str, compiled: Callable[[str], Path], update_golden: bool) -> None:
     found = files_of(compiled(case))
     expected = HERE / case / "expected"
