@@ -17,6 +17,7 @@ from .commits import DirectoryCommitStore
 from .durable_files import check_directory, make_directory, sync_directory, write_durably
 from .errors import CorruptSegmentError, SegmentMissingError
 from .identity import ensure_identity, identity_of
+from .leftovers import remove_leftovers
 from .log import LogFile
 from .records import Segment
 from .segments import byte_ranges, decode_batches, encode_segments
@@ -38,6 +39,7 @@ class EmbeddedLog:
         """See `Log.check`. Raises UnsupportedFileSystemError."""
         check_directory(self.root)
         ensure_identity(self.root)
+        remove_leftovers(self.root)
 
     @unusable_paths_told
     def identity(self) -> str:

@@ -1,0 +1,32 @@
+"""What processes that died have left in an embedded log: half-dropped applications, files that were never linked."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+GRACE_S = 24 * 3600
+"""A temporary file lives for the moment until it is linked; after a day nobody is going to."""
+
+_DROPPED = re.compile(r"\..+-[0-9a-f]{32}")
+_TEMPORARY = "*.tmp"
+
+
+def remove_leftovers(root: Path, now: float | None = None) -> None:
+    """Remove them, as far as that is allowed. `now`: seconds since 1970, by default the clock's.
+
+    A dropped application's folder has a name under which nobody looks for anything, so it may go at any time.
+    """
+    now = time.time() if now is None else now
+    for kind in ("commits", "segments"):
+        for folder in (root / kind).glob(".*-*"):
+            if _DROPPED.fullmatch(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
+    for path in (*root.glob(f".{_TEMPORARY}"), *(root / "commits").glob(f"*/.{_TEMPORARY}")):
+        try:
+            if path.stat().st_mtime < now - GRACE_S:
+                path.unlink()
+        except OSError:  # somebody else was quicker, or it is not ours to remove
+            continue

@@ -1,0 +1,31 @@
+"""What a killed process left in a log is gone after the next look at it."""
+
+from __future__ import annotations
+
+import os
+
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.leftovers import GRACE_S
+
+
+def test_log_is_rid_of_what_died_processes_left(tmp_path):
+    log = EmbeddedLog(tmp_path / "log")
+    log.check()
+    commits, segments = log.root / "commits", log.root / "segments"
+    dropped = [kind / f".p-gone-{'0' * 32}" for kind in (commits, segments)]
+    for folder in (*dropped, commits / "p-a", segments / "p-a"):
+        folder.mkdir(parents=True)
+        (folder / "000000000001.json").write_text("{}")
+    old = [log.root / f".{'1' * 32}.tmp", commits / "p-a" / f".{'2' * 32}.tmp"]
+    young = commits / "p-a" / f".{'3' * 32}.tmp"
+    for path in (*old, young):
+        path.write_text("half")
+    for path in old:
+        os.utime(path, (0, path.stat().st_mtime - GRACE_S - 1))
+
+    log.check()
+
+    assert not any(path.exists() for path in (*dropped, *old))
+    assert young.exists()
+    assert (commits / "p-a" / "000000000001.json").exists()
+    assert (segments / "p-a" / "000000000001.json").exists()
