@@ -77,14 +77,10 @@ DEFAULTS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.python.daemon.module": "headwater.runtime.engine.worker_daemon",
-    "spark.python.authenticate.socketTimeout": "1h",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""Settings that a profile's `spark:` section may override. On a cluster it sets the driver's address.
-
-The time-out is for a driver to fetch what a job gave: one that was suspended (Ctrl-Z) takes longer than Spark expects.
-"""
+"""Settings that a profile's `spark:` section may override. On a cluster it sets the driver's address."""
 
 LOCALE = "-Duser.language=en -Duser.country=US -Duser.variant="
 """In Turkish, `lower('I')` is another letter: what a machine speaks must not show in results."""

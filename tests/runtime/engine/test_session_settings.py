@@ -13,10 +13,6 @@ def test_executor_that_is_slow_is_given_up_no_sooner_than_spark_does_or_the_prof
     assert settings_of({"network.timeout": "300s"})["spark.network.timeout"] == "300s"
 
 
-def test_driver_that_was_suspended_still_gets_what_its_jobs_gave() -> None:
-    assert settings_of({})["spark.python.authenticate.socketTimeout"] == "1h"
-
-
 def test_setting_that_results_rest_on_cannot_be_changed() -> None:
     with pytest.raises(SettingError, match=r"sets spark\.speculation to 'true', but Headwater needs 'false'"):
         settings_of({"speculation": True})
