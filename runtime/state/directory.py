@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,10 +21,12 @@ from ...private_files import make_folder, opener
 from ...unusable_paths import unusable_paths_told
 from ..tasks.errors import LockError
 from ..tasks.task_id import TaskId
-from .machine import refuse_network_file_system
+from .machine import refuse_network_file_system, started_at
 from .process_file import ProcessFile
 
 LOCK = ".lock"
+
+_HALF_WIPED = re.compile(r"\.\d+-(?P<pid>\d{1,9})")
 
 MAX_OFFSET_SUM = 2**63 - 1
 """Where an offset sum stops growing (KIP-441)."""
@@ -91,6 +94,7 @@ class StateDirectory:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
+            self._remove_half_wiped()
             yield
 
     @unusable_paths_told
@@ -121,6 +125,13 @@ class StateDirectory:
         except FileNotFoundError:
             return
         shutil.rmtree(doomed)
+
+    def _remove_half_wiped(self) -> None:
+        """Finish what `remove` was killed at, of processes that are gone."""
+        for path in self.path.glob("*/.*-*"):
+            left = _HALF_WIPED.fullmatch(path.name)
+            if left is not None and started_at(int(left["pid"])) is None:
+                shutil.rmtree(path, ignore_errors=True)
 
     def remove_all(self) -> None:
         """Wipe all stores of the application, global tables too. Its lock and process files stay."""

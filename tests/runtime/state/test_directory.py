@@ -130,3 +130,17 @@ def test_cleaner_keeps_what_is_owned_however_old(directory: StateDirectory) -> N
     with_stores(directory, A0)
 
     assert directory.clean(owned=[A0], delay_s=0, now=1e12) == []
+
+
+def test_store_that_a_dead_process_has_half_wiped_is_removed_when_the_directory_is_taken(tmp_path):
+    held = StateDirectory(tmp_path, "client-1", "p-a")
+    dead, alive = (held.path / "totals" / f".0-{pid}" for pid in (999_999_999, os.getpid()))
+    for path in (dead, alive, held.path / "totals" / "1"):
+        path.mkdir(parents=True)
+
+    with held.locked():
+        pass
+
+    assert not dead.exists()
+    assert alive.is_dir()
+    assert (held.path / "totals" / "1").is_dir()
