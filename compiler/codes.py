@@ -179,6 +179,16 @@ FILES: dict[str, Code] = {
         "`headwater clean` removes the folder `target` with all that is in it.",
         "Move the log or the `state_dir` elsewhere: move the folder, then change its path in `profiles.yml`.",
     ),
+    "HW033": Code(
+        "a master that there is not",
+        "`master` says where Spark runs: `local[2]` in this process, or the address of a cluster.",
+        "Write one that Spark knows, such as `local[2]`, `yarn` or `spark://host:7077`.",
+    ),
+    "HW034": Code(
+        "a Spark setting with a value of the wrong kind",
+        "Spark would refuse it when a run starts, or its JVM would not start at all.",
+        "Write a size as `512m` or `2g`, a count as a number from 1.",
+    ),
     "HW035": Code(
         "a variable that nothing uses",
         "`--vars` gives a variable that headwater.yml does not declare and that no file asks for with `var()`: a "

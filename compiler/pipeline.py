@@ -16,6 +16,7 @@ from ..runtime.topology import Topic
 from .checks.places import check_places
 from .checks.plugins import PluginCatalog, check_functions, check_plugins
 from .checks.project import Checked, check_project
+from .checks.spark import check_spark
 from .diagnostics import Diagnostics
 from .language.build_model import build_model
 from .language.judge import Analyzer, Judge, VerdictCache
@@ -71,6 +72,8 @@ def compile_project(
     diagnostics = Diagnostics()
     loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
     check_places(loaded, diagnostics)
+    if not check_spark(loaded.target, diagnostics):
+        analyzer = None  # there would be no session to ask
     model = build_model(loaded, diagnostics)
     cache = VerdictCache(root / CACHE)
     judge = Judge(analyzer, cache, diagnostics)

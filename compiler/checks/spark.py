@@ -1,0 +1,77 @@
+"""Checks of a profile's `spark:` section: what Spark would refuse, or its JVM die of, only when a run starts.
+
+Sources: Spark 4's `SparkContext` (masters), `JavaUtils.byteStringAs` (sizes), `SparkSubmitCommandBuilder`, which hands
+`spark.driver.memory` to the JVM's -Xmx as it is written.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...suggestions import did_you_mean
+from ..diagnostics import Diagnostics
+from ..reading.nodes import Mapping, Scalar
+
+MASTERS = ("local", "local[2]", "local[*]", "yarn", "spark://host:7077", "k8s://https://host:443")
+"""An example of each kind that a project may name."""
+
+_LOCAL = re.compile(
+    r"local(\[\s*([1-9][0-9]*|\*)\s*(,\s*[1-9][0-9]*\s*)?\]|-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\])?"
+)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+"""A cluster's; which kinds there are, clusters' own packages decide."""
+
+_SIZE = re.compile(r"[0-9]+\s*([kmgtp]?b?)", re.IGNORECASE)
+_HEAP = re.compile(r"[0-9]+[kmgt]|[0-9]{9,}", re.IGNORECASE)
+"""In bytes without a unit; a JVM needs hundreds of millions."""
+_COUNT = re.compile(r"[1-9][0-9]*")
+
+_SIZES = frozenset(
+    {
+        "spark.executor.memory",
+        "spark.driver.memoryOverhead",
+        "spark.executor.memoryOverhead",
+        "spark.executor.pyspark.memory",
+        "spark.driver.maxResultSize",
+        "spark.memory.offHeap.size",
+    }
+)
+_COUNTS = frozenset(
+    {"spark.executor.cores", "spark.executor.instances", "spark.driver.cores", "spark.cores.max", "spark.task.cpus"}
+)
+
+
+def check_spark(target: Mapping | None, diagnostics: Diagnostics) -> bool:
+    """Check the settings of a target, as far as they fit the schema; whether Spark can be started with them."""
+    section = target.get("spark") if target is not None else None
+    if not isinstance(section, Mapping):
+        return True
+    before = len(tuple(diagnostics))
+    for key, node in section.items():
+        if isinstance(node, Scalar) and not node.broken and node.value is not None:
+            _check(key if key.startswith("spark.") else f"spark.{key}", node, diagnostics)
+    return len(tuple(diagnostics)) == before
+
+
+def _check(name: str, node: Scalar, diagnostics: Diagnostics) -> None:
+    text = node.text.strip()
+    wanted = None
+    if name == "spark.master":
+        _check_master(text, node, diagnostics)
+    elif name == "spark.driver.memory" and not _HEAP.fullmatch(text):
+        wanted = "a number with k, m, g or t, such as 2g"
+    elif name in _SIZES and not _SIZE.fullmatch(text):
+        wanted = "a number with a unit, such as 512m or 2g"
+    elif name in _COUNTS and not _COUNT.fullmatch(text):
+        wanted = "a number from 1"
+    elif name == "spark.submit.deployMode" and text != "client":
+        wanted = "client: `headwater` itself is the driver; `spark-submit` takes a generated runner.py to a cluster"
+    if wanted is not None:
+        diagnostics.add("HW034", node.position, f"'{text}' is nothing that {name} can be.", f"Write {wanted}.")
+
+
+def _check_master(text: str, node: Scalar, diagnostics: Diagnostics) -> None:
+    if text == "yarn" or _LOCAL.fullmatch(text) or _ADDRESS.fullmatch(text):
+        return
+    hint = did_you_mean(text, MASTERS) or f"Masters look like {', '.join(MASTERS)}."
+    diagnostics.add("HW033", node.position, f"'{text}' is no master that Spark knows.", hint)
