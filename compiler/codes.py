@@ -430,6 +430,13 @@ EXPRESSIONS: dict[str, Code] = {
         "A `filter` and a `when` need a boolean, `explode` an array; a key cannot hold a map.",
         "Change the expression so that it gives what the step needs.",
     ),
+    "HW413": Code(
+        "an aggregate of a type that it does not take",
+        "`sum` and `avg` take numbers, `bool_and`, `bool_or` and `count_if` booleans; `min`, `max`, `min_by`, `max_by` "
+        "and `approx_count_distinct` values that have an order, which maps have not. Where Spark would cast a text or "
+        "a time without being told, the cast must be written, because it changes what is aggregated.",
+        "Cast the column to what the aggregate takes.",
+    ),
     "HW417": Code(
         "a time of Spark's own clock",
         "Spark reads texts such as 'now', 'today' and 'yesterday' as times, wherever a text becomes a date or a "

@@ -25,6 +25,9 @@ _NAMES = {
     "timestamp_ltz": "timestamp",
     "timestamp_ntz": "timestamp_ntz",
 }
+NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
+"""The numeric types without parameters: all but decimals."""
+
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([A-Za-z_][A-Za-z0-9_]*)|([0-9]+)|([<>(),:]))")
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...runtime.topology import Agg, Store, Window
-from ..language.aggregates import AggregateCall, AggregateValue, read_aggregate
+from ..diagnostics import Position
+from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.expressions import Expression, Scope
 from ..language.model import AggregateStep, Step
 from ..language.operations import (
@@ -28,13 +29,13 @@ def check_aggregate(context: FlowContext, step: Step, action: AggregateStep, sha
     found = [value for value in values if value is not None]
     if shape.is_table:
         for call in (call for value in found for call in value.calls if not call.function.subtracts):
-            message = f"'{call.function.name}' cannot take back the old row when a row of a table changes."
-            hint = "Of a table there are count, sum and avg; or put `to_stream` before."
-            context.report("HW511", call.whole.sql.position(0, len(call.name)), message, hint)
+            message = f"'{call.written.word}' cannot take back the old row when a row of a table changes."
+            hint = "Of a table there are count, count_if, sum and avg; or put `to_stream` before."
+            context.report("HW511", _place(call.written.whole), message, hint)
     has_key = shape.open or context.has_key(step, shape)
-    calls, types = _judged(context, found, scope)
-    result_scope = Scope(shape.key, {}, aggregates=types, open=shape.open)
-    results = context.judge.types([(value.result, result_scope) for value in found])
+    calls, types, in_words = _judged(context, found, scope)
+    result_scope = Scope(shape.key, {}, aggregates=in_words, open=shape.open)
+    results = context.judge.types([(value.written, result_scope) for value in found])
     value_types: dict[str, str | None] = {name.text: None for name, _ in action.values}
     value_types |= {value.name.text: type_ for value, type_ in zip(found, results, strict=True)}
     key = {**shape.plain_key, **WINDOW_COLUMNS} if shape.window else dict(shape.key)
@@ -58,15 +59,63 @@ def check_aggregate(context: FlowContext, step: Step, action: AggregateStep, sha
 
 def _judged(
     context: FlowContext, values: Sequence[AggregateValue], scope: Scope
-) -> tuple[dict[str, AggregateCall], dict[str, str | None]]:
-    """The aggregates of a step by their SQL, arguments typed, and the types of their results."""
-    calls = {call.name: call for value in values for call in value.calls}
-    whole = dict(zip(calls, context.judge.types([(call.whole, scope) for call in calls.values()]), strict=True))
+) -> tuple[dict[str, AggregateCall], dict[str, str | None], dict[str, str | None]]:
+    """The aggregates of a step by their SQL, arguments typed; the types of their results by that and as written."""
+    every = [_with_columns(context, call, scope) for value in values for call in value.calls]
+    refused = {call.name for call in every if not _accepts(context, call)}
+    calls = {call.name: call for call in every}
+    accepted = {name: call for name, call in calls.items() if name not in refused}
+    whole: dict[str, str | None] = dict.fromkeys(calls)
+    whole |= zip(accepted, context.judge.types([(call.whole, scope) for call in accepted.values()]), strict=True)
     asked = {name: call.argument for name, call in calls.items() if call.argument and whole[name] is not None}
     types = dict(zip(asked, context.judge.types([(argument, scope) for argument in asked.values()]), strict=True))
     for name, argument in asked.items():
         calls[name] = replace(calls[name], argument=argument.typed(types[name]))
-    return calls, whole
+    return calls, whole, {call.written.whole.sql.text: _result_type(call, whole[call.name]) for call in every}
+
+
+def _with_columns(context: FlowContext, call: AggregateCall, scope: Scope) -> AggregateCall:
+    types = context.judge.types([(column, scope) for column in call.written.columns])
+    columns = tuple(column.typed(type_) for column, type_ in zip(call.written.columns, types, strict=True))
+    return replace(call, written=replace(call.written, columns=columns))
+
+
+def _accepts(context: FlowContext, call: AggregateCall) -> bool:
+    """Whether all its columns have types, and such as the aggregate takes; else reports those that it does not."""
+    written = call.written
+    for column in written.columns:
+        if column.type is None or written.function.accepts(column.type):
+            continue
+        message = f"'{written.word}' takes {_TAKES[written.function.takes]}; this is of type {column.type}."
+        context.report("HW413", _place(column), message, _cast(written, column))
+    return all(column.type is not None and written.function.accepts(column.type) for column in written.columns)
+
+
+_TAKES = {
+    "numbers": "numbers",
+    "booleans": "booleans",
+    "ordered": "values that have an order, and maps have none",
+    "any": "anything",
+}
+
+
+def _cast(written: WrittenCall, column: Expression) -> str | None:
+    """What to write where Spark would cast without being told."""
+    to = {"numbers": "double", "booleans": "boolean"}.get(written.function.takes)
+    castable = ("string", "timestamp") if to == "double" else ("string",)
+    if to is None or column.type not in castable:
+        return None
+    seconds = ", seconds since 1970" if column.type == "timestamp" else ""
+    return f"Spark would cast it. Say so: `{written.word}(cast({column.sql.text} as {to}))`{seconds}."
+
+
+def _result_type(call: AggregateCall, type_: str | None) -> str | None:
+    """The type of an aggregate as it is written: of `min_by` and its like the first column's, not the pair's."""
+    return call.written.columns[0].type if type_ is not None and call.written.function.columns > 1 else type_
+
+
+def _place(expression: Expression) -> Position:
+    return expression.sql.position(0, len(expression.sql.text))
 
 
 def _aggregate_store(
@@ -133,7 +182,9 @@ def _aggregated(
     if done:
         return context.add(operation, ready, replace(after, store=store), step)
     context.add(operation, ready, aggregated, step)
-    results = {value.name.text: _over_results(value.result, names) for value in values}
+    results = {
+        value.name.text: _over_results(value.result.typed(after.value[value.name.text]), names) for value in values
+    }
     projected = context.add(Projection(results), aggregated, replace(after, store=None), step)
     return context.add(Materialization(store), projected, replace(after, store=store), step)
 

@@ -32,13 +32,15 @@ _FORMS = {
 class AggregateCall:
     """One aggregate; without `argument` it is `count(*)`.
 
-    `whole`: the call as an expression of the input's columns, for its type and as its name.
+    `whole`: the call as an expression of the input's columns, for its type and as its name. `written`: what stands in
+    the file, where this may be an aggregate that `whole` writes by a simpler one.
     """
 
     function: AggregateFunction
     argument: Expression | None
     options: tuple[Any, ...]
     whole: Expression
+    written: WrittenCall
 
     @property
     def name(self) -> str:
@@ -47,12 +49,30 @@ class AggregateCall:
 
 
 @dataclass(frozen=True)
+class WrittenCall:
+    """An aggregate as the user wrote it: its word, the columns it takes, and all of it. Messages speak of this one."""
+
+    word: str
+    columns: tuple[Expression, ...]
+    whole: Expression
+
+    @property
+    def function(self) -> AggregateFunction:
+        """What it is."""
+        return AGGREGATES[self.word]
+
+
+@dataclass(frozen=True)
 class AggregateValue:
-    """A value of the step. `result` refers to `calls` by name (role `aggregate`) and to key columns."""
+    """A value of the step. `result` refers to `calls` by name (role `aggregate`) and to key columns.
+
+    `written`: the same in the user's words; it refers to the calls by the SQL of `AggregateCall.written`.
+    """
 
     name: Scalar
     calls: tuple[AggregateCall, ...]
     result: Expression
+    written: Expression
 
 
 def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> AggregateValue | None:
@@ -69,26 +89,25 @@ def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diag
     fits = [_check_form(parsed, call, diagnostics) for call in found]
     if not all(fits):
         return None
-    if resolve(parsed, scope, diagnostics) is None:
+    refs = resolve(parsed, scope, diagnostics)
+    if refs is None:
         return None
+    written = [_written(parsed, call, refs) for call in found]
+    in_words = _over(parsed, refs, [(call, each.whole.sql.text) for call, each in zip(found, written, strict=True)])
+    for ref in in_words.refs:
+        if ref.role not in ("key", "aggregate"):
+            message = f"'{parsed.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
+            hint = "Wrap it: `max(...)`, `first(...)`."
+            diagnostics.add("HW410", parsed.sql.position(ref.start, ref.end), message, hint)
+            return None
     simple = _simplified(parsed, diagnostics)
     refs = None if simple is None else resolve(simple, scope, diagnostics)
     if simple is None or refs is None:
         return None
-    taken: list[AggregateCall] = []
-    results: list[Ref] = []
-    for call in _aggregates(simple):
-        aggregate, end = _take(simple, call, refs)
-        taken.append(aggregate)
-        results.append(Ref(call.start, end, "aggregate", aggregate.name))
-    outside = [ref for ref in refs if not any(result.start <= ref.start < result.end for result in results)]
-    for ref in outside:
-        if ref.role != "key":
-            message = f"'{simple.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
-            hint = "Wrap it: `max(...)`, `first(...)`."
-            diagnostics.add("HW410", simple.sql.position(ref.start, ref.end), message, hint)
-            return None
-    return AggregateValue(name, tuple(taken), Expression(simple.sql, tuple(sorted([*results, *outside]))))
+    simpler = _aggregates(simple)
+    taken = tuple(_take(simple, call, refs, each) for call, each in zip(simpler, written, strict=True))
+    result = _over(simple, refs, [(call, each.name) for call, each in zip(simpler, taken, strict=True)])
+    return AggregateValue(name, taken, result, in_words)
 
 
 def _aggregates(parsed: Parsed) -> list[Call]:
@@ -121,6 +140,9 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     elif len(given) < function.columns:
         needs = "a column" if function.columns == 1 else f"{function.columns} columns"
         message = f"'{call.name}' needs {needs}."
+    elif function.name != "count" and len(arguments) > function.columns + function.options:
+        position = parsed.sql.position(arguments[-1][0].start, arguments[-1][-1].end + 1)
+        message = f"This is one argument too many for '{call.name}'."
     elif further is not None and function.name != "count":
         position = parsed.sql.position(further[0].start, further[-1].end + 1)
         message = f"'{call.name}' takes no further column, only literals."
@@ -151,8 +173,30 @@ def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
     return parsed if sql is parsed.sql else parse_sql(sql, diagnostics)
 
 
-def _take(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> tuple[AggregateCall, int]:
-    """An aggregate and the end of its text."""
+def _over(parsed: Parsed, refs: Sequence[Ref], named: Sequence[tuple[Call, str]]) -> Expression:
+    """The expression over aggregates, which become references under the names given, and over columns outside."""
+    results = [Ref(call.start, _end(parsed, call), "aggregate", name) for call, name in named]
+    outside = [ref for ref in refs if not any(result.start <= ref.start < result.end for result in results)]
+    return Expression(parsed.sql, tuple(sorted([*results, *outside])))
+
+
+def _end(parsed: Parsed, call: Call) -> int:
+    """Where the text of a call ends."""
+    return parsed.tokens[_closing(parsed.tokens, call.index + 1)].end + 1
+
+
+def _written(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> WrittenCall:
+    tokens = parsed.tokens
+    close = _closing(tokens, call.index + 1)
+    inside = tokens[call.index + 2 : close]
+    function = AGGREGATES[call.name]
+    spans = [] if _is_star(inside) else _arguments(inside)
+    taken = spans if function.name == "count" else spans[: function.columns]
+    whole = _expression(parsed.sql, tokens[call.index : close + 1], refs)
+    return WrittenCall(call.name, tuple(_expression(parsed.sql, span, refs) for span in taken), whole)
+
+
+def _take(parsed: Parsed, call: Call, refs: Sequence[Ref], written: WrittenCall) -> AggregateCall:
     tokens = parsed.tokens
     close = closing(tokens, call.index + 1)
     inside = tokens[call.index + 2 : close]
@@ -160,7 +204,7 @@ def _take(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> tuple[AggregateCal
     argument = _expression(parsed.sql, spans[0], refs) if spans else None
     options = tuple(literal[0] for span in spans[1:] if (literal := _literal(span)) is not None)
     whole = _expression(parsed.sql, tokens[call.index : close + 1], refs)
-    return AggregateCall(AGGREGATES[call.name], argument, options, whole), tokens[close].end + 1
+    return AggregateCall(AGGREGATES[call.name], argument, options, whole, written)
 
 
 def _is_share(span: Sequence[Token]) -> bool:

@@ -8,6 +8,9 @@ those left out on purpose have a hint. What a function takes and gives is judged
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+from ..types import NUMBERS, holds_map
 
 
 def _words(text: str) -> frozenset[str]:
@@ -208,32 +211,46 @@ WORDS_WITHOUT_PARENTHESES: frozenset[str] = _words(
 class AggregateFunction:
     """An aggregate of the `aggregate` step. `subtracts`: whether rows can be taken back, as tables need.
 
-    `columns`: how many it takes. `meaning`: SQL by simpler aggregates, in which {0} and {1} stand for the columns.
+    `columns`: how many it takes, `takes`: of what types, `options`: how many literals may follow. `meaning`: SQL by
+    simpler aggregates, in which {0} and {1} stand for the columns.
     """
 
     name: str
     subtracts: bool = False
     columns: int = 1
+    takes: Literal["any", "numbers", "booleans", "ordered"] = "any"
+    options: int = 0
     meaning: str | None = None
+
+    def accepts(self, type_: str) -> bool:
+        """Whether a column of a canonical type can be aggregated as it is, without a cast that nobody wrote."""
+        match self.takes:
+            case "numbers":
+                return type_ in NUMBERS or type_.startswith("decimal(")
+            case "booleans":
+                return type_ == "boolean"
+            case "ordered":
+                return not holds_map(type_)
+        return True
 
 
 _PAIR = "IF(({1}) IS NULL, NULL, named_struct('by', {1}, 'value', {0}))"
 _AGGREGATES = (
     AggregateFunction("count", subtracts=True),
-    AggregateFunction("sum", subtracts=True),
-    AggregateFunction("avg", subtracts=True),
-    AggregateFunction("min"),
-    AggregateFunction("max"),
-    AggregateFunction("min_by", columns=2, meaning=f"min({_PAIR}).value"),
-    AggregateFunction("max_by", columns=2, meaning=f"max({_PAIR}).value"),
-    AggregateFunction("first"),
-    AggregateFunction("last"),
-    AggregateFunction("any_value"),
-    AggregateFunction("count_if", meaning="count(IF({0}, 1, NULL))"),
-    AggregateFunction("bool_and", meaning="min({0})"),
-    AggregateFunction("bool_or", meaning="max({0})"),
+    AggregateFunction("sum", subtracts=True, takes="numbers"),
+    AggregateFunction("avg", subtracts=True, takes="numbers"),
+    AggregateFunction("min", takes="ordered"),
+    AggregateFunction("max", takes="ordered"),
+    AggregateFunction("min_by", columns=2, takes="ordered", meaning=f"min({_PAIR}).value"),
+    AggregateFunction("max_by", columns=2, takes="ordered", meaning=f"max({_PAIR}).value"),
+    AggregateFunction("first", options=1),
+    AggregateFunction("last", options=1),
+    AggregateFunction("any_value", options=1),
+    AggregateFunction("count_if", takes="booleans", meaning="count(IF({0}, 1, NULL))"),
+    AggregateFunction("bool_and", takes="booleans", meaning="min({0})"),
+    AggregateFunction("bool_or", takes="booleans", meaning="max({0})"),
     AggregateFunction("collect_list"),
-    AggregateFunction("approx_count_distinct"),
+    AggregateFunction("approx_count_distinct", takes="ordered", options=1),
 )
 
 _SYNONYMS = {

@@ -37,20 +37,35 @@ class SumOverflowError(HeadwaterError):
         self.data_type = data_type
 
 
+class AggregateTypeError(HeadwaterError):
+    """An aggregate of a type that has no sum: `function`, `data_type` as Spark SQL writes it. Compiled code has none."""
+
+    def __init__(self, function: str, data_type: str) -> None:
+        super().__init__(f"{function} takes numbers, not {data_type}", "compile the project again")
+        self.function = function
+        self.data_type = data_type
+
+
 def total(agg: Agg) -> SumOfIntegers | SumOfDecimals | SumOfDoubles:
-    """sum(x)."""
+    """sum(x). Raises AggregateTypeError."""
     of = arrow_type(agg.of or "bigint")
     if pa.types.is_integer(of):
         return SumOfIntegers()
     if pa.types.is_decimal(of):
         return SumOfDecimals(_sum_type(of))
+    if not pa.types.is_floating(of):
+        raise AggregateTypeError("sum", ddl(of))
     return SumOfDoubles()
 
 
 def avg(agg: Agg) -> AverageOfDecimals | SumOfDoubles:
-    """avg(x)."""
+    """avg(x). Raises AggregateTypeError."""
     of = arrow_type(agg.of or "double")
-    return AverageOfDecimals(_sum_type(of), _average_type(of)) if pa.types.is_decimal(of) else SumOfDoubles(mean=True)
+    if pa.types.is_decimal(of):
+        return AverageOfDecimals(_sum_type(of), _average_type(of))
+    if not (pa.types.is_floating(of) or pa.types.is_integer(of)):
+        raise AggregateTypeError("avg", ddl(of))
+    return SumOfDoubles(mean=True)
 
 
 def _sum_type(of: pa.DataType) -> pa.DataType:
