@@ -15,9 +15,11 @@ from ..operators.rows import Int64s
 from ..topology import Topic
 from .errors import CommitExistsError, SeededMeanwhileError, SeedError, TopicChangedError
 from .incoming import Incoming, join
+from .keys import holds_floats, normal_key
 from .log import Log, segment_path
 from .partitioner import key_partitions
 from .records import SOURCE_LANE, AppendRecord, Segment
+from .schema import key_columns
 from .seed_rows import times_of, yielded_rows
 from .state import LogState
 
@@ -69,6 +71,7 @@ def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[
     segments: list[Segment] = []
     row = 0
     for piece in _pieces(incoming):
+        piece = replace(piece, table=_with_normal_keys(topic, piece.table))
         partitions = _partitions(topic, piece, row)
         path = segment_path(application, topic.name, f"s-{uuid.uuid4().hex}")
         segments += log.write_segments(path, topic.name, piece.table, partitions, SOURCE_LANE)
@@ -126,6 +129,14 @@ def changes(recorded: Mapping[str, Any], topic: Topic) -> tuple[dict[str, Any], 
     now = {field: value for field, value in describe(topic).items() if field != "name"}
     differ = [field for field, value in now.items() if recorded[field] != value]
     return {field: recorded[field] for field in differ}, {field: now[field] for field in differ}
+
+
+def _with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:
+    keys = {f"key.{name}" for name, data_type in key_columns(topic).items() if holds_floats(data_type)}
+    columns = [
+        normal_key(table[name].combine_chunks()) if name in keys else table[name] for name in table.column_names
+    ]
+    return pa.table(columns, schema=table.schema)
 
 
 def _partitions(topic: Topic, piece: Incoming, first: int) -> Int64s:

@@ -59,6 +59,29 @@ def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     return pc.if_else(missing, pa.scalar(None, pa.binary()), joined)
 
 
+def normal_key(column: pa.Array) -> pa.Array:
+    """A key column in which equal keys are the same value: 0.0 for -0.0 and one NaN, inside arrays and structs too.
+
+    The inverse of encoding gives no others, so whoever reads a key sees one, whichever record of it came last.
+    """
+    data_type = column.type
+    if not holds_floats(data_type):
+        return column
+    if pa.types.is_struct(data_type):
+        fields = [normal_key(field) for field in column.flatten()]
+        return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=column.is_null())
+    if pa.types.is_list(data_type):
+        offsets = _list_offsets(column)
+        return pa.ListArray.from_arrays(offsets, normal_key(column.flatten()), type=data_type, mask=column.is_null())
+    values = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.array(_equal_floats(values), data_type, mask=_null_mask(column))
+
+
+def _null_mask(column: pa.Array) -> Bools | None:
+    """Where a column is null; None where it is nowhere."""
+    return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+
+
 def decode_keys(keys: pa.BinaryArray, types: Sequence[pa.DataType]) -> list[pa.Array]:
     """The columns of encoded keys; a null key gives nulls. Raises KeyFormatError."""
     data, starts, lengths = binary_parts(keys)
@@ -113,12 +136,17 @@ def _encode(column: pa.Array) -> pa.BinaryArray:
         return pc.if_else(column.is_valid(), fields, _NULL)
     if pa.types.is_list(data_type):
         elements = pc.binary_join_element_wise(_VALUE, _encode(column.flatten()), _NOTHING)
-        lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-        offsets = np.zeros(len(lengths) + 1, np.int32)
-        np.cumsum(lengths, out=offsets[1:])
-        joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), elements), _NOTHING)
+        joined = pc.binary_join(pa.ListArray.from_arrays(_list_offsets(column), elements), _NOTHING)
         return pc.if_else(column.is_valid(), pc.binary_join_element_wise(_VALUE, joined, _END, _NOTHING), _NULL)
     return _encode_fixed(column)
+
+
+def _list_offsets(column: pa.ListArray) -> pa.Array:
+    """Where each list starts in `column.flatten()`, and where the last one ends."""
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.array(offsets)
 
 
 def _marked(values: pa.BinaryArray) -> pa.BinaryArray:
@@ -158,9 +186,20 @@ def _sortable(column: pa.Array) -> list[_Unsigned]:
     sign = bits.dtype.type(1 << (8 * plain.itemsize - 1))
     if plain.kind == "i":
         return [bits ^ sign]
-    # Equal numbers must be equal bytes: adding 0 turns -0.0 into 0.0, and every NaN becomes the one above infinity.
-    bits = np.where(np.isnan(values), np.array(np.nan, plain), values + plain.type(0)).view(bits.dtype)
+    bits = _equal_floats(values).view(bits.dtype)
     return [np.where(bits & sign, ~bits, bits | sign)]
+
+
+def _equal_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Equal numbers with equal bytes: adding 0 turns -0.0 into 0.0, and every NaN becomes the one above infinity."""
+    return np.where(np.isnan(values), np.array(np.nan, values.dtype), values + values.dtype.type(0))
+
+
+def holds_floats(data_type: pa.DataType) -> bool:
+    """Whether values of a type may be equal and look different."""
+    if pa.types.is_nested(data_type):
+        return any(holds_floats(data_type.field(number).type) for number in range(data_type.num_fields))
+    return bool(pa.types.is_float32(data_type) or pa.types.is_float64(data_type))
 
 
 def _storage(data_type: pa.DataType) -> np.dtype[Any]:

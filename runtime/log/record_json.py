@@ -13,6 +13,7 @@ import pyarrow as pa
 from ..operators.rows import Int64s, Kind
 from ..topology import Topic
 from .incoming import Incoming, convert, event_times, valid_times
+from .keys import normal_key
 from .schema import HEADERS, WINDOW_COLUMNS, key_columns, topic_schema, value_columns
 from .values import BadValueError, from_json, located, texts, to_json
 
@@ -39,7 +40,8 @@ class Record:
 
 def records_of(topic: Topic, partition: int, offset: int, batch: pa.RecordBatch) -> Iterator[Record]:
     """The records of a batch with all columns of the topic's segments, whose first has this offset."""
-    keys = _objects({name: batch.column(f"key.{name}") for name in key_columns(topic)}, batch.num_rows)
+    # Logs of earlier versions have keys that are equal and look different.
+    keys = _objects({name: normal_key(batch.column(f"key.{name}")) for name in key_columns(topic)}, batch.num_rows)
     values = _objects({name: batch.column(f"value.{name}") for name in value_columns(topic)}, batch.num_rows)
     kinds = batch.column("_kind").to_pylist()
     timestamps = batch.column("_timestamp").to_pylist()

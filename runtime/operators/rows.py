@@ -20,6 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..log.keys import normal_key
+
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
@@ -119,8 +121,11 @@ def key_name(physical: str, value: Sequence[str]) -> str:
 
 
 def arrange(key: Mapping[str, pa.Array], value: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
-    """Columns under their physical names, key first, and the physical names of the key."""
-    keys = {f"key.{name}" if name in value else name: column for name, column in key.items()}
+    """Columns under their physical names, key first, and the physical names of the key.
+
+    Every key passes here, wherever it is from, and leaves so that equal keys are the same value (`normal_key`).
+    """
+    keys = {f"key.{name}" if name in value else name: normal_key(column) for name, column in key.items()}
     return {**keys, **value}, tuple(keys)
 
 

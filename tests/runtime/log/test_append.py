@@ -226,3 +226,10 @@ def test_another_number_of_timestamps_than_of_rows_is_told_and_nothing_appended(
 def test_table_without_rows_may_have_any_types(log, airlines):
     table = pa.table({"carrier": pa.array([], pa.null()), "name": pa.array([], pa.list_(pa.int32()))})
     assert append(log, "demo-seed", airlines, table).records == 0
+
+
+def test_equal_keys_of_appended_records_look_the_same(log, read):
+    topic = Topic("t", partitions=1, key="x double, l array<double>", value="n int")
+    append(log, APPLICATION, topic, [{"x": -0.0, "l": [-0.0], "n": 1}, {"x": 0.0, "l": [0.0], "n": 2}])
+    append(log, APPLICATION, topic, pa.table({"x": [-0.0], "l": [[-0.0]], "n": [3]}))
+    assert {repr(record.key) for record in read(topic)} == {"{'x': 0.0, 'l': [0.0]}"}

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.log.keys import KeyFormatError, KeyTypeError, decode_keys, encode_keys, partition_of
+from headwater.runtime.log.keys import KeyFormatError, KeyTypeError, decode_keys, encode_keys, normal_key, partition_of
 
 DOCS = Path(__file__).parents[3] / "docs" / "keys.md"
 TIMESTAMP = pa.timestamp("us", "UTC")
+NAN = math.nan
+OTHER_NAN = struct.unpack(">d", bytes.fromhex("fff8000000000001"))[0]
 
 
 def integers(bits):
@@ -214,3 +216,30 @@ def test_no_keys_have_no_partitions():
         [],
         [],
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "data_type"),
+    [
+        ([0.0, -0.0, NAN, OTHER_NAN, -1.5, None], pa.float64()),
+        ([0.0, -0.0, NAN, OTHER_NAN, -1.5, None], pa.float32()),
+        ([[0.0, -0.0, None], None, [], [OTHER_NAN]], pa.list_(pa.float64())),
+        ([{"a": -0.0, "b": [-0.0]}, None, {"a": None, "b": None}], pa.struct({"a": pa.float32(), "b": pa.list_(pa.float64())})),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_normal_key_is_what_its_bytes_decode_to(values, data_type, skipped):
+    column = pa.array(values, data_type)[skipped:]
+    (decoded,) = decode_keys(encode_keys([column]), [data_type])
+    found = normal_key(column)
+    assert found.type == data_type
+    assert repr(found.to_pylist()) == repr(decoded.to_pylist())
+    assert flat_bytes(found) == flat_bytes(decoded)
+
+
+def flat_bytes(column):
+    """The values that are not null, bit by bit."""
+    if pa.types.is_nested(column.type):
+        children = column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]
+        return [flat_bytes(child) for child in children]
+    return column.drop_null().to_numpy().tobytes()
