@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from sqlglot import exp, parse_one
+from sqlglot.dialects import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
 
 _NAMES = {
-    "boolean": "boolean",
-    "tinyint": "tinyint",
-    "byte": "tinyint",
-    "smallint": "smallint",
-    "short": "smallint",
-    "int": "int",
-    "integer": "int",
-    "bigint": "bigint",
-    "long": "bigint",
-    "float": "float",
-    "real": "float",
-    "double": "double",
-    "string": "string",
-    "binary": "binary",
-    "date": "date",
-    "timestamp": "timestamp",
-    "timestamp_ltz": "timestamp",
-    "timestamp_ntz": "timestamp_ntz",
+    exp.DataType.Type.BOOLEAN: "boolean",
+    exp.DataType.Type.TINYINT: "tinyint",
+    exp.DataType.Type.SMALLINT: "smallint",
+    exp.DataType.Type.INT: "int",
+    exp.DataType.Type.BIGINT: "bigint",
+    exp.DataType.Type.FLOAT: "float",
+    exp.DataType.Type.DOUBLE: "double",
+    exp.DataType.Type.TEXT: "string",
+    exp.DataType.Type.BINARY: "binary",
+    exp.DataType.Type.DATE: "date",
+    exp.DataType.Type.TIMESTAMPTZ: "timestamp",
+    exp.DataType.Type.TIMESTAMPLTZ: "timestamp",
+    exp.DataType.Type.TIMESTAMPNTZ: "timestamp_ntz",
 }
+_SIZED = frozenset({exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR})
+_SPARKS = """
+boolean tinyint byte smallint short int integer bigint long float real double string binary date timestamp
+timestamp_ltz timestamp_ntz decimal dec numeric varchar char character array map struct not null
+"""
+_WORDS = frozenset(_SPARKS.split())
+"""Spark's words: sqlglot takes those of other databases as well."""
+
+_PARAMETERS = frozenset({"decimal", "dec", "numeric", "varchar", "char", "character"})
+_MAX_DIGITS = 38
 NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 """The numeric types without parameters: all but decimals."""
 
-_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([A-Za-z_][A-Za-z0-9_]*)|([0-9]+)|([<>(),:]))")
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def canonical(text: str) -> str:
     """The canonical spelling of a type. ValueError for what is not a type that columns can have."""
-    reader = _Reader(text)
-    name = reader.type()
-    reader.end()
-    return name
+    try:
+        tokens = Dialect.get_or_raise("spark").tokenize(text)
+        tree = parse_one(text, into=exp.DataType, dialect="spark")
+    except (ParseError, TokenError):
+        raise ValueError(f"'{text}' is not a type") from None
+    if not isinstance(tree, exp.DataType) or not _is_of_spark(tokens, tree):
+        raise ValueError(f"'{text}' is not a type")
+    return _spelled(tree, text)
 
 
 def quoted(name: str) -> str:
@@ -55,83 +70,52 @@ def holds_map(type_: str) -> bool:
     return "map<" in type_
 
 
-class _Reader:
-    """Reads one type by recursive descent."""
+def _is_of_spark(tokens: Sequence[Token], tree: exp.DataType) -> bool:
+    """Whether Spark would take it too: no words of other databases, `<` where they have `(` or `[`."""
+    words = Counter(
+        token.text.lower()
+        for token in tokens
+        if token.token_type is not TokenType.IDENTIFIER and (token.text[:1].isalpha() or token.text[:1] == "_")
+    )
+    names = Counter(field.name.lower() for field in tree.find_all(exp.ColumnDef) if not field.this.args.get("quoted"))
+    for token, following in pairwise(tokens):
+        if following.token_type is TokenType.L_PAREN and token.text.lower() not in _PARAMETERS:
+            return False
+        if token.token_type is TokenType.COMMA and following.token_type is TokenType.GT:
+            return False
+    brackets = any(token.token_type is TokenType.L_BRACKET for token in tokens)
+    return not brackets and (words - names).keys() <= _WORDS
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens: list[str] = []
-        at = 0
-        stripped = text.rstrip()
-        while at < len(stripped):
-            found = _TOKEN.match(stripped, at)
-            if found is None:
-                raise ValueError(f"'{text}' is not a type")
-            self._tokens.append(found[0].strip())
-            at = found.end()
 
-    def type(self) -> str:
-        word = self._take().lower()
-        if word == "array":
-            self._expect("<")
-            inner = self.type()
-            self._expect(">")
-            return f"array<{inner}>"
-        if word == "map":
-            self._expect("<")
-            key = self.type()
-            self._expect(",")
-            value = self.type()
-            self._expect(">")
-            return f"map<{key},{value}>"
-        if word == "struct":
-            return f"struct<{','.join(self._fields())}>"
-        if word in ("decimal", "dec", "numeric"):
-            return self._decimal()
-        if word in _NAMES:
-            return _NAMES[word]
-        raise ValueError(f"'{self._text}' is not a type")
+def _spelled(node: exp.Expression | None, text: str) -> str:
+    if isinstance(node, exp.DataType):
+        inner = node.expressions
+        match node.this, len(inner):
+            case exp.DataType.Type.ARRAY, 1:
+                return f"array<{_spelled(inner[0], text)}>"
+            case exp.DataType.Type.MAP, 2:
+                return f"map<{_spelled(inner[0], text)},{_spelled(inner[1], text)}>"
+            case exp.DataType.Type.STRUCT, fields if fields:
+                return f"struct<{','.join(_field(field, text) for field in inner)}>"
+            case exp.DataType.Type.DECIMAL, _:
+                return _decimal([parameter.name for parameter in inner], text)
+            case type_, 0 if type_ in _NAMES:
+                return _NAMES[type_]
+            case type_, 1 if type_ in _SIZED:
+                raise ValueError(f"'{text}' limits a text's length, which no step checks: write string")
+    raise ValueError(f"'{text}' is not a type")
 
-    def end(self) -> None:
-        if self._tokens:
-            raise ValueError(f"'{self._text}' is not a type")
 
-    def _fields(self) -> list[str]:
-        self._expect("<")
-        fields = []
-        while True:
-            name = self._take()
-            name = name[1:-1].replace("``", "`") if name.startswith("`") else name
-            if self._tokens[:1] == [":"]:
-                self._take()
-            inner = self.type()
-            if [word.lower() for word in self._tokens[:2]] == ["not", "null"]:
-                del self._tokens[:2]
-            fields.append(f"{quoted(name)}:{inner}")
-            if self._tokens[:1] != [","]:
-                break
-            self._take()
-        self._expect(">")
-        return fields
+def _field(field: exp.Expression, text: str) -> str:
+    if not isinstance(field, exp.ColumnDef):
+        raise ValueError(f"'{text}' is not a type")
+    return f"{quoted(field.name)}:{_spelled(field.args.get('kind'), text)}"
 
-    def _decimal(self) -> str:
-        if self._tokens[:1] != ["("]:
-            return "decimal(10,0)"
-        self._take()
-        precision, scale = self._take(), "0"
-        if self._tokens[:1] == [","]:
-            self._take()
-            scale = self._take()
-        self._expect(")")
-        if not (precision.isdigit() and scale.isdigit() and 0 < int(precision) <= 38 and int(scale) <= int(precision)):
-            raise ValueError(f"'{self._text}' is not a type: a decimal has at most 38 digits")
-        return f"decimal({int(precision)},{int(scale)})"
 
-    def _take(self) -> str:
-        if not self._tokens:
-            raise ValueError(f"'{self._text}' is not a type")
-        return self._tokens.pop(0)
-
-    def _expect(self, mark: str) -> None:
-        if self._take() != mark:
-            raise ValueError(f"'{self._text}' is not a type")
+def _decimal(parameters: Sequence[str], text: str) -> str:
+    if not all(parameter.isdigit() for parameter in parameters) or len(parameters) > 2:
+        raise ValueError(f"'{text}' is not a type")
+    precision, scale = (*map(int, parameters), *(10, 0)[len(parameters) :])
+    if not 0 < precision <= _MAX_DIGITS or scale > precision:
+        raise ValueError(f"'{text}' is not a type: a decimal has at most 38 digits")
+    return f"decimal({precision},{scale})"

@@ -16,6 +16,9 @@ from headwater.compiler.types import canonical, ddl, holds_map
         ("array< struct<a: int, `b c`: string> >", "array<struct<a:int,`b c`:string>>"),
         ("struct<a int not null>", "struct<a:int>"),
         ("map<string, array<bigint>>", "map<string,array<bigint>>"),
+        ("struct<date:date, text:string, array:array<int>>", "struct<date:date,text:string,array:array<int>>"),
+        ("struct<`int``s`: timestamp_ltz>", "struct<`int``s`:timestamp>"),
+        ("NUMERIC(5)", "decimal(5,0)"),
     ],
 )
 def test_type_in_any_spelling_has_one_canonical_spelling(written: str, read: str) -> None:
@@ -23,10 +26,22 @@ def test_type_in_any_spelling_has_one_canonical_spelling(written: str, read: str
 
 
 @pytest.mark.parametrize(
-    "text", ["", "strng", "array<int", "map<int>", "int int", "decimal(39)", "decimal(2,3)", "a-b"]
-)
+    "text",
+    [
+        "", "strng", "array<int", "map<int>", "int int", "decimal(39)", "decimal(2,3)", "a-b", "text", "uuid",
+        "int[]", "array(int)", "array", "struct<>", "struct<int>", "struct<a:int,>", "struct<text:text>", "bigint(20)",
+        "varchar", "decimal(a)", "decimal(2.5)", "decimal(1,2,3)", "string collate UTF8_LCASE", "variant",
+        "double precision", "int not null", "int), foo(1", "'",
+    ],
+)  # fmt: skip
 def test_text_that_is_no_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a type"):
+        canonical(text)
+
+
+@pytest.mark.parametrize("text", ["varchar(10)", "char(3)", "array<varchar(10)>"])
+def test_text_of_limited_length_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(ValueError, match="limits a text's length, which no step checks: write string"):
         canonical(text)
 
 
