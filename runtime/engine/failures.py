@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 STEP = re.compile(r"\bStepError: (?P<at>[^\s:]+:\d+): (?P<cause>[^\n]*)")
 """How an error of a Python step (`operators.stage.StepError`) stands in Spark's error text."""
 
+TEXT = re.compile(r"\bTextError: (?P<cause>[^\n]*)")
+"""The same of a text that came out of Spark SQL (`operators.pipe.TextError`); which step made it is looked for."""
+
 CORRUPTION = re.compile(r"\b(?:StoreDamagedError|TaskCorruptedError): (?P<reason>[^\n]*)")
 """How a store that has to be restored stands in Spark's error text."""
 
@@ -172,7 +175,10 @@ def _limited(plan: EpochPlan, records: int, attempt: int) -> EpochPlan:
 def _step(error: Exception) -> tuple[str, str]:
     """Position and cause, as far as the error's text has them."""
     found = STEP.search(str(error))
-    return (found["at"], found["cause"]) if found else ("", cause_of(error))
+    if found is not None:
+        return found["at"], found["cause"]
+    text = TEXT.search(str(error))
+    return "", cause_of(error) if text is None else text["cause"]
 
 
 def cause_of(error: Exception) -> str:

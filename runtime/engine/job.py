@@ -8,8 +8,10 @@ from ..log.records import TaskCommit
 from ..tasks.plan import EpochPlan
 from ..tasks.plan_json import from_json, to_json
 from ..topology import Subtopology
+from ..types import quote
 from .clients import Client
 from .placement import placed
+from .text_check import checked_text
 from .worker import PLAN_PROPERTY
 
 if TYPE_CHECKING:
@@ -30,9 +32,18 @@ class EpochJob:
         return tuple(from_json(TaskCommit, row[0]) for row in self.rows.collect())
 
     def drain(self, rows: DataFrame, plan: EpochPlan) -> None:
-        """Run a part of the query plan for its errors alone: every column is computed, nothing is kept."""
+        """Run a part of the query plan for its errors alone: every column is computed, nothing is kept.
+
+        Texts that are not UTF-8 are errors here as they are where rows leave Spark (`pipe.TextError`).
+        """
+        from pyspark.sql import functions
+
         self._set(plan)
-        rows.write.format("noop").mode("overwrite").save()
+        checked = [
+            checked_text(functions.col(quote(field.name)), field.dataType).alias(f"_{number}")
+            for number, field in enumerate(rows.schema)
+        ]
+        rows.select(*checked).write.format("noop").mode("overwrite").save()
 
     def cancel(self) -> None:
         """Give up the running job: its client is gone or silent."""

@@ -133,9 +133,7 @@ def changes(recorded: Mapping[str, Any], topic: Topic) -> tuple[dict[str, Any], 
 
 def _with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:
     keys = {f"key.{name}" for name, data_type in key_columns(topic).items() if holds_floats(data_type)}
-    columns = [
-        normal_key(table[name].combine_chunks()) if name in keys else table[name] for name in table.column_names
-    ]
+    columns = [normal_key(table[name].combine_chunks()) if name in keys else table[name] for name in table.column_names]
     return pa.table(columns, schema=table.schema)
 
 

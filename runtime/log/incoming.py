@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ..operators.rows import Int64s, Kind
 from ..topology import Topic
 from .schema import key_columns, topic_schema, value_columns
-from .values import BadValueError, located, narrow, nested, no, parse_text
+from .values import BadValueError, in_years, located, narrow, nested, no, parse_text, valid_text
 
 _REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)
 """What Arrow raises for Python values that it cannot take."""
@@ -161,7 +161,7 @@ def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     Raises BadValueError.
     """
     if column.type == data_type:
-        return column
+        return valid_text(column)
     if pa.types.is_dictionary(column.type):
         return cast(column.dictionary_decode(), data_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -185,7 +185,7 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         return pc.cast(pc.cast(column, pa.string()), data_type)
     exact = not (pa.types.is_floating(data_type) and pa.types.is_integer(column.type))
     options = pc.CastOptions(data_type, allow_time_truncate=True) if exact else pc.CastOptions.unsafe(data_type)
-    return pc.cast(column, options=options)
+    return in_years(pc.cast(column, options=options))
 
 
 def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:

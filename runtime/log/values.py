@@ -12,6 +12,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Context, Decimal
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
@@ -22,6 +23,20 @@ from ..types import ddl
 
 _SHOWN = 200
 """Characters of a value that an error shows."""
+
+_WHOLE = r"^\+?(-?[0-9]+)(\.0*)?$"
+"""Integers as text; a column of integers that had nulls is often written as 517.0."""
+
+_NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NOT_FINITE = r"^(NaN|nan|-?Infinity|-?inf)$"
+"""As Headwater writes them, and as Python, pandas and Arrow do."""
+
+_DIGITS = 38
+_PLAIN_DECIMAL = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
+"""What Arrow's own parser of decimals is trusted with: of more digits it makes 0."""
+
+_EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Microseconds of the years 1 to 9999, as the text forms of times have four digits for the year."""
 
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
@@ -56,6 +71,8 @@ def to_json(column: pa.Array) -> list[Any]:
         return _structs_to_json(column)
     if pa.types.is_map(data_type):
         return _maps_to_json(column)
+    if pa.types.is_string(data_type):
+        return _texts_to_json(column)
     return list(column.to_pylist())
 
 
@@ -107,12 +124,26 @@ def narrow(column: pa.Array) -> pa.Array:
 def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Values written as text, as in a CSV file; a nested value is JSON. Raises BadValueError."""
     if pa.types.is_string(data_type):
-        return text
+        return valid_text(text)
     if pa.types.is_binary(data_type):
         return _bytes_from_text(text, data_type)
     if pa.types.is_nested(data_type):
         return _nested_from_text(text, data_type)
     return located(text, data_type, _cast_text)
+
+
+def valid_text(column: pa.Array) -> pa.Array:
+    """A column whose texts are UTF-8, those inside of other values too. Raises BadValueError."""
+
+    def check(some: pa.Array, _: pa.DataType) -> pa.Array:
+        try:
+            some.validate(full=True)
+        except pa.ArrowInvalid:
+            # What a slice leaves out of its children is looked at too; a copy has nothing but the slice.
+            some.take(pa.array(range(len(some)), pa.int64())).validate(full=True)
+        return some
+
+    return located(column, column.type, check)
 
 
 def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
@@ -130,7 +161,16 @@ def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, 
             good = middle
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             bad = middle
-    raise BadValueError(good, no(column[good].as_py(), data_type))
+    raise BadValueError(good, no(_value(column, good), data_type))
+
+
+def _value(column: pa.Array, row: int) -> Any:
+    """A value; the bytes of a text that is none."""
+    try:
+        return column[row].as_py()
+    except UnicodeDecodeError:
+        text = pa.types.is_string(column.type)
+        return column[row : row + 1].cast(pa.binary())[0].as_py() if text else "a text that is not UTF-8"
 
 
 def no(value: Any, data_type: pa.DataType) -> str:
@@ -138,6 +178,8 @@ def no(value: Any, data_type: pa.DataType) -> str:
     shown = str(value) if isinstance(value, float) else repr(value)
     return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'} is no {ddl(data_type)}"
 
+
+_EXACT = Context(prec=1000)
 
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -153,6 +195,15 @@ def _shortest(column: pa.Array) -> list[float | None]:
     if pa.types.is_float64(column.type):
         return list(column.to_pylist())
     return [None if text is None else float(text) for text in column.cast(pa.string()).to_pylist()]
+
+
+def _texts_to_json(column: pa.Array) -> list[str | None]:
+    """Texts; one with bytes that are not UTF-8, of a log of an earlier version, with U+FFFD in their place."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        found = column.cast(pa.binary()).to_pylist()
+        return [None if value is None else value.decode(errors="replace") for value in found]
 
 
 def _lists(items: list[Any], lengths: list[int | None]) -> list[Any]:
@@ -203,6 +254,10 @@ def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Arr
 
 
 def _floats_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    for row, value in enumerate(values):
+        if type(value) is float and not math.isfinite(value):
+            # JSON has no such number: it was NaN, or 1e999, which Python reads as one.
+            raise BadValueError(row, f'{no(value, data_type)}; where it is meant, it is a text: "Infinity", "NaN"')
     values = [_FLOATS.get(value, value) if type(value) is str else value for value in values]
     numbers: list[float | None] = []
     for row, value in enumerate(_checked(values, data_type, int, float)):
@@ -292,11 +347,50 @@ def _cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(data_type) and data_type.tz is not None:
         text = pc.if_else(pc.match_substring_regex(text, _ZONE), text, _join(text, "Z"))
     if pa.types.is_integer(data_type):
-        # A column of integers that had nulls is often written as 517.0.
-        text = pc.replace_substring_regex(text, r"^(-?\d+)\.0+$", r"\1")
-    if pa.types.is_float32(data_type):
-        return narrow(pc.cast(text, pa.float64()))
-    return pc.cast(text, data_type)
+        _must_match(text, _WHOLE)
+        text = pc.replace_substring_regex(text, _WHOLE, r"\1")
+    if pa.types.is_floating(data_type):
+        return _floats_from_text(text, data_type)
+    if pa.types.is_decimal(data_type):
+        return _decimals_from_text(text, data_type)
+    return in_years(pc.cast(text, data_type))
+
+
+def in_years(column: pa.Array) -> pa.Array:
+    """A column; pa.ArrowInvalid where it holds times outside of the years 1 to 9999."""
+    if pa.types.is_temporal(column.type):
+        times = column.cast(pa.timestamp("us")).cast(pa.int64())
+        if pc.any(pc.or_(pc.less(times, _EARLIEST), pc.greater(times, _LATEST))).as_py():
+            raise pa.ArrowInvalid("outside of the years 1 to 9999")
+    return column
+
+
+def _must_match(text: pa.Array, form: str) -> None:
+    """Arrow's parsers take more than people mean: 0x10 is 16 to them."""
+    if pc.any(pc.invert(pc.match_substring_regex(text, form))).as_py():
+        raise pa.ArrowInvalid("not the form of a number")
+
+
+def _floats_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Raises pa.ArrowInvalid, for a number that is too large to be finite as well."""
+    not_finite = pc.match_substring_regex(text, _NOT_FINITE)
+    if pc.any(pc.invert(pc.or_(not_finite, pc.match_substring_regex(text, _NUMBER)))).as_py():
+        raise pa.ArrowInvalid("not the form of a number")
+    doubles = pc.cast(text, pa.float64())
+    if pc.any(pc.and_(pc.is_inf(doubles), pc.invert(not_finite))).as_py():
+        raise pa.ArrowInvalid("beyond the range of a double")
+    return narrow(doubles) if pa.types.is_float32(data_type) else doubles
+
+
+def _decimals_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Raises pa.ArrowInvalid."""
+    _must_match(text, _NUMBER)
+    if not pc.any(pc.invert(pc.match_substring_regex(text, _PLAIN_DECIMAL))).as_py():
+        return pc.cast(text, data_type)
+    numbers = [None if value is None else Decimal(value) for value in text.to_pylist()]
+    if any(number is not None and abs(number.adjusted()) > _DIGITS and number != 0 for number in numbers):
+        raise pa.ArrowInvalid("too many digits")
+    return pa.array([number and number.normalize(_EXACT) for number in numbers], data_type)
 
 
 def _is_unicode(text: str) -> bool:

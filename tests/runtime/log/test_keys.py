@@ -224,9 +224,12 @@ def test_no_keys_have_no_partitions():
         ([0.0, -0.0, NAN, OTHER_NAN, -1.5, None], pa.float64()),
         ([0.0, -0.0, NAN, OTHER_NAN, -1.5, None], pa.float32()),
         ([[0.0, -0.0, None], None, [], [OTHER_NAN]], pa.list_(pa.float64())),
-        ([{"a": -0.0, "b": [-0.0]}, None, {"a": None, "b": None}], pa.struct({"a": pa.float32(), "b": pa.list_(pa.float64())})),
+        (
+            [{"a": -0.0, "b": [-0.0]}, None, {"a": None, "b": None}],
+            pa.struct({"a": pa.float32(), "b": pa.list_(pa.float64())}),
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("skipped", [0, 1])
 def test_normal_key_is_what_its_bytes_decode_to(values, data_type, skipped):
     column = pa.array(values, data_type)[skipped:]

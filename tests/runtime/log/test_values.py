@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.log.values import BadValueError, from_json, parse_text, to_json
+from headwater.runtime.log.values import BadValueError, from_json, parse_text, to_json, valid_text
 from headwater.runtime.types import arrow_type
 
 DOCS = Path(__file__).parents[3] / "docs" / "log.md"
@@ -131,6 +131,15 @@ def test_any_column_survives_the_way_through_json_text(data, data_type, cut):
         ("timestamp", "yesterday", "'yesterday' is no timestamp"),
         ("decimal(3,1)", "1.25", "'1.25' is no decimal(3,1)"),
         ("decimal(3,1)", 1.5, "1.5 is no decimal(3,1)"),
+        ("decimal(38,0)", 10**38, f"'{10**38}' is no decimal(38,0)"),
+        ("decimal(3,1)", 10**400, f"{repr(str(10**400))[:200]}… is no decimal(3,1)"),
+        ("decimal(3,1)", "1e-999", "'1e-999' is no decimal(3,1)"),
+        ("decimal(3,1)", "1e999999999999", "'1e999999999999' is no decimal(3,1)"),
+        ("double", json.loads("1e999"), 'inf is no double; where it is meant, it is a text: "Infinity", "NaN"'),
+        ("float", json.loads("NaN"), 'nan is no float; where it is meant, it is a text: "Infinity", "NaN"'),
+        ("double", "inf", "'inf' is no double"),
+        ("date", "0000-01-01", "'0000-01-01' is no date"),
+        ("timestamp", "0001-01-01T00:00:00+10:00", "'0001-01-01T00:00:00+10:00' is no timestamp"),
         ("array<int>", {"a": 1}, "{'a': 1} is no array<int>"),
         ("array<int>", [1, "x"], "'x' is no int"),
         ("array<array<int>>", [[], [1, "x"]], "'x' is no int"),
@@ -152,6 +161,12 @@ def test_wrong_json_value_is_found_with_its_row_and_cause(name, value, cause):
     ("name", "text", "value"),
     [
         ("int", "517.0", 517),
+        ("int", "+007", 7),
+        ("double", "+.5", 0.5),
+        ("double", "-inf", -math.inf),
+        ("double", "Infinity", math.inf),
+        ("decimal(4,1)", "1.5e2", Decimal("150.0")),
+        ("decimal(4,1)", "000000000000000000000000000000000000000000001.5", Decimal("1.5")),
         ("boolean", "TRUE", True),
         ("double", "1e3", 1000.0),
         ("timestamp", "2013-01-02", dt.datetime(2013, 1, 2, tzinfo=dt.UTC)),
@@ -179,3 +194,46 @@ def test_first_wrong_text_of_a_column_is_found(row):
 def test_wrong_text_is_refused(name, text):
     with pytest.raises(BadValueError, match=f"is no {name}"):
         parse_text(pa.array([text]), arrow_type(name))
+
+
+@pytest.mark.parametrize("name", ["tinyint", "bigint", "float", "double", "decimal(10,2)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0x10",
+        "0X1F",
+        "1_000",
+        "\uff11\uff12",
+        " 1",
+        "1 ",
+        "1,5",
+        "1d",
+        "1f",
+        "0x1p3",
+        "1e999",
+        "-1e999",
+        "--1",
+        "true",
+        ".",
+    ],
+)
+def test_what_only_some_readers_take_for_a_number_is_refused(name, text):
+    with pytest.raises(BadValueError) as caught:
+        parse_text(pa.array(["1", None, text, "x"]), arrow_type(name))
+    assert (caught.value.row, caught.value.cause) == (2, f"{text!r} is no {name}")
+
+
+def test_text_that_is_not_utf_8_is_refused_with_its_bytes():
+    broken = pa.array([b"good", None, b"\xffA"]).cast(pa.string(), safe=False)
+    with pytest.raises(BadValueError) as caught:
+        valid_text(broken)
+    assert (caught.value.row, caught.value.cause) == (2, "b'\\xffA' is no string")
+    with pytest.raises(BadValueError, match="a text that is not UTF-8"):
+        valid_text(pa.StructArray.from_arrays([broken], ["a"]))
+
+
+def test_text_that_is_not_utf_8_in_an_older_log_is_shown_with_marks():
+    broken = pa.array([b"good", None, b"\xffA"]).cast(pa.string(), safe=False)
+    assert to_json(broken) == ["good", None, "\ufffdA"]
+    assert to_json(pa.StructArray.from_arrays([broken], ["a"]))[2] == {"a": "\ufffdA"}
+    assert to_json(pa.array([{"k": 1}] * 3, pa.map_(pa.string(), pa.int32()))) == [{"k": 1}] * 3
