@@ -55,7 +55,7 @@ class Agg:
     """One aggregate of a step: the result column `name`, computed by `function` over `column` (None: `count(*)`).
 
     `type` is the result's Spark SQL type, `of` that of the column. `options` are the function's further literal
-    arguments (`first(x, true)`).
+    arguments (`first(x, true)`). `written`: the user's aggregate where this is a simpler one that stands for it.
     """
 
     name: str
@@ -64,6 +64,13 @@ class Agg:
     of: str | None = None
     type: str = "bigint"
     options: tuple[Any, ...] = ()
+    written: str = ""
+
+    @property
+    def text(self) -> str:
+        """What it is, in the user's words."""
+        options = "".join(f", {option}" for option in self.options)
+        return self.written or f"{self.function}({self.column or '*'}{options})"
 
 
 @dataclass(frozen=True)

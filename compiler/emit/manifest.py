@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ...runtime.topology import Store, Topic
+from ...runtime.topology import Agg, Store, Topic
 from ...runtime.types import split_columns
 from ...version import __version__
 from ..reading.load import LoadedProject
@@ -118,7 +118,7 @@ def _store(store: Store, graph: TopologyGraph) -> dict[str, Any]:
         "value": _columns(store.value),
         "window": None if store.window is None else asdict(store.window),
         "retention_ms": store.retention_ms,
-        "aggregates": [asdict(aggregate) for aggregate in store.aggregates],
+        "aggregates": [_aggregate(aggregate) for aggregate in store.aggregates],
         "changelog": f"{graph.application}-{store.name}-changelog" if store.changelog else None,
     }
 
@@ -129,3 +129,8 @@ def _columns(ddl: str) -> dict[str, str]:
 
 def _notes(written: Mapping[str, Any]) -> dict[str, Any]:
     return {key: written[key] for key in _NOTES if written.get(key)}
+
+
+def _aggregate(aggregate: Agg) -> dict[str, Any]:
+    found = asdict(aggregate)
+    return found if aggregate.written else {key: value for key, value in found.items() if key != "written"}

@@ -51,6 +51,7 @@ def describe(topology: Topology, begun: Mapping[str, int] | None = None) -> dict
                 "key": store.key,
                 "value": store.value,
                 "aggregates": [[agg.name, agg.function, agg.of, list(agg.options)] for agg in store.aggregates],
+                "shown": [f"{agg.name}: {agg.text}" for agg in store.aggregates],
                 "window": None if store.window is None else [store.window.size_ms, store.window.advance_ms],
                 "changelog": store.changelog,
             }

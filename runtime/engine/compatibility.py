@@ -53,7 +53,8 @@ def _changed(
     for name in sorted(old.keys() & new.keys()):
         for facet, word in facets.items():
             if old[name][facet] != new[name][facet]:
-                yield f"{what} {name}: {word} was {_text(old[name][facet])}, is {_text(new[name][facet])}"
+                was, is_ = (_text(_shown(each[name], facet)) for each in (old, new))
+                yield f"{what} {name}: {word} was {was}, is {is_}"
     if removed:
         yield from (f"{what} {name} is gone" for name in sorted(old.keys() - new.keys()))
     if added:
@@ -95,6 +96,14 @@ def _written_by_others(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterat
         was, is_ = (topics[name]["writer"] or "fed from outside" for topics in (old, new))
         if was != is_:
             yield f"topic {name}: its writer was {was}, is {is_}"
+
+
+def _shown(described: Mapping[str, Any], facet: str) -> Any:
+    """Aggregates in the user's words, as far as the description has them: earlier versions kept none."""
+    if facet != "aggregates":
+        return described[facet]
+    earlier = (f"{name}: {function} of {of or 'rows'}" for name, function, of, _ in described[facet])
+    return ", ".join(described.get("shown") or earlier)
 
 
 def _text(value: Any) -> str:

@@ -382,3 +382,61 @@ def test_hop_that_puts_a_record_into_millions_of_windows_is_refused(compiled: Co
     )
     assert [code for code, _, _ in found(project)] == ["HW515"]
     assert pointed_at(project) == "1ms"
+
+
+@pytest.mark.parametrize(
+    ("value", "of_a_table", "shown"),
+    [
+        ("max_by(url, seconds)", True, "'max_by' cannot take back"),
+        ("every(seconds > 3)", True, "'every' cannot take back"),
+        ("count_if(seconds)", False, "'count_if' takes booleans; this is of type int"),
+        ("min_by(url, seconds, 3)", False, "This is one argument too many for 'min_by'"),
+        ("bool_or(seconds > 3, true)", False, "number of provided arguments (2) is greater"),
+        ("max_by(url, at) + seconds", False, "'seconds' stands outside of an aggregate"),
+        ("max_by(url + tags, at)", False, "A text and an array cannot be added"),
+        ("max_by(url, seconds) + collect_list(url)", False, "A text and an array cannot be added"),
+    ],
+)
+def test_message_about_an_aggregate_speaks_of_it_as_it_is_written(
+    compiled: Compile, value: str, of_a_table: bool, shown: str
+) -> None:
+    step = "to_table" if of_a_table else "{filter: seconds > 0}"
+    project = compiled(
+        TOPICS,
+        f"""
+        flows:
+          first: {{from: clicks, steps: [{step}]}}
+          visits:
+            from: first
+            steps:
+              - key_by: {{u: url}}
+              - aggregate:
+                  values:
+                    found: {value}
+            to: out
+        """,
+    )
+    (diagnostic,) = project.diagnostics
+    assert shown in diagnostic.message
+    assert "IF(" not in f"{diagnostic.message}{diagnostic.hint}"
+    assert pointed_at(project) in value
+
+
+def test_aggregate_that_stands_for_another_knows_how_it_was_written(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - aggregate:
+                  values:
+                    last: "max_by(url, at)"
+                    long: count_if(seconds > 9) / count(*)
+            to: out
+        """,
+    )
+    (store,) = project.topologies[0].stores
+    written = [aggregate.text for aggregate in store.aggregates]
+    assert written == ["max_by(url, at)", "count_if(seconds > 9)", "count(*)"]

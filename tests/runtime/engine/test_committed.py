@@ -50,6 +50,7 @@ def test_description_is_json_that_says_who_reads_and_writes_what() -> None:
         "key": "k string",
         "value": "v bigint",
         "aggregates": [["v", "sum", "double", []]],
+        "shown": ["v: sum(x)"],
         "window": [10, 5],
         "changelog": False,
     }

@@ -52,12 +52,23 @@ def test_before_anything_was_consumed_everything_may_change() -> None:
         ({"value": "n int"}, "store totals: columns was n bigint, is n int"),
         ({"window": Window(20, 20, 5)}, "store totals: window was [10, 10], is [20, 20]"),
         ({"window": None}, "store totals: window was [10, 10], is none"),
-        ({"aggregates": (Agg("n", "sum", "x", "int"),)}, "store totals: aggregates was"),
+        ({"aggregates": (Agg("n", "sum", "x", "int"),)}, "store totals: aggregates was n: count(*), is n: sum(x)"),
+        (
+            {"aggregates": (Agg("n", "min", "IF((x) IS NULL...", "struct<by:int>", written="min_by(s, x)"),)},
+            "store totals: aggregates was n: count(*), is n: min_by(s, x)",
+        ),
     ],
 )
 def test_store_that_means_something_else_is_a_difference(change: dict[str, Any], sentence: str) -> None:
     (only,) = found(described(FED, MADE, replace(TOTALS, **change)))
     assert only.startswith(sentence)
+
+
+def test_aggregates_that_an_earlier_version_committed_are_shown_by_function_and_type() -> None:
+    before, now = described(), described(FED, MADE, replace(TOTALS, aggregates=(Agg("n", "sum", "x", "int"),)))
+    del before["stores"]["totals"]["shown"]
+    (only,) = differences(before, now, consumed=True)
+    assert only == "store totals: aggregates was n: count of rows, is n: sum(x)"
 
 
 @pytest.mark.parametrize(
