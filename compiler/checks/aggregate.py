@@ -168,6 +168,7 @@ def _aggregated(
                 of=call.argument.type if call.argument else None,
                 type=types[name] or "string",
                 options=call.options,
+                written="" if call.written.whole.sql.text == name else call.written.whole.sql.text,
             ),
             call.argument,
         )

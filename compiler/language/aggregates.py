@@ -182,7 +182,7 @@ def _over(parsed: Parsed, refs: Sequence[Ref], named: Sequence[tuple[Call, str]]
 
 def _end(parsed: Parsed, call: Call) -> int:
     """Where the text of a call ends."""
-    return parsed.tokens[_closing(parsed.tokens, call.index + 1)].end + 1
+    return int(parsed.tokens[_closing(parsed.tokens, call.index + 1)].end) + 1
 
 
 def _written(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> WrittenCall:

@@ -155,13 +155,15 @@ class Sink:
     """Writes a topic. The edge carries the topic's columns, maybe more.
 
     `append`: a stream's records; `each`: a table's changes; `per_epoch`: a table's changes, collapsed per key;
-    `repartition`: to the partitions of the new key, without null keys unless `keep_null_keys`.
+    `repartition`: to the partitions of the new key, without null keys unless `keep_null_keys`. `of`: whether it
+    repartitions a stream or a table that is regrouped.
     """
 
     flow: str
     topic: Topic
     mode: Literal["append", "each", "per_epoch", "repartition"] = "append"
     keep_null_keys: bool = False
+    of: Literal["stream", "table"] = "stream"
     at: str = ""
 
 

@@ -186,7 +186,8 @@ class Layout:
         else:
             topic = self.topics.setdefault(action.topic.name, action.topic)
         keeps = action.mode == "repartition" and self.keeps_null_keys(topic.name)
-        return graph.Sink(edge.name, topic, action.mode, keeps, vertex.at)
+        regroups = action.mode == "repartition" and edge.shape.is_table
+        return graph.Sink(edge.name, topic, action.mode, keeps, "table" if regroups else "stream", vertex.at)
 
     def _fork(self, vertex: Vertex, action: Forking, edge: LiveEdge) -> list[graph.Node]:
         outputs = list(zip(action.into, vertex.outputs, strict=True))

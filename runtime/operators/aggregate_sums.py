@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
 from ..topology import Agg
@@ -38,7 +39,7 @@ class SumOverflowError(HeadwaterError):
 
 
 class AggregateTypeError(HeadwaterError):
-    """An aggregate of a type that has no sum: `function`, `data_type` as Spark SQL writes it. Compiled code has none."""
+    """An aggregate of a type that has no sum, which the compiler refuses. `data_type`: as Spark SQL writes it."""
 
     def __init__(self, function: str, data_type: str) -> None:
         super().__init__(f"{function} takes numbers, not {data_type}", "compile the project again")
@@ -197,12 +198,29 @@ class AverageOfDecimals:
 
     def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
         """See `Aggregate`. Raises SumOverflowError."""
+        if not groups.each and self._may_overflow(groups, values):
+            # An average that overflows for a moment does so wherever the points are: look at each row's.
+            rows = Groups(groups.code, groups.count, True, groups.exists, groups.sign)
+            means, ends = self.fold(rows, state, values)
+            return means.take(pa.array(groups.last)), ends
         sums, counts = self._sum.fold_limbs(groups, state, values)
         return self._divide(self._sum.column(sums, counts == 0), counts), self._sum.ends(groups, sums, counts)
 
     def result(self, state: State) -> pa.Array:
         """See `Aggregate`."""
         return self._divide(self._sum.result(state), stored_counts(state))
+
+    def _may_overflow(self, groups: Groups, values: pa.Array | None) -> bool:
+        """Whether an average may have too many digits: the digits after the point take room from those before it."""
+        assert values is not None
+        digits = self.type.precision - self.type.scale
+        if values.type.precision - values.type.scale <= digits:
+            return False
+        limit = Decimal(10) ** digits - 1
+        bounds = pc.min_max(values).as_py()
+        found = [abs(value) for value in bounds.values() if value is not None]
+        # What is left when a row is taken back may be more than was ever averaged.
+        return groups.sign is not None or any(value > limit for value in found)
 
     def _divide(self, sums: pa.Array, counts: Int64s) -> pa.Array:
         # Enough digits that rounding happens once: 38 of the sum, the scale, and a divisor of 19.

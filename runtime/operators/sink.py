@@ -13,7 +13,7 @@ from ..log.keys import encode_keys, partition_of
 from ..log.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..topology import Topic
 from .groups import group_by, last_rows
-from .node import Edges
+from .node import Edges, step_name
 from .pipe import typed
 from .rows import Int64s, Kind, Rows, after_old, is_old, to_numpy
 from .task_epoch import TaskEpoch
@@ -31,15 +31,17 @@ class Sink:
     | repartition | a stream's records, or a regrouped table's old and new rows, by the new key |
 
     A record's partition is that of its key (without the window); records with a null key stay in the task's own. To a
-    repartition topic those are not written, uncounted, unless `keep_null_keys`. There an old row has the time of the
-    change; an old and a new row of the same group are told apart from others, so that the group is updated once.
-    `per_epoch` knows a row that came and went only if old rows come along.
+    repartition topic those are not written unless `keep_null_keys`: records of a stream and rows of a table (`of`) are
+    dropped and counted; a row that was in no group has none to leave. There an old row has the time of the change; an
+    old and a new row of the same group are told apart from others, so that the group is updated once. `per_epoch` knows
+    a row that came and went only if old rows come along.
     """
 
     flow: str
     topic: Topic
     mode: Literal["append", "each", "per_epoch", "repartition"] = "append"
     keep_null_keys: bool = False
+    of: Literal["stream", "table"] = "stream"
     at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -47,12 +49,31 @@ class Sink:
         rows = _conform(edges.pop(self.flow), self.topic)
         if self.mode == "repartition":
             keys = _partition_keys(rows, self.topic)
-            rows, keys = _regrouped(rows, keys, self.keep_null_keys)
+            rows, keys = self._regrouped(rows, keys, epoch)
         else:
             rows = rows.take(_last_changes(rows)) if self.mode == "per_epoch" else rows.filter(~is_old(rows.kind))
             keys = _partition_keys(rows, self.topic)
         partitions = partition_of(keys, self.topic.partitions)
         epoch.write(self.topic, rows, np.where(partitions < 0, epoch.partition % self.topic.partitions, partitions))
+
+    def _regrouped(self, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -> tuple[Rows, pa.BinaryArray]:
+        """What goes to a repartition topic, and its keys."""
+        old, follows = is_old(rows.kind), after_old(rows.kind)
+        kept = ~(follows & (rows.kind == Kind.TOMBSTONE))
+        if not self.keep_null_keys and keys.null_count:
+            null = to_numpy(keys.is_null())
+            records = rows.kind == Kind.VALUE if self.of == "table" else ~old
+            epoch.drop(step_name(self), "null_key", int((null & records).sum()))
+            kept &= ~null
+        if old.any():
+            replaced = np.flatnonzero(old)
+            kind, timestamp = rows.kind.copy(), rows.timestamp.copy()
+            timestamp[replaced] = timestamp[replaced + 1]
+            same = pc.equal(keys.take(pa.array(replaced)), keys.take(pa.array(replaced + 1))).fill_null(False)
+            same_group = to_numpy(same) & (kind[replaced + 1] == Kind.VALUE)
+            kind[replaced] = np.where(same_group, Kind.OLD_SAME_GROUP, Kind.OLD)
+            rows = replace(rows, kind=kind, timestamp=timestamp)
+        return rows.filter(kept), keys.filter(pa.array(kept))
 
 
 def _conform(rows: Rows, topic: Topic) -> Rows:
@@ -68,23 +89,6 @@ def _partition_keys(rows: Rows, topic: Topic) -> pa.BinaryArray:
     """The encoded keys by which rows are partitioned; null for all in a topic without key columns."""
     columns = [column for name, column in rows.keys.items() if not (topic.windowed and name in WINDOW_COLUMNS)]
     return encode_keys(columns) if columns else pa.nulls(len(rows), pa.binary())
-
-
-def _regrouped(rows: Rows, keys: pa.BinaryArray, keep_null_keys: bool) -> tuple[Rows, pa.BinaryArray]:
-    """What goes to a repartition topic, and its keys."""
-    old, follows = is_old(rows.kind), after_old(rows.kind)
-    kept = ~(follows & (rows.kind == Kind.TOMBSTONE))
-    if not keep_null_keys and keys.null_count:
-        kept &= to_numpy(keys.is_valid())
-    if old.any():
-        replaced = np.flatnonzero(old)
-        kind, timestamp = rows.kind.copy(), rows.timestamp.copy()
-        timestamp[replaced] = timestamp[replaced + 1]
-        same = pc.equal(keys.take(pa.array(replaced)), keys.take(pa.array(replaced + 1))).fill_null(False)
-        same_group = to_numpy(same) & (kind[replaced + 1] == Kind.VALUE)
-        kind[replaced] = np.where(same_group, Kind.OLD_SAME_GROUP, Kind.OLD)
-        rows = replace(rows, kind=kind, timestamp=timestamp)
-    return rows.filter(kept), keys.filter(pa.array(kept))
 
 
 def _last_changes(rows: Rows) -> Int64s:

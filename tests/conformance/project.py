@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Case:
     def output_topics(self) -> list[str]:
         return sorted(flow["to"] for flow in self.content["topology"]["flows"].values() if "to" in flow)
 
-    def write(self, root: Path) -> None:
+    def write(self, root: Path, max_records: int = 1000) -> None:
         """The case as a project: topics of one partition with key `k` and value `v`."""
         columns = {"partitions": 1, "key": {"k": "string"}, "value": {"v": self.content["v"]}}
         inputs = sorted({token.topic for batch in self.batches for token in batch})
@@ -52,7 +53,7 @@ class Case:
             "spark": {"master": "local[2]"},
             "log": {"type": "embedded", "path": "log"},
             "state_dir": "state",
-            "epoch": {"interval": "10ms"},
+            "epoch": {"interval": "10ms", "max_records": max_records},
         }
         files = {
             "headwater.yml": {"name": "conformance", "version": "1", "profile": "conformance"},
@@ -78,6 +79,17 @@ class Case:
                     dropped.update(application.dropped)
             topics = {name: [*_tokens(project, name)] for name in self.output_topics}
         return {name: tokens for name, tokens in topics.items() if tokens}, dropped.total()
+
+    def failing_record(self, root: Path, session: SparkSession, max_records: int) -> str:
+        """Feed everything and run until a record stops the run: which one, as `topic[partition]@offset`."""
+        self.write(root, max_records)
+        with Project.load(root, session=session) as project:
+            for batch in self.batches:
+                self._feed(project, batch)
+            results = project.run(until_caught_up=True, check=False)
+            (application,) = results.applications
+        found = re.search(r"record (\S+) cannot be processed", application.error or "")
+        return found[1] if found else ""
 
     def _feed(self, project: Project, batch: Sequence[Token]) -> None:
         for topic, tokens in groupby(sorted(batch, key=lambda token: token.topic), key=lambda token: token.topic):

@@ -307,6 +307,8 @@ def test_computed_argument_is_a_column_named_by_its_sql(compiled: Compile) -> No
     [
         ("  b: {from: t, to: o}\n", "collapsed", False, ["per_epoch"]),
         ("  b: {from: t, steps: [{filter: seconds > 3}], to: o}\n", "collapsed", True, ["per_epoch"]),
+        ("  b: {from: t, steps: [{select: {m: seconds * 60}}], to: o}\n", "each", True, ["per_epoch"]),
+        ("  b: {from: t, steps: [{filter: 1 / seconds > 3}], to: o}\n", "each", True, ["per_epoch"]),
         ("  b: {from: t, steps: [to_stream], to: o}\n", "each", False, ["append"]),
         ("  b: {from: t, to: o}\n  c: {from: t, steps: [to_stream], to: p}\n", "each", True, ["per_epoch", "append"]),
         (
@@ -324,6 +326,24 @@ def test_table_sends_on_what_those_behind_it_need(
     table = nodes(found, graph.Table)[0]
     assert (table.emit, table.old) == (emit, old)
     assert [sink.mode for sink in nodes(found, graph.Sink)] == modes
+
+
+@pytest.mark.parametrize(
+    ("value", "emit"),
+    [
+        ("sum(seconds) / count(*)", "collapsed"),
+        ("max_by(url, seconds)", "collapsed"),
+        ("100 / (sum(seconds) - 2)", "each"),
+        ("sum(seconds) + count(*)", "each"),
+    ],
+)
+def test_expression_over_aggregates_sees_each_update_if_it_may_fail(compiled: Compile, value: str, emit: str) -> None:
+    found = topology(
+        compiled, f"flows:\n  a: {{from: clicks, steps: [{{aggregate: {{values: {{n: '{value}'}}}}}}], to: o}}\n"
+    )
+    aggregate = nodes(found, graph.Aggregate)[0]
+    assert (aggregate.emit, aggregate.old) == (emit, False)
+    assert [sink.mode for sink in nodes(found, graph.Sink)] == ["per_epoch"]
 
 
 def test_each_update_is_neither_collapsed_by_the_table_nor_by_the_sink(compiled: Compile) -> None:

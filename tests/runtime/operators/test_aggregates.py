@@ -196,6 +196,15 @@ def test_sum_that_overflows_in_between_is_an_error_in_every_cut(of, values, each
             fold_all(Folding(Agg("r", "sum", "x", of, of)), pieces, each)
 
 
+@pytest.mark.parametrize("each", [True, False])
+def test_average_that_overflows_in_between_is_an_error_in_every_cut(each):
+    values = [D(10**37), D(10**37), D(-(10**37)), D(-(10**37)), D(1)]
+    for cut in range(1, 6):
+        pieces = [values[start : start + cut] for start in range(0, 5, cut)]
+        with pytest.raises(SumOverflowError):
+            fold_all(Folding(Agg("r", "avg", "x", "decimal(38,0)", "decimal(38,4)")), pieces, each)
+
+
 def fold_all(folding, pieces, each):
     for piece in pieces:
         folding.fold([0] * len(piece), piece, each)

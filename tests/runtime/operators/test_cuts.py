@@ -155,7 +155,7 @@ def regrouped(part):
                         Table("t", TABLE, old=True, at="table"),
                         Settle("t"),
                         Project("t", key={"g": "g"}),
-                        Sink("t", GROUPED, "repartition"),
+                        Sink("t", GROUPED, "repartition", of="table"),
                     ),
                     {},
                     {},
@@ -231,7 +231,7 @@ def joined_after_rekeys(part):
                     (
                         Source(ROWS_OF_TABLE, ("t",)),
                         Project("t", key={"g": "g"}, value={"x": "x"}),
-                        Sink("t", TABLE_BY_G, "repartition"),
+                        Sink("t", TABLE_BY_G, "repartition", of="table"),
                     ),
                     {},
                     {},

@@ -139,7 +139,7 @@ def regroup_parts(part):
         (
             ((Source(T, ("f",)), Table("f", ROW, old=True)), {}, {"f": flow}),
             rows_through(flow, regrouped, letter),
-            ((Sink("f", between, "repartition"),), {"f": regrouped}, {}),
+            ((Sink("f", between, "repartition", of="table"),), {"f": regrouped}, {}),
         ),
         (ROW,),
     )
@@ -228,7 +228,7 @@ CASES = {
         regroup_parts,
         (T, Topic("O", 1, "g string", "v bigint", writer="test-app")),
         "T.1:a5@10 T.2:a3@20 T.1:a7@15 T.1:b7@12 T.2:~@30 T.3:~4@40 T.1:~@11 T.~:a1@50 T.9:~@60",
-        "a:5@10 a:8@20 a:10@20 a:3@20 b:7@12 a:~@30 b:~@12 d=1",
+        "a:5@10 a:8@20 a:10@20 a:3@20 b:7@12 a:~@30 b:~@12 d=2",
     ),
     "tumbling": (
         lambda part: [window_part(part, lists(10, 10, 100), LISTS)],

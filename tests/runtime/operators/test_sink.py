@@ -18,6 +18,19 @@ OUT = Topic("out", 4, "k string", "v bigint", writer="app")
 def written(sink, changes, partition=0, key="k"):
     """The sink's records of changes given as (kind, key, value, time), and their partitions."""
     epoch = TaskEpoch(partition, 0, {}, None, None)
+    run(sink, epoch, changes, key)
+    ((_, (part,)),) = epoch.sinks.values()
+    records = zip(
+        part.rows.kind.tolist(),
+        part.rows.columns["k"].to_pylist(),
+        part.rows.columns["v"].to_pylist(),
+        part.rows.timestamp.tolist(),
+        strict=True,
+    )
+    return list(records), part.partitions.tolist()
+
+
+def run(sink, epoch, changes, key="k"):
     places = np.cumsum([number == 0 or changes[number - 1][0] < Kind.OLD for number in range(len(changes))])
     rows = Rows(
         (places,),
@@ -33,15 +46,6 @@ def written(sink, changes, partition=0, key="k"):
         {"v": pa.array([value for _, _, value, _ in changes], pa.int64()), "other": pa.nulls(len(changes))},
     )
     sink.run({"f": rows}, epoch)
-    ((_, (part,)),) = epoch.sinks.values()
-    records = zip(
-        part.rows.kind.tolist(),
-        part.rows.columns["k"].to_pylist(),
-        part.rows.columns["v"].to_pylist(),
-        part.rows.timestamp.tolist(),
-        strict=True,
-    )
-    return list(records), part.partitions.tolist()
 
 
 NEW, GONE, OLD, SAME = Kind.VALUE, Kind.TOMBSTONE, Kind.OLD, Kind.OLD_SAME_GROUP
@@ -59,6 +63,14 @@ def test_null_key_is_repartitioned_only_where_some_reader_keeps_it(keep, kept):
     sink = Sink("f", OUT, "repartition", keep_null_keys=keep)
     records, _ = written(sink, [(NEW, "a", 1, 5), (NEW, None, 2, 6)])
     assert [key for _, key, _, _ in records] == kept
+
+
+@pytest.mark.parametrize(("of", "dropped"), [("stream", 3), ("table", 2)])
+def test_records_and_rows_with_a_null_key_are_counted_under_the_step_that_needs_the_key(of, dropped):
+    epoch = TaskEpoch(0, 0, {}, None, None)
+    changes = [(NEW, None, 1, 5), (NEW, "a", 1, 5), (OLD, "a", 1, 5), (NEW, None, 2, 6), (GONE, None, None, 7)]
+    run(Sink("f", OUT, "repartition", of=of, at="topologies/t.yml:9"), epoch, changes)
+    assert epoch.dropped == {"topologies/t.yml:9:null_key": dropped}
 
 
 def test_old_rows_are_not_written_to_a_topic_of_changes():

@@ -3,7 +3,7 @@
 Take-offs and landings of every airport over the last day, and flights by the time zone they go to.
 
 Made by `headwater compile` from topologies/airport_traffic.yml: change that file, not this one.
-Content: f2db35615aa7196f855140e7815f0560d4497bb4989bc828d826b3e7132fb55b
+Content: 127e17ed9aae96a2c2b625eb196b813b5d4caaace9d2c7253106ba82013d53fe
 """
 
 from headwater.runtime import (

@@ -18,7 +18,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="f2db35615aa7196f855140e7815f0560d4497bb4989bc828d826b3e7132fb55b",
+    content_hash="127e17ed9aae96a2c2b625eb196b813b5d4caaace9d2c7253106ba82013d53fe",
     subtopologies=SUBTOPOLOGIES,
 )
 

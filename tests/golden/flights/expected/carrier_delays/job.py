@@ -3,7 +3,7 @@
 Hourly departure delays of each airline, by name, and the flights that were hours late.
 
 Made by `headwater compile` from topologies/carrier_delays.yml: change that file, not this one.
-Content: 6adefbdebda685350a1233f6b379bf0131cceab91a7fc9dfc229c7b27f9e975a
+Content: c8784df3cd7c2198e8d6199e6a84441ed55ca5637c47ef97aac6714f89baef2c
 """
 
 from headwater.runtime import (

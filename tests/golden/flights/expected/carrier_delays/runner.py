@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="6adefbdebda685350a1233f6b379bf0131cceab91a7fc9dfc229c7b27f9e975a",
+    content_hash="c8784df3cd7c2198e8d6199e6a84441ed55ca5637c47ef97aac6714f89baef2c",
     subtopologies=SUBTOPOLOGIES,
 )
 

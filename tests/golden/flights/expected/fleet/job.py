@@ -3,7 +3,7 @@
 Where each plane is, what it did in a day, and which airports hold how many seats.
 
 Made by `headwater compile` from topologies/fleet.yml: change that file, not this one.
-Content: 7b662c89aeda480ab5b1912c4ddff40b594313a007885cc6ed2efeedde40f6da
+Content: 02b558469878d0d409f38cbb8ca877e2d78586a0d09e9ae7974536d2c3c6ea3d
 """
 
 from headwater.runtime import (
@@ -155,7 +155,7 @@ def flown_rekeyed(tasks: DataFrame) -> DataFrame:
         Table("positions", LATEST_POSITIONS, old=True, at="topologies/fleet.yml:60"),
         Fork("positions", into=("parked", "moves"), at="topologies/fleet.yml:56"),
         Project("parked", key={"airport": "dest"}, at="topologies/fleet.yml:67"),
-        Sink("parked", PARKED_REPARTITION, mode="repartition", at="topologies/fleet.yml:69"),
+        Sink("parked", PARKED_REPARTITION, mode="repartition", of="table", at="topologies/fleet.yml:69"),
         ToStream("moves", at="topologies/fleet.yml:81"),
         Project("moves", value={"at": "dest", "since": "scheduled"}, at="topologies/fleet.yml:82"),
         Sink("moves", PLANE_MOVES, at="topologies/fleet.yml:85"),

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="7b662c89aeda480ab5b1912c4ddff40b594313a007885cc6ed2efeedde40f6da",
+    content_hash="02b558469878d0d409f38cbb8ca877e2d78586a0d09e9ae7974536d2c3c6ea3d",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -4,7 +4,7 @@ Departures counted in the hour they were due, from a feed in the order they real
 than the grace period after its hour comes too late to be counted.
 
 Made by `headwater compile` from topologies/punctuality.yml: change that file, not this one.
-Content: e6b133d3f8c6ac7252e45ab4e2be15253fa949dbd87f8c22d777018c80d83333
+Content: b851c37da015b7d182ba57b46882d80a6d0805fdb385426c8c97e9de03fd2675
 """
 
 from headwater.runtime import Agg, Aggregate, Flow, Sink, Source, Store, Subtopology, Topic, Window, process

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="punctuality",
     version="1.0",
-    content_hash="e6b133d3f8c6ac7252e45ab4e2be15253fa949dbd87f8c22d777018c80d83333",
+    content_hash="b851c37da015b7d182ba57b46882d80a6d0805fdb385426c8c97e9de03fd2675",
     subtopologies=SUBTOPOLOGIES,
 )
 

@@ -3,7 +3,7 @@
 What rain and wind do to departures, with the weather as it was in the flight's own hour.
 
 Made by `headwater compile` from topologies/weather_delays.yml: change that file, not this one.
-Content: 9e06a56e13b95bd8afa9750bf8e27a95d6dc81fe589c7e90e1b37b6c69aafdcb
+Content: 421bcc68404bee64f781be3f793b4659918929873a54801159cd89670abd1e95
 """
 
 from headwater.runtime import (
@@ -207,13 +207,7 @@ def impact(tasks: DataFrame) -> DataFrame:
     rows = process(
         tasks,
         Source(IMPACT_REPARTITION, into=("impact",), rank=1, at="topologies/weather_delays.yml:84"),
-        Aggregate(
-            "impact",
-            WEATHER_TOTALS,
-            emit="collapsed",
-            name="weather_totals",
-            at="topologies/weather_delays.yml:84",
-        ),
+        Aggregate("impact", WEATHER_TOTALS, name="weather_totals", at="topologies/weather_delays.yml:84"),
         yields={
             "impact": Flow(
                 "origin string, weather string",

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="9e06a56e13b95bd8afa9750bf8e27a95d6dc81fe589c7e90e1b37b6c69aafdcb",
+    content_hash="421bcc68404bee64f781be3f793b4659918929873a54801159cd89670abd1e95",
     subtopologies=SUBTOPOLOGIES,
 )
 

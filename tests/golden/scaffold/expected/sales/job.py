@@ -3,7 +3,7 @@
 Orders and revenue of each product, day by day.
 
 Made by `headwater compile` from topologies/sales.yml: change that file, not this one.
-Content: 8cea5027e322704827f5a7fad81de8dad35dcdea7a058f28004fca600de10faf
+Content: 1ddfbd34067b93748ece433c732dcf09e9f298a377875c065b4d3b897997ab2c
 """
 
 from headwater.runtime import (

@@ -17,7 +17,7 @@ TOPOLOGY = Topology(
     project="shop",
     name="sales",
     version="1.0",
-    content_hash="8cea5027e322704827f5a7fad81de8dad35dcdea7a058f28004fca600de10faf",
+    content_hash="1ddfbd34067b93748ece433c732dcf09e9f298a377875c065b4d3b897997ab2c",
     subtopologies=SUBTOPOLOGIES,
 )
 
