@@ -140,8 +140,8 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     elif len(given) < function.columns:
         needs = "a column" if function.columns == 1 else f"{function.columns} columns"
         message = f"'{call.name}' needs {needs}."
-    elif function.name != "count" and len(arguments) > function.columns + function.options:
-        position = parsed.sql.position(arguments[-1][0].start, arguments[-1][-1].end + 1)
+    elif function.name != "count" and len(given) > function.columns + function.options:
+        position = parsed.sql.position(given[-1][0].start, given[-1][-1].end + 1)
         message = f"This is one argument too many for '{call.name}'."
     elif further is not None and function.name != "count":
         position = parsed.sql.position(further[0].start, further[-1].end + 1)
@@ -182,15 +182,15 @@ def _over(parsed: Parsed, refs: Sequence[Ref], named: Sequence[tuple[Call, str]]
 
 def _end(parsed: Parsed, call: Call) -> int:
     """Where the text of a call ends."""
-    return int(parsed.tokens[_closing(parsed.tokens, call.index + 1)].end) + 1
+    return int(parsed.tokens[closing(parsed.tokens, call.index + 1)].end) + 1
 
 
 def _written(parsed: Parsed, call: Call, refs: Sequence[Ref]) -> WrittenCall:
     tokens = parsed.tokens
-    close = _closing(tokens, call.index + 1)
+    close = closing(tokens, call.index + 1)
     inside = tokens[call.index + 2 : close]
     function = AGGREGATES[call.name]
-    spans = [] if _is_star(inside) else _arguments(inside)
+    spans = [] if _is_star(inside) else arguments(inside)
     taken = spans if function.name == "count" else spans[: function.columns]
     whole = _expression(parsed.sql, tokens[call.index : close + 1], refs)
     return WrittenCall(call.name, tuple(_expression(parsed.sql, span, refs) for span in taken), whole)
