@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
 from .java import check_java
+from .spark_folder import spark_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,9 +173,8 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     # Spark logs every failed query as a page of JSON; what failed is said once, by whoever ran it.
     logging.getLogger("SQLQueryContextLogger").disabled = level == "OFF"
     if not submitted:
-        directory = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
+        directory = spark_folder()
         builder = builder.config("spark.scheduler.allocation.file", _pools(directory))
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
         if level == "OFF":
             builder = builder.config("spark.driver.extraJavaOptions", _quiet(settings, directory))
             with _stderr_to(directory / "spark.log"):
