@@ -390,7 +390,13 @@ class Project:
 
     @cached_property
     def _plain(self) -> CheckedProject:
-        return compile_project(self.root, vars=self._vars, profile=self._profile, target=self._target)
+        return compile_project(
+            self.root,
+            vars=self._vars,
+            profile=self._profile,
+            target=self._target,
+            without_plugins=self._without_plugins,
+        )
 
     @cached_property
     def _checked(self) -> CheckedProject:
@@ -402,6 +408,7 @@ class Project:
             vars=self._vars,
             profile=self._profile,
             target=self._target,
+            without_plugins=self._without_plugins,
         )
 
     @property
@@ -471,10 +478,10 @@ class Project:
             raise NoTopologyError(" ".join(self._select))
         return found
 
-    def _plugins(self) -> PluginManager:
+    def _plugins(self, without: Collection[str] = ()) -> PluginManager:
         """Built-in and installed plugins, and those of the project, whose modules are imported here."""
         modules = plugins_of(self._plain.loaded)
-        return PluginManager(self.root, modules, self._without_plugins)
+        return PluginManager(self.root, modules, (*self._without_plugins, *without))
 
     def _seeds(self) -> list[str]:
         """Topics that have a seed, of the selected ones and of those that selected topologies read."""

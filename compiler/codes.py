@@ -575,6 +575,16 @@ PLUGINS: dict[str, Code] = {
         "The plugin's own schema refuses the options, or is itself no JSON Schema.",
         "Mend it as the message says.",
     ),
+    "HW603": Code(
+        "a plugin module that is not there",
+        "`plugins:` in headwater.yml names a module that neither the project nor the environment has.",
+        "Fix the name (`plugins.mine` is `plugins/mine.py` in the project's folder), or install its package.",
+    ),
+    "HW604": Code(
+        "a plugin module that cannot be used",
+        "A module under `plugins:` in headwater.yml is no Python, or fails when it is imported.",
+        "Fix it where the message says. `-p no:<name>` leaves it out.",
+    ),
     "HW610": Code(
         "an extra that is not installed",
         "Placing tasks by racks needs OR-Tools, which takes 87 MB and is not installed with Headwater.",

@@ -7,12 +7,13 @@ compile   the same with Spark's analyzer for types and with the plugins, then gr
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..runtime.topology import Topic
+from .checks.modules import check_modules
 from .checks.places import check_places
 from .checks.plugins import PluginCatalog, check_functions, check_plugins
 from .checks.project import Checked, check_project
@@ -64,6 +65,7 @@ def compile_project(
     profile: str | None = None,
     target: str | None = None,
     environment: Mapping[str, str] = os.environ,
+    without_plugins: Collection[str] = (),
 ) -> CheckedProject:
     """Check the project in the folder `root`; without `analyzer` and `plugins` this is `parse`.
 
@@ -79,7 +81,9 @@ def compile_project(
     judge = Judge(analyzer, cache, diagnostics)
     checked = check_project(model, resolve(model, diagnostics), judge, diagnostics)
     check_functions(model, root, diagnostics)
-    if plugins is not None:
+    failures = plugins.failures if plugins is not None else None
+    fine = check_modules(loaded.project.get("plugins"), root, without_plugins, failures, diagnostics)
+    if plugins is not None and fine:
         check_plugins(model, loaded.target, plugins, diagnostics)
     if analyzer is not None:
         cache.save()

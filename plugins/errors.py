@@ -47,15 +47,17 @@ class PluginConflictError(PluginError):
 
 
 class PluginImportError(PluginError):
-    """A plugin's module cannot be imported. The cause is chained."""
+    """A plugin's module cannot be imported, for a `reason`. The cause is chained. `local`: it is the project's own."""
 
-    def __init__(self, name: str, cause: BaseException) -> None:
+    def __init__(self, name: str, cause: BaseException, *, local: bool = False) -> None:
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         hint = None
         if missing and f"{name}.".startswith(f"{missing}."):
             hint = "`plugins` in headwater.yml has modules by dotted name: plugins.mine is plugins/mine.py"
-        super().__init__(f"plugin {name} cannot be imported: {told(cause)}", hint)
+        self.reason = told(cause)
+        super().__init__(f"plugin {name} cannot be imported: {self.reason}", hint)
         self.name = name
+        self.local = local
 
 
 class InvalidPluginError(PluginError):

@@ -114,7 +114,7 @@ class PluginManager:
             try:
                 plugin = import_from(directory, module)
             except (Exception, SystemExit) as error:
-                raise PluginImportError(module, error) from error
+                raise PluginImportError(module, error, local=True) from error
             self.register(plugin, module)
 
     def _check(self) -> None:

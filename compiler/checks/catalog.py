@@ -6,15 +6,19 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
+from ...plugins.errors import PluginImportError
 from ...plugins.manager import PluginManager
 from ...plugins.registry import Registry
 from ...runtime.assignment.rack_solver import has_solver
 
 
 class InstalledPlugins:
-    """Implements `check_plugins.PluginCatalog`. Plugins are imported at the first question."""
+    """Implements `check_plugins.PluginCatalog`. Plugins are imported at the first question.
 
-    def __init__(self, manager: Callable[[], PluginManager]) -> None:
+    `manager` makes one, without the plugins of some names.
+    """
+
+    def __init__(self, manager: Callable[[Collection[str]], PluginManager]) -> None:
         self._find = manager
 
     def names(self, kind: str) -> Collection[str]:
@@ -29,9 +33,22 @@ class InstalledPlugins:
         """Whether OR-Tools is installed."""
         return has_solver()
 
+    def failures(self) -> Mapping[str, str]:
+        """The project's modules that cannot be imported, each with its reason. Raises PluginError of others."""
+        failed: dict[str, str] = {}
+        while True:
+            try:
+                self._find(failed)
+            except PluginImportError as error:
+                if not error.local:
+                    raise
+                failed[error.name] = error.reason
+            else:
+                return failed
+
     @cached_property
     def _registries(self) -> Mapping[str, Registry]:
-        manager = self._find()
+        manager = self._find(())
         return {
             "assignor": manager.assignors,
             "restore_strategy": manager.restore_strategies,

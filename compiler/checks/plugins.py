@@ -34,6 +34,9 @@ class PluginCatalog(Protocol):
     def options_schema(self, kind: str, name: str) -> AbstractMapping[str, Any]:
         """The JSON Schema of a plugin's options."""
 
+    def failures(self) -> AbstractMapping[str, str]:
+        """Modules of the project that cannot be imported, and why; then nothing else may be asked."""
+
     def has_rack_solver(self) -> bool:
         """Whether what built-in assignors place tasks by racks with is installed."""
 

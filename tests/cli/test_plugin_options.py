@@ -89,5 +89,52 @@ def test_plugin_that_the_project_does_not_list_is_told_with_the_place_for_it(com
     assert "List the module of your own in headwater.yml, under 'plugins'." in told
 
 
-def test_module_that_is_not_there_is_told_with_how_to_name_it(compiled: Compile) -> None:
-    assert "hint: `plugins` in headwater.yml has modules by dotted name" in compiled("", listed="plugin.pack")
+def test_module_that_is_not_there_is_told_at_its_line_with_the_right_one(compiled: Compile, shop: Path) -> None:
+    told = compiled("", listed="plugin.pack")
+
+    at = len((shop / "headwater.yml").read_text().splitlines())
+    assert f"headwater.yml:{at}:5: error HW603: There is no module 'plugin.pack'." in told
+    assert "hint: Did you mean 'plugins.pack'?" in told
+    assert "HW601" not in told  # what the module may have is not known
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+        ("x = 1\nraise RuntimeError('no licence')", "RuntimeError: no licence"),
+        ("def f(:\n", "invalid syntax"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_module_that_cannot_be_used_is_told_at_its_line_with_the_place_of_its_own(
+    shop: Path, headwater: Headwater, code: str, reason: str
+) -> None:
+    (shop / "plugins").mkdir()
+    (shop / "plugins" / "broken.py").write_text(code)
+    (shop / "plugins" / "raises.py").write_text("raise ValueError('at once')")
+    with (shop / "headwater.yml").open("a") as project:
+        project.write("plugins:\n  - plugins.raises\n  - plugins.broken\n")
+    at = len((shop / "headwater.yml").read_text().splitlines())
+
+    result = headwater("compile")
+
+    (line,) = [line for line in result.stderr.splitlines() if f"headwater.yml:{at}:5: error HW604:" in line]
+    assert result.exit_code == 1
+    assert reason in line
+    assert "broken.py" in line
+    if "syntax" not in reason:  # which `parse` finds, and then imports nothing
+        assert f"headwater.yml:{at - 1}:5: error HW604: The module 'plugins.raises' cannot be" in result.stderr
+    left_out = headwater("compile", "-p", "no:plugins.broken", "-p", "no:plugins.raises")
+    assert left_out.exit_code == 0, left_out.output
+
+
+def test_parse_tells_a_module_that_is_not_there_and_imports_none(shop: Path, headwater: Headwater) -> None:
+    (shop / "plugins").mkdir()
+    (shop / "plugins" / "raises.py").write_text("raise ValueError('at once')")
+    with (shop / "headwater.yml").open("a") as project:
+        project.write("plugins:\n  - plugins.raises\n")
+    assert headwater("parse").exit_code == 0
+
+    (shop / "plugins" / "raises.py").unlink()
+    assert "HW603" in headwater("parse").stderr

@@ -51,6 +51,9 @@ class Plugins:
         options = {"size": {"type": "integer"}, "path": {"type": "string"}}
         return {"type": "object", "properties": options, "additionalProperties": False}
 
+    def failures(self) -> Mapping[str, str]:
+        return {}
+
     def has_rack_solver(self) -> bool:
         return False
 

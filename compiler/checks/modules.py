@@ -1,0 +1,66 @@
+"""The modules that `plugins:` of headwater.yml names: whether they are there, are Python, and can be imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection
+from collections.abc import Mapping as AbstractMapping
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from ..diagnostics import Diagnostics, did_you_mean
+from ..reading.nodes import Node, Scalar, Sequence
+
+_MOST_BYTES = 500_000
+_WAY_OUT = "Fix it there, or leave the plugin out with -p no:<name>."
+
+
+def check_modules(
+    plugins: Node | None,
+    root: Path,
+    without: Collection[str],
+    failures: Callable[[], AbstractMapping[str, str]] | None,
+    diagnostics: Diagnostics,
+) -> bool:
+    """Report modules that are not there or are no Python; with `failures`, those that cannot be imported, and why.
+
+    `without`: those that are left out. Gives whether all are fine. Without `failures` nothing is imported.
+    """
+    items = plugins.items if isinstance(plugins, Sequence) else ()
+    named = [each for each in items if isinstance(each, Scalar) and isinstance(each.value, str)]
+    named = [each for each in named if each.text not in without]
+    faulty = [each for each in named if not _is_python(each, root, diagnostics)]
+    if faulty:
+        return False
+    failed = failures() if failures is not None and named else {}
+    for each in named:
+        if each.text in failed:
+            message = f"The module '{each.text}' cannot be imported: {failed[each.text]}."
+            diagnostics.add("HW604", each.position, message, _WAY_OUT)
+    return not failed
+
+
+def _is_python(module: Scalar, root: Path, diagnostics: Diagnostics) -> bool:
+    """Reports it, where it is not. What is installed, and packages without a file, are left to an import."""
+    place = root.joinpath(*module.text.split("."))
+    file = next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+    if file is None:
+        top = module.text.partition(".")[0]
+        own = (root / top).is_dir() or (root / f"{top}.py").is_file()
+        if place.is_dir() or (not own and PathFinder.find_spec(top) is not None):
+            return True
+        known = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("*/*.py"))]
+        hint = did_you_mean(module.text, known) or "Modules have dotted names: plugins.mine is plugins/mine.py."
+        diagnostics.add("HW603", module.position, f"There is no module '{module.text}'.", hint)
+        return False
+    try:
+        with file.open("rb") as source:
+            ast.parse(source.read(_MOST_BYTES), file.relative_to(root).as_posix())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason: object = error
+        if isinstance(error, SyntaxError):
+            reason = f"{error.msg} ({error.filename}:{error.lineno})"
+        message = f"The module '{module.text}' cannot be read as Python: {reason}."
+        diagnostics.add("HW604", module.position, message, _WAY_OUT)
+        return False
+    return True
