@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class Whole:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     base = tmp_path_factory.mktemp("kills")
     fresh, root, archive = base / "fresh", base / "whole", base / "spark.jsa"
-    spending.make(fresh, payments=1500, java=QUICK_START)
+    spending.make(fresh, payments=60 * KILLS, java=QUICK_START)
     whole = Whole(fresh, {}, f"{QUICK_START} -XX:SharedArchiveFile={archive}")
     whole.copy(root)
     # The JVM leaves its loaded classes in an archive: later ones start in half the time.
@@ -50,22 +51,39 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return whole
 
 
+@pytest.fixture
+def start() -> Iterator[Callable[..., Run]]:
+    """Starts runs, and ends what is left of them when the test ends before them."""
+    started: list[Run] = []
+
+    def started_run(*arguments: Any, **options: Any) -> Run:
+        started.append(Run(*arguments, **options))
+        return started[-1]
+
+    yield started_run
+    for run in started:
+        if run.runs():
+            run.kill()
+
+
 def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert found.keys() == expected.keys()
     for what, content in expected.items():
         assert found[what] == content, what
 
 
-def test_killed_at_random_points_everything_is_as_if_uninterrupted(whole: Whole, tmp_path: Path) -> None:
+def test_killed_at_random_points_everything_is_as_if_uninterrupted(
+    whole: Whole, tmp_path: Path, start: Callable[..., Run]
+) -> None:
     root = whole.copy(tmp_path)
     print(f"HEADWATER_KILL_SEED={SEED}")
     for number, strike in enumerate(strikes(KILLS, SEED), 1):
-        run = Run(root, "--until-caught-up", java=whole.java, strike=strike)
+        run = start(root, "--until-caught-up", java=whole.java, strike=strike)
         run.wait_for_strike()
         run.kill_driver() if strike.driver else run.kill()
         print(f"kill {number} after {run.commits} commits, {len(spending.unlisted(root))} files left over: {strike}")
 
-    last = Run(root, "--until-caught-up", java=whole.java)
+    last = start(root, "--until-caught-up", java=whole.java)
     assert last.end() == 0, last.output
     print(f"the last run: {last.commits} commits")
 
@@ -74,12 +92,14 @@ def test_killed_at_random_points_everything_is_as_if_uninterrupted(whole: Whole,
     assert spending.unlisted(root) == set()
 
 
-def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(whole: Whole, tmp_path: Path) -> None:
+def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(
+    whole: Whole, tmp_path: Path, start: Callable[..., Run]
+) -> None:
     root = whole.copy(tmp_path)
-    first = Run(root, java=whole.java, strike=Strike("a commit gets its name", 3))
+    first = start(root, java=whole.java, strike=Strike("a commit gets its name", 3))
     first.wait_for_strike()
 
-    second = Run(root, java=whole.java)
+    second = start(root, java=whole.java)
     assert second.end() == 1
     assert f"is in use by process {first.pid}" in second.output
     assert "Traceback" not in second.output
@@ -92,9 +112,9 @@ def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(whole: Whol
     assert "shop-spending: interrupted, " in first.output
     assert spending.unlisted(root) == set()
 
-    again = Run(root, java=whole.java, strike=Strike("a commit gets its name", 4))
+    again = start(root, java=whole.java, strike=Strike("a commit gets its name", 4))
     again.wait_for_strike()
-    elsewhere = Run(root, "--until-caught-up", "--state-dir", str(root / ".headwater" / "elsewhere"), java=whole.java)
+    elsewhere = start(root, "--until-caught-up", "--state-dir", str(root / ".headwater" / "elsewhere"), java=whole.java)
     assert elsewhere.end() == 0, elsewhere.output
     again.go_on()
     assert again.end() == 1
@@ -106,7 +126,7 @@ def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(whole: Whol
     assert len(generations) == 3
     assert all(generations.values())
 
-    idle = Run(root, "--until-caught-up", java=whole.java)
+    idle = start(root, "--until-caught-up", java=whole.java)
     assert idle.end() == 0, idle.output
     assert idle.commits == 1
     assert "shop-spending: caught up, 0 records in 0 commits" in idle.output
