@@ -104,10 +104,6 @@ def _validator(schema: str) -> Validator:
     return made
 
 
-def _is_integer(_: object, value: object) -> bool:
-    return type(value) is int or isinstance(value, NumberFromEnvironment)
-
-
 def _is_type(value: object) -> bool:
     """Whether a text is a type; ValueError says why it is not. Values that are no texts are another rule's matter."""
     if isinstance(value, str):

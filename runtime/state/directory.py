@@ -120,6 +120,7 @@ class StateDirectory:
     def remove(self, store: StoreId) -> None:
         """Wipe a store. Renamed first, so that a crash leaves either the store or nothing."""
         doomed = self.store_path(store).with_name(f".{store.partition}-{os.getpid()}")
+        shutil.rmtree(doomed, ignore_errors=True)  # of a killed process that had the same id: in containers most have
         try:
             self.store_path(store).rename(doomed)
         except FileNotFoundError:

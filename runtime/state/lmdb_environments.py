@@ -97,6 +97,8 @@ def _opened_to_read(directory: Path, map_size: int) -> Environment:
         raise StoreDamagedError(directory, damage(directory) or "the machine stopped before it was on the disk")
     try:
         return Environment(directory, map_size, writable=False)
+    except FileNotFoundError as error:
+        raise StoreDamagedError(directory, f"its file {Path(error.filename).name} is not there") from error
     except DAMAGE as error:
         # It may also be that a writer is just about to lengthen the file: this is not for a reader to judge.
         raise StoreDamagedError(directory, str(error)) from error
@@ -105,6 +107,7 @@ def _opened_to_read(directory: Path, map_size: int) -> Environment:
 def _wipe(directory: Path) -> None:
     """Renamed first, so that a crash leaves either the files or nothing, and of two processes one does it."""
     doomed = directory.with_name(f".{directory.name}-{os.getpid()}")
+    shutil.rmtree(doomed, ignore_errors=True)  # of a killed process that had the same id: in containers most have
     try:
         directory.rename(doomed)
     except FileNotFoundError:

@@ -199,3 +199,19 @@ def test_store_of_version_0_1_can_be_read_as_it_is(tmp_path: Path) -> None:
     assert store.get_many([*KEYS, b"none"]) == [*VALUES, None]
     assert list(store.range(b"key 100", None)) == list(zip(KEYS[100:], VALUES[100:], strict=True))
     assert (tmp_path / "store" / "data.mdb").read_bytes() == content
+
+
+def test_store_is_made_again_though_a_killed_process_of_the_same_id_has_left_half_of_one(directory: Path) -> None:
+    left = directory.with_name(f".{directory.name}-{os.getpid()}")
+    (left / "files").mkdir(parents=True)
+    (directory / "damaged").write_text("so they said")
+
+    assert LmdbStore(directory).position == 0
+    assert not left.exists()
+
+
+def test_store_without_its_file_is_refused_by_who_only_reads(directory: Path) -> None:
+    (directory / "data.mdb").unlink()
+
+    with pytest.raises(StoreDamagedError, match=r"its file data\.mdb is not there"):
+        _ = LmdbStore(directory, writable=False).position

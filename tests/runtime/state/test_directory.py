@@ -144,3 +144,14 @@ def test_store_that_a_dead_process_has_half_wiped_is_removed_when_the_directory_
     assert not dead.exists()
     assert alive.is_dir()
     assert (held.path / "totals" / "1").is_dir()
+
+
+def test_store_is_wiped_though_a_killed_process_of_the_same_id_has_left_half_of_one(directory: StateDirectory) -> None:
+    with_stores(directory, A0)
+    left = directory.store_path(A0).with_name(f".{A0.partition}-{os.getpid()}")
+    (left / "files").mkdir(parents=True)
+
+    directory.remove(A0)
+
+    assert directory.stores() == []
+    assert not left.exists()
