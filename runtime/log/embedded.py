@@ -108,7 +108,7 @@ class EmbeddedLog:
         doomed = [path.rename(path.with_name(f".{application}-{uuid.uuid4().hex}")) for path in there]
         for path in doomed:
             sync_directory(path.parent)
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)  # another process may remove it as a leftover, and so is what stays
 
     @unusable_paths_told
     def _read(self, segment: Segment, batches: Sequence[int]) -> memoryview:

@@ -20,12 +20,14 @@ def collect_garbage(log: Log, application: str, state: LogState, now: int | None
 
     Those are the files of drivers of an older generation than `state.generation` or of another incarnation, whose
     commits are refused, and those of appends that are older than `APPEND_GRACE_MS`. `now`: ms, by default the clock's.
-    `state` must hold the commit of the current generation.
+    `state` must hold the commit of the current generation. Raises StartedAgainError, with nothing removed.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     listed = state.paths()
     doomed = []
-    for file in log.files(application):
+    files = list(log.files(application))
+    state.check_same()  # after looking: files of a successor that are not listed here are not garbage
+    for file in files:
         epoch = _EPOCH_NAME.search(file.path)
         undecided = file.modified > now - APPEND_GRACE_MS if epoch is None else _may_be_listed(epoch, state)
         if not undecided and file.path not in listed:

@@ -34,7 +34,7 @@ def test_drop_that_is_broken_off_leaves_no_file_whose_name_is_taken_again(log, r
     log.write_segments(path, "t", records(3), 0, 0)
     log.commits("demo-app").create(1, b"{}")
 
-    def killed(directory):
+    def killed(directory, ignore_errors):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(shutil, "rmtree", killed)

@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from headwater.runtime.log.errors import StartedAgainError
 from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.log import epoch_segment_name, segment_path
 from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
@@ -50,3 +51,14 @@ def test_unlisted_files_of_an_earlier_incarnation_go_whatever_their_generation(l
     state.commit(GenerationRecord(1, 0, {"incarnation": "cafecafe00"}))
     assert collect_garbage(log, "app", state) == 1
     assert left(log) == ["cafecafe-g1-e1-late-0-a0.seg", "g1-e1-late-0-a0.seg"]
+
+
+def test_files_of_an_application_that_was_started_again_meanwhile_are_left_alone(log, state, records):
+    state.commit(GenerationRecord(7, 0, {"incarnation": "cafecafe00"}))
+    log.drop("app")
+    successor = LogState.load(log.commits("app"))
+    successor.commit(GenerationRecord(1, 0, {"incarnation": "beefbeef00"}))
+    write(log, records, epoch_segment_name("beefbeef00", 1, 1, "late", 0, attempt=0))
+    with pytest.raises(StartedAgainError):
+        collect_garbage(log, "app", state)
+    assert left(log) == ["beefbeef-g1-e1-late-0-a0.seg"]

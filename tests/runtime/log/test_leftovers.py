@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.log.leftovers import GRACE_S
+from headwater.runtime.log.leftovers import GRACE_S, remove_leftovers
 
 
 def test_log_is_rid_of_what_died_processes_left(tmp_path):
@@ -29,3 +31,27 @@ def test_log_is_rid_of_what_died_processes_left(tmp_path):
     assert young.exists()
     assert (commits / "p-a" / "000000000001.json").exists()
     assert (segments / "p-a" / "000000000001.json").exists()
+
+
+def test_application_is_dropped_though_another_process_removes_it_as_a_leftover(tmp_path):
+    log = EmbeddedLog(tmp_path / "log")
+    log.check()
+    dropped = threading.Event()
+
+    def clear_up() -> None:
+        while not dropped.is_set():
+            remove_leftovers(log.root)
+
+    with ThreadPoolExecutor(1) as other:
+        clearing = other.submit(clear_up)
+        try:
+            for number in range(20):
+                folder = log.root / "segments" / f"p-{number}"
+                for file in range(100):
+                    (folder / f"topic-{file}").mkdir(parents=True)
+                log.drop(folder.name)
+        finally:
+            dropped.set()
+        clearing.result()
+
+    assert os.listdir(log.root / "segments") == []
