@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +86,9 @@ LOCALE = "-Duser.language=en -Duser.country=US -Duser.variant="
 """In Turkish, `lower('I')` is another letter: what a machine speaks must not show in results."""
 
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+"""Environment variable with the arguments with which PySpark starts the JVM."""
 
 POOLS = ("epochs", "restore")
 
@@ -166,25 +171,51 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     if settings["spark.master"].startswith("local-cluster"):
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     submitted = pyspark.SparkContext._active_spark_context is not None
-    builder = SparkSession.builder.appName(name)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
     level = os.environ.get(LOG_LEVEL, "OFF").upper()
     # Spark logs every failed query as a page of JSON; what failed is said once, by whoever ran it.
     logging.getLogger("SQLQueryContextLogger").disabled = level == "OFF"
-    if not submitted:
-        directory = spark_folder()
-        builder = builder.config("spark.scheduler.allocation.file", _pools(directory))
-        if level == "OFF":
-            builder = builder.config("spark.driver.extraJavaOptions", _quiet(settings, directory))
-            with _stderr_to(directory / "spark.log"):
-                session = builder.getOrCreate()
-            session.sparkContext.setLogLevel(level)
-            return session
-    session = builder.getOrCreate()
+    builder = SparkSession.builder.appName(name)
+    if submitted:
+        session = builder.config(map=settings).getOrCreate()
+        session.sparkContext.setLogLevel(level)
+        require_fitting(session)
+        return session
+    directory = spark_folder()
+    settings["spark.scheduler.allocation.file"] = _pools(directory)
+    if level == "OFF":
+        settings["spark.driver.extraJavaOptions"] = _quiet(settings, directory)
+    with _stderr_to(directory / "spark.log") if level == "OFF" else nullcontext():
+        _start_java(settings, directory)
+        session = builder.config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel(level)
-    require_fitting(session)
     return session
+
+
+def _start_java(settings: Mapping[str, str], directory: Path) -> None:
+    """Start the JVM, if there is none yet, with its settings in a file that only its owner reads and that goes at once.
+
+    PySpark itself would put them on the command line, where everybody on the machine reads them.
+    """
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None:
+        return
+    path = directory / "spark.properties"
+    path.touch(mode=0o600)
+    # JSON escapes what a file of Java properties must not hold, in the same way.
+    path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items()), "ascii")
+    given = os.environ.get(_ARGUMENTS)
+    os.environ[_ARGUMENTS] = " ".join(
+        ["--properties-file", shlex.quote(str(path)), "--load-spark-defaults", given or "pyspark-shell"]
+    )
+    try:
+        SparkContext._ensure_initialized()
+    finally:
+        path.unlink()
+        if given is None:
+            del os.environ[_ARGUMENTS]
+        else:
+            os.environ[_ARGUMENTS] = given
 
 
 def differences(session: SparkSession) -> dict[str, tuple[str, str]]:
