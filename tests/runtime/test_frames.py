@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.frames import Rows
-from headwater.runtime.types import parse_columns
+from headwater.runtime.types import columns_ddl, parse_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,3 +56,11 @@ def test_pandas_frame_has_the_values(rows: Rows[None]) -> None:
     assert frame["amount"].iloc[0] == VALUES[12]
     assert (frame["named"].iloc[0], frame["keyed"].iloc[0]) == (VALUES[-2], VALUES[-1])
     assert frame.iloc[1].isna().all()
+
+
+@pytest.mark.spark
+def test_spark_frame_has_the_types_and_values(rows: Rows[None], spark_session: SparkSession) -> None:
+    frame = rows.to_spark(spark_session)
+
+    assert frame.schema == spark_session.createDataFrame([], columns_ddl(COLUMNS)).schema
+    assert frame.toArrow().cast(rows.schema).equals(rows.to_arrow())
