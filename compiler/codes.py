@@ -193,7 +193,7 @@ FILES: dict[str, Code] = {
         "a variable that nothing uses",
         "`--vars` gives a variable that headwater.yml does not declare and that no file asks for with `var()`: a "
         "misspelt one would leave the value as it was.",
-        "Mend the name or leave it out. What only a part of the project uses is fine.",
+        "Fix the name or leave it out. What only a part of the project uses is fine.",
         Severity.WARNING,
     ),
 }
@@ -452,7 +452,7 @@ EXPRESSIONS: dict[str, Code] = {
         "an option that is not allowed",
         "Options of `from_json`, `from_csv`, `from_xml` and their like are a `map` of texts. Those that name files or "
         "addresses, or depend on the machine, are not allowed.",
-        "Leave it out, or mend its name.",
+        "Leave it out, or fix its name.",
     ),
     "HW420": Code(
         "an expression that is too large",

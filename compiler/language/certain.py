@@ -23,8 +23,9 @@ def cannot_fail(expression: Expression, type_of: Callable[[Ref], str | None], po
     """Whether an expression has a value for every row. `positive`: names of value columns that are never 0 nor less."""
     names = {f"c{number}": ref for number, ref in enumerate(expression.refs)}
     numbers = {ref: name for name, ref in names.items()}
-    tree = parse_one(expression.render(lambda ref: numbers[ref]), dialect="spark")
-    return _Reading(names, type_of, positive).type(tree) is not None
+    # As `parse_sql` does: on its own, a call may begin like a statement of another name.
+    query = parse_one("SELECT " + expression.render(lambda ref: numbers[ref]), dialect="spark")
+    return _Reading(names, type_of, positive).type(query.expressions[0]) is not None
 
 
 class _Reading:

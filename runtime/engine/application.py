@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
+from ..log.errors import StartedAgainError
 from ..log.garbage import collect_garbage
 from ..log.log import Log
 from ..log.records import INCARNATION
@@ -166,6 +167,9 @@ class ApplicationRun:
             error = self._loop.tally.failure if self._loop is not None else None
         except FencedError as fenced:
             status, error = "fenced", fenced
+        except StartedAgainError as again:
+            own = again.application == self._topology.application
+            status, error = ("fenced", FencedError(again.application, None, None)) if own else ("failed", again)
         except HeadwaterError as failed:
             error = failed
         return self._ended(status, error, time.monotonic() - begun)
