@@ -46,7 +46,8 @@ class Environments:
             try:
                 yield environment
             except DAMAGE as error:
-                mark_damaged(directory, str(error))
+                if environment.is_current():  # else the damage is not in the files that are there by now
+                    mark_damaged(directory, str(error))
                 raise StoreDamagedError(directory, str(error)) from error
 
     def close(self, directory: Path) -> None:

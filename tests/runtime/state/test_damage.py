@@ -10,6 +10,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from headwater.runtime.state.checksums import RowDamagedError
 from headwater.runtime.state.lmdb import LmdbStore
 from headwater.runtime.state.lmdb_environments import of_this_process
 from headwater.runtime.state.lmdb_file import missing_bytes
@@ -215,3 +216,15 @@ def test_store_without_its_file_is_refused_by_who_only_reads(directory: Path) ->
 
     with pytest.raises(StoreDamagedError, match=r"its file data\.mdb is not there"):
         _ = LmdbStore(directory, writable=False).position
+
+
+def test_damage_in_files_that_were_replaced_meanwhile_is_not_said_of_the_new_ones(directory: Path) -> None:
+    def find_too_late() -> None:
+        with of_this_process.use(directory, 1 << 20):
+            directory.rename(directory.with_name("wiped"))
+            lmdb.open(str(directory)).close()
+            raise RowDamagedError("a row is not what was written")
+
+    with pytest.raises(StoreDamagedError):
+        find_too_late()
+    assert sorted(path.name for path in directory.iterdir()) == ["data.mdb", "lock.mdb"]
