@@ -34,6 +34,10 @@ class FromEnvironment(str):
         made.parts, made.at = tuple(parts), at
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For copies and pickles: settings are plain data to whoever has them."""
+        return type(self), (str(self), self.parts, self.at)
+
 
 class NumberFromEnvironment(int):
     """A whole number that is one lookup: `env_var('CLIENTS') | int`."""
@@ -46,6 +50,10 @@ class NumberFromEnvironment(int):
         made = super().__new__(cls, value)
         made.lookup, made.at = lookup, at
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As of FromEnvironment."""
+        return type(self), (int(self), self.lookup, self.at)
 
 
 def comes_from_environment(value: Any) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from headwater.cli.init import command as init
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.emit.runner import render_runner
+from headwater.compiler.reading.environment import FromEnvironment, Lookup, NumberFromEnvironment
 from headwater.compiler.reading.load import load_project
 from headwater.compiler.settings import settings_of
 from headwater.compiler.topology.graph import TopologyGraph
@@ -111,3 +114,12 @@ def test_wrong_value_of_the_environment_is_not_shown(shop: Path) -> None:
     (found,) = diagnostics
     assert found.code == "HW203"
     assert "hush" not in f"{found.message} {found.hint}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [FromEnvironment("a/b", ("a/", Lookup("B")), "p.yml:3"), NumberFromEnvironment(3, Lookup("N", "1"), "p.yml:4")],
+)
+def test_value_of_the_environment_that_is_copied_or_pickled_keeps_where_it_comes_from(value):
+    for again in (deepcopy(value), pickle.loads(pickle.dumps(value))):
+        assert (again, type(again), vars(again)) == (value, type(value), vars(value))
