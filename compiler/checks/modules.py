@@ -12,6 +12,8 @@ from ..diagnostics import Diagnostics, did_you_mean
 from ..reading.nodes import Node, Scalar, Sequence
 
 _MOST_BYTES = 500_000
+"""What is longer is data that a program has written, and is left to an import."""
+
 _WAY_OUT = "Fix it there, or leave the plugin out with -p no:<name>."
 
 
@@ -54,8 +56,8 @@ def _is_python(module: Scalar, root: Path, diagnostics: Diagnostics) -> bool:
         diagnostics.add("HW603", module.position, f"There is no module '{module.text}'.", hint)
         return False
     try:
-        with file.open("rb") as source:
-            ast.parse(source.read(_MOST_BYTES), file.relative_to(root).as_posix())
+        if file.stat().st_size <= _MOST_BYTES:
+            ast.parse(file.read_bytes(), file.relative_to(root).as_posix())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason: object = error
         if isinstance(error, SyntaxError):
