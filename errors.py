@@ -1,6 +1,28 @@
-"""The root of every error that Headwater raises on purpose."""
+"""The root of every error that Headwater raises on purpose, and what all of them share: the machine's own refusals, and
+messages that a person can read to the end."""
 
 from __future__ import annotations
+
+import errno
+import os
+
+MOST_SHOWN = 600
+"""Characters of a text that goes into a message."""
+
+_WAYS_OUT = {
+    errno.ENOSPC: "make room on that disk and run again",
+    errno.EDQUOT: "make room within the quota, or have it raised, and run again",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f) and run again",
+    errno.ENAMETOOLONG: "give it a shorter name, or have the log and the state in a folder with a shorter path",
+    errno.EACCES: "give this user the right to it",
+    errno.EPERM: "give this user the right to it",
+    errno.EROFS: "choose a folder that can be written, or mount this one for writing",
+    errno.EMFILE: "raise the number of files that a process may open (ulimit -n)",
+    errno.ENFILE: "close other programs, or raise the number of files that the system may open",
+    errno.EIO: "look at the disk: the log of the system says what is wrong with it",
+    errno.ENOMEM: "close other programs, or give the machine more memory",
+    errno.ELOOP: "look at the symbolic links in that path: they lead in a circle",
+}
 
 
 class HeadwaterError(Exception):
@@ -18,3 +40,29 @@ class HeadwaterError(Exception):
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message} ({self.hint})"
+
+
+class MachineError(HeadwaterError):
+    """The operating system refused a file or a folder: no record, and nothing in a project's files, is to blame.
+
+    `path`: what it was about, None where the system does not say. `errno`: its reason.
+    """
+
+    def __init__(self, path: str | None, number: int | None, reason: str) -> None:
+        super().__init__(f"{path}: {reason}" if path else reason, _WAYS_OUT.get(number or 0))
+        self.path = path
+        self.errno = number
+
+    @classmethod
+    def of(cls, error: OSError, path: str | os.PathLike[str] | None = None) -> MachineError:
+        """What the system said; of `path` where it does not say of what."""
+        named = [os.fsdecode(each) for each in (error.filename, error.filename2) if isinstance(each, str | bytes)]
+        where = " -> ".join(named) or (None if path is None else os.fspath(path))
+        return cls(where, error.errno, error.strerror or str(error) or type(error).__name__)
+
+
+def shortened(text: str, most: int = MOST_SHOWN) -> str:
+    """The text, or its beginning and its end and how long it is."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 2 // 3]} ... ({len(text):,} characters) ... {text[-most // 3 :]}"

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, shortened
+
+MOST_OF_A_RECORD = 2_000
+"""Characters of a record in a message; each of its values is shorter."""
 
 if TYPE_CHECKING:
     from .positions import Gap
@@ -33,7 +36,8 @@ class FencedError(HeadwaterError):
 class RecordError(HeadwaterError):
     """A record that a step could not process. Nothing of its task's epoch was committed.
 
-    `value` is the record in JSON; `step` its YAML position `file:line`, empty when it could not be found.
+    `value` is the record in JSON, its long values shortened; `step` its YAML position `file:line`, empty when it could
+    not be found.
     """
 
     def __init__(
@@ -50,8 +54,10 @@ class RecordError(HeadwaterError):
     ) -> None:
         where = f"{step}: " if step else ""
         super().__init__(
-            f"{where}record {topic}[{partition}]@{offset} cannot be processed: {cause}\n  record: {value}",
-            "nothing of this task's epoch is committed; mend the step or the data and run again",
+            f"{where}record {topic}[{partition}]@{offset} cannot be processed: {shortened(cause)}\n"
+            f"  record: {shortened(value, MOST_OF_A_RECORD)}",
+            "nothing of this task's epoch is committed; fix the step or the data and run again; "
+            f"`headwater read {topic} --from {offset} --format json` shows all of the record",
         )
         self.subtopology = subtopology
         self.task_partition = task_partition
@@ -117,10 +123,12 @@ class SharedStateError(HeadwaterError):
 
 
 class JobError(HeadwaterError):
-    """An epoch's job failed, and no record could be found to blame."""
+    """An epoch's job failed, and no record could be found to blame: `hint` is the way out, where one is known."""
 
-    def __init__(self, application: str, subtopology: str, cause: str) -> None:
-        super().__init__(f"the epoch's job of {application}, subtopology {subtopology}, failed: {cause}")
+    def __init__(self, application: str, subtopology: str, cause: str, hint: str | None = None) -> None:
+        super().__init__(
+            f"the epoch's job of {application}, subtopology {subtopology}, failed: {shortened(cause)}", hint
+        )
         self.application = application
         self.subtopology = subtopology
         self.cause = cause

@@ -1,8 +1,9 @@
 """From a job that failed to the record that did it.
 
 Spark aborts the whole job on the first error, so the epoch's tasks are run again one by one: those that succeed are
-committed. Of one that fails, ever smaller prefixes of its input are run until the first failing record is known; then
-ever longer prefixes of the query plan, until the first failing step is.
+committed. Of one that fails, prefixes of its input are tried, many in one job, until the first failing record is known;
+then ever longer prefixes of the query plan, until the first failing step is. Where a worker says that no record can be
+to blame (a disk that is full, a damaged file), none is looked for.
 """
 
 from __future__ import annotations
@@ -21,18 +22,13 @@ from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
 from .errors import JobError, RecordError
-from .job import EpochJob
+from .job import MOST_TRIED, EpochJob
 from .last_record import last_record
 from .plugged import Plugged
+from .worker_errors import facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-STEP = re.compile(r"\bStepError: (?P<at>[^\s:]+:\d+): (?P<cause>[^\n]*)")
-"""How an error of a Python step (`operators.stage.StepError`) stands in Spark's error text."""
-
-TEXT = re.compile(r"\bTextError: (?P<cause>[^\n]*)")
-"""The same of a text that came out of Spark SQL (`operators.pipe.TextError`); which step made it is looked for."""
 
 CORRUPTION = re.compile(r"\b(?:StoreDamagedError|TaskCorruptedError): (?P<reason>[^\n]*)")
 """How a store that has to be restored stands in Spark's error text."""
@@ -42,6 +38,20 @@ RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 
 CRASHED = "Python worker exited unexpectedly"
 """What Spark says of a worker that was killed, or crashed."""
+
+FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
+"""Errors of the JVM that a value can cause."""
+
+JAVA = re.compile(r"(?:Caused by)?: (?P<error>[\w.$]+(?:Exception|Error))(?:: (?P<text>.*))?$")
+"""How py4j tells an error of Java's, and Java the cause of one."""
+
+_STACK = (
+    "the value is too long for an expression that calls itself for each part of it (java.lang.StackOverflowError); "
+    "a regular expression does so for a repeated group: write [ab]* for (a|b)*"
+)
+
+_LADDER = 4
+"""By what the first prefixes that are tried grow: a run costs what its records cost, so short ones come first."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +76,48 @@ def isolate(
     Raises the error itself when it is one of Headwater's own, JobError when no task fails for a record,
     TaskCorruptedError when one has found a store damaged.
     """
-    if isinstance(error, HeadwaterError):
-        raise error
     commits: list[TaskCommit] = []
     failed: list[tuple[EpochPlan, Exception]] = []
+    _refuse_outside(part, plan, error)
     for alone in _alone(plan):
         try:
             commits.extend(job.run(alone))
         except Exception as again:
-            if (found := corruption_in(again)) is not None:
-                raise found from again
+            _refuse_outside(part, alone, again)
             failed.append((alone, again))
     return tuple(commits), tuple(_blame(job, part, alone, again) for alone, again in failed[:1])
+
+
+def _refuse_outside(part: Subtopology, plan: EpochPlan, error: Exception) -> None:
+    """Raise what no record can be to blame for: Headwater's own errors, the machine's, a JVM that is gone."""
+    if isinstance(error, HeadwaterError):
+        raise error
+    if (corrupted := corruption_in(error)) is not None:
+        raise corrupted from error
+    if (facts := facts_of(error)) is not None and facts.kind == "outside":
+        raise JobError(plan.application, part.name, facts.cause, facts.hint or None) from error
+    if isinstance(error, Py4JNetworkError | ConnectionError):
+        raise JobError(
+            plan.application,
+            part.name,
+            f"{cause_of(error)} It worked on {_in_flight(plan)}",
+            "run again; if it ends at the same records, raise `driver.memory` in the profile, or find the "
+            "one that does it with a small `max_records` under `epoch`",
+        ) from error
+
+
+def _in_flight(plan: EpochPlan) -> str:
+    """Which records a plan is about: `words[0]@0 to 19`."""
+    ranges = [
+        f"{topic.topic}[{task.partition}]@{lane.segments[0].base_offset} to "
+        f"{lane.segments[-1].base_offset + lane.segments[-1].rows - 1}"
+        for thread in plan.threads
+        for task in thread
+        for topic in task.inputs
+        for lane in topic.lanes
+        if lane.segments
+    ]
+    return ", ".join(ranges) or "no records"
 
 
 def _alone(plan: EpochPlan) -> list[EpochPlan]:
@@ -95,38 +135,33 @@ def _alone(plan: EpochPlan) -> list[EpochPlan]:
 
 def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> Failure:
     task = _task(plan)
+    bad = _first_failing(job, part, plan)
+    if bad is None:  # what failed before was not a record: a worker was killed, say
+        raise JobError(plan.application, part.name, cause_of(error)) from error
     attempts = iter(range(plan.attempt + 1, 1_000_000))
 
-    def error_of(records: int, run: Callable[[EpochPlan], Any] = job.run) -> Exception | None:
+    def error_of(run: Callable[[EpochPlan], Any]) -> Exception | None:
         try:
-            run(_limited(plan, records, next(attempts)))
+            run(_limited(plan, bad, next(attempts)))
         except Exception as failed:
+            _refuse_outside(part, plan, failed)
             return failed
         return None
 
-    if (other := error_of(0)) is not None:  # no record is to blame: a store, a file, the machine
-        raise JobError(plan.application, part.name, cause_of(other)) from other
-    good, bad, middle = 0, task.max_records, 1
-    while bad - good > 1:
-        failed = error_of(middle)
-        if failed is None:
-            good = middle
-        else:
-            bad, error = middle, failed
-        # Short prefixes first: a run costs what its records cost.
-        middle = min(2 * good, (good + bad) // 2) if good else 1
-    if error_of(bad) is None:  # what failed before was not the record: a worker was killed, say
-        raise JobError(plan.application, part.name, cause_of(error)) from error
+    found = error_of(job.run)
+    if bad == 0 or found is None:
+        raise JobError(plan.application, part.name, cause_of(found or error)) from error
+    error = found
     record = last_record(
         part, _task(_limited(plan, bad, next(attempts))), Plugged(plan.plugins).log(PluginRef(*plan.log))
     )
     if record is None or record.number < bad:  # it is one more where `bad` would part a change of a regrouped table
         raise JobError(plan.application, part.name, cause_of(error)) from error
-    step, cause = _step(error)
+    facts = facts_of(error)
+    step = facts.at if facts is not None else ""
     if not step:
         for at, rows in steps(job.rows):
-            failed = error_of(bad, partial(job.drain, rows))
-            if failed is not None:
+            if error_of(partial(job.drain, rows)) is not None:
                 step = at
                 break
     return Failure(
@@ -139,9 +174,47 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
             offset=record.offset,
             step=step,
             value=record.json,
-            cause=cause,
+            cause=cause_of(error),
         ),
     )
+
+
+def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | None:
+    """How many records the shortest prefix has that fails; None where none does.
+
+    First a ladder of prefixes that grow, then the gap that it leaves, cut into as many parts as one job tries, again
+    and again. A number is known to be good once its prefix, or a longer one, has passed.
+    """
+    task = _task(plan)
+    most = min(task.max_records, sum(lane.end - lane.position for topic in task.inputs for lane in topic.lanes))
+    good, bad = -1, most + 1
+    counts = _ladder(most)
+    while counts:
+        trial = job.try_each(plan, [replace(task, max_records=count) for count in counts])
+        if trial.failed is not None:
+            number, error = trial.failed
+            _refuse_outside(part, plan, error)
+            bad = counts[number]
+        good = max([good, *(counts[number] for number in trial.passed if counts[number] < bad)])
+        counts = _between(good, bad)
+    return None if bad > most else bad
+
+
+def _ladder(most: int) -> list[int]:
+    """0, 1, 4, 16 and so on, and `most`."""
+    counts, count = [0], 1
+    while count < most:
+        counts.append(count)
+        count *= _LADDER
+    return [*counts, most] if most else counts
+
+
+def _between(good: int, bad: int) -> list[int]:
+    """Numbers between the two, as many as one job tries, evenly."""
+    gap = bad - good
+    if gap - 1 <= MOST_TRIED:
+        return list(range(good + 1, bad))
+    return [good + gap * part // (MOST_TRIED + 1) for part in range(1, MOST_TRIED + 1)]
 
 
 def steps(rows: DataFrame) -> list[tuple[str, DataFrame]]:
@@ -172,24 +245,26 @@ def _limited(plan: EpochPlan, records: int, attempt: int) -> EpochPlan:
     return replace(plan, threads=threads, attempt=attempt)
 
 
-def _step(error: Exception) -> tuple[str, str]:
-    """Position and cause, as far as the error's text has them."""
-    found = STEP.search(str(error))
-    if found is not None:
-        return found["at"], found["cause"]
-    text = TEXT.search(str(error))
-    return "", cause_of(error) if text is None else text["cause"]
-
-
 def cause_of(error: Exception) -> str:
-    """The first line of the error that means something to a user."""
+    """What is at the bottom of an error of Spark's, in a line that means something to a user."""
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return "Spark's JVM has ended; was it killed, for want of memory?"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if (facts := facts_of(error)) is not None:
+        return facts.cause
+    text = str(error)
+    if (fatal := FATAL.search(text)) is not None:
+        if fatal["name"] == "StackOverflowError":
+            return _STACK
+        return f"Spark's JVM has not the memory for it (java.lang.OutOfMemoryError: {fatal['text'] or ''})"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     crashed = next((line for line in lines if CRASHED in line), None)
     if crashed is not None:
         return crashed[crashed.index(CRASHED) :]
     if any(line.startswith("Traceback ") for line in lines):
         raised = [line for line in lines if RAISED.match(line)]
         return raised[-1] if raised else lines[0]
+    java = [found for line in lines if (found := JAVA.match(line))]
+    if java:  # the first that Spark has a name for, else the one at the bottom
+        best = next((found for found in java if (found["text"] or "").startswith("[")), java[-1])
+        return best["text"] or best["error"]
     return lines[0] if lines else type(error).__name__

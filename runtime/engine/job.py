@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from ..log.records import TaskCommit
-from ..tasks.plan import EpochPlan
+from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json, to_json
 from ..topology import Subtopology
 from ..types import quote
@@ -18,18 +21,55 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+MOST_TRIED = 24
+"""Threads of a trial: more cost more than they find out."""
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of parts of an epoch that were tried. `passed`: their numbers; `failed`: the number and the error of
+    one that failed, None when all passed. Of others it is not known."""
+
+    passed: tuple[int, ...]
+    failed: tuple[int, Exception] | None
+
+
 class EpochJob:
     """Runs the tasks of one subtopology on one client. Safe to run from one thread at a time."""
 
     def __init__(self, session: SparkSession, part: Subtopology, client: Client, group: str) -> None:
         self._session = session
+        self._part = part
+        self._client = client
         self.rows: DataFrame = part.build(placed(session, client.threads, client.executor))
+        self._trial_rows: DataFrame | None = None
         self._group = f"{group}/{part.name}/{client.name}"
 
     def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
         """Run one epoch; the tasks' commits in plan order. Nothing of it exists before the driver commits it."""
         self._set(plan)
         return tuple(from_json(TaskCommit, row[0]) for row in self.rows.collect())
+
+    def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
+        """Try tasks side by side in one job, at most MOST_TRIED, in their order as far as there are threads.
+
+        Nothing is written. The first that fails ends the job, so those behind it may not have run.
+        """
+        if self._trial_rows is None:
+            self._trial_rows = self._part.build(placed(self._session, MOST_TRIED, self._client.executor))
+        threads = [(task,) for task in tasks] + [()] * (MOST_TRIED - len(tasks))
+        group = f"{self._group}/trial {next(_numbers)}"
+        self._set(replace(plan, threads=tuple(threads), trial=True), group)
+        try:
+            self._trial_rows.collect()
+        except Exception as error:  # whatever a user's expression or function raises
+            ended = self._ended(group)
+            passed = tuple(number for number, fine in ended.items() if fine and number < len(tasks))
+            failed = min((number for number, fine in ended.items() if not fine), default=0)
+            return Trial(passed, (failed, error))
+        return Trial(tuple(range(len(tasks))), None)
 
     def drain(self, rows: DataFrame, plan: EpochPlan) -> None:
         """Run a part of the query plan for its errors alone: every column is computed, nothing is kept.
@@ -49,9 +89,26 @@ class EpochJob:
         """Give up the running job: its client is gone or silent."""
         self._session.sparkContext.cancelJobGroup(self._group)
 
-    def _set(self, plan: EpochPlan) -> None:
+    def _ended(self, group: str) -> dict[int, bool]:
+        """The Spark tasks of a job group that have ended by themselves, by number: whether they succeeded."""
+        context = self._session.sparkContext
+        scala: Any = context._jsc.sc()
+        scala.listenerBus().waitUntilEmpty()  # what tasks have come to is told behind the job's back
+        ended: dict[int, bool] = {}
+        tracker = context.statusTracker()
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                tasks = scala.statusStore().taskList(stage, 0, MOST_TRIED)
+                found = [tasks.apply(number) for number in range(tasks.size())]
+                ended |= {
+                    task.index(): task.status() == "SUCCESS" for task in found if task.status() in ("SUCCESS", "FAILED")
+                }
+        return ended
+
+    def _set(self, plan: EpochPlan, group: str | None = None) -> None:
         """Properties are the calling thread's: jobs of several units run side by side."""
         context = self._session.sparkContext
         context.setLocalProperty(PLAN_PROPERTY, to_json(plan))
         context.setLocalProperty("spark.scheduler.pool", "epochs")
-        context.setJobGroup(self._group, f"epoch {plan.epoch}")
+        context.setJobGroup(group or self._group, f"epoch {plan.epoch}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from ...errors import shortened
 from ..log.log import Log
-from ..log.record_json import records_of
+from ..log.record_json import Record, records_of
 from ..operators.source import Source, take
 from ..tasks.plan import TaskPlan
 from ..topology import Subtopology, Topic
@@ -13,13 +16,21 @@ from ..topology import Subtopology, Topic
 
 @dataclass(frozen=True)
 class TakenRecord:
-    """Where the record stands, the record as JSON, and which one of the epoch it is, from 1."""
+    """Where the record stands, the record as JSON with its long values shortened, and which one of the epoch it is,
+    from 1.
+    """
 
     topic: str
     partition: int
     offset: int
     json: str
     number: int
+
+
+MOST_OF_A_VALUE = 200
+"""Characters of one text of a record in a report."""
+
+MOST_ELEMENTS = 20
 
 
 def last_record(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecord | None:
@@ -42,6 +53,23 @@ def _json(task: TaskPlan, topic: Topic, offset: int, log: Log) -> str:
         if offset < first + batch.rows:
             (read,) = log.read_batches(segment, [number])
             (record,) = records_of(topic, segment.partition, offset, read.slice(offset - first, 1))
-            return record.to_json()
+            return short_json(record)
         first += batch.rows
     raise IndexError(offset)
+
+
+def short_json(record: Record) -> str:
+    """The record as one line of JSON, in which long texts and lists are shortened."""
+    return json.dumps(_short(asdict(record)), ensure_ascii=False, allow_nan=False)
+
+
+def _short(value: Any) -> Any:
+    match value:
+        case str():
+            return shortened(value, MOST_OF_A_VALUE)
+        case dict():
+            return {key: _short(each) for key, each in value.items()}
+        case list() | tuple():
+            more = len(value) - MOST_ELEMENTS
+            return [_short(each) for each in value[:MOST_ELEMENTS]] + ([f"... and {more:,} more"] if more > 0 else [])
+    return value

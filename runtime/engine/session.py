@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, MachineError, shortened
 from .java import check_java
 from .spark_folder import spark_folder
 
@@ -62,13 +63,15 @@ PINNED: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(256 << 20),
     "spark.python.worker.reuse": "true",
+    "spark.executor.killOnFatalError.depth": "0",
     **EXPRESSIONS,
 }
 """Settings that correctness rests on; a profile cannot change them.
 
 One failure fails the job: the loop decides what to run again, and a second try of a placed task would write under the
-same attempt. Time-outs are Spark's own (two minutes without a heartbeat): an executor that ends is seen at once anyway,
-and one that is slow, on a machine that is busy or was asleep, is not to be given up.
+same attempt. A value on which the JVM's stack or memory runs out fails its task, not the JVM, so that the record can be
+found and named. Time-outs are Spark's own (two minutes without a heartbeat): an executor that ends is seen at once
+anyway, and one that is slow, on a machine that is busy or was asleep, is not to be given up.
 """
 
 DEFAULTS: Mapping[str, str] = {
@@ -137,6 +140,20 @@ class ConnectError(HeadwaterError):
         )
 
 
+class SparkStartError(HeadwaterError):
+    """Spark has not started: `cause` is what it says."""
+
+    def __init__(self, cause: str) -> None:
+        home = os.environ.get("SPARK_HOME")
+        super().__init__(
+            f"Spark has not started: {shortened(cause)}",
+            "look at the `spark:` section of the profile"
+            + (f", and at SPARK_HOME, which is {home}" if home else "")
+            + f"; {LOG_LEVEL}=WARN in the environment shows all that Spark says",
+        )
+        self.cause = cause
+
+
 def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
     """The Spark settings of a profile's `spark:` section, with Headwater's own. `master` is `spark.master`.
 
@@ -157,7 +174,7 @@ def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
 def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkSession:
     """Start the run's Spark session, or take the classic one that this process has.
 
-    Raises JavaError, SettingError, ConnectError, SessionError.
+    Raises JavaError, SettingError, ConnectError, SessionError, SparkStartError.
     """
     settings = settings_of(profile)
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
@@ -176,7 +193,8 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     logging.getLogger("SQLQueryContextLogger").disabled = level == "OFF"
     builder = SparkSession.builder.appName(name)
     if submitted:
-        session = builder.config(map=settings).getOrCreate()
+        with _starting():
+            session = builder.config(map=settings).getOrCreate()
         session.sparkContext.setLogLevel(level)
         require_fitting(session)
         return session
@@ -184,9 +202,11 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     settings["spark.scheduler.allocation.file"] = _pools(directory)
     if level == "OFF":
         settings["spark.driver.extraJavaOptions"] = _quiet(settings, directory)
-    with _stderr_to(directory / "spark.log") if level == "OFF" else nullcontext():
+    with _starting(directory / "spark.log" if level == "OFF" else None):
         _start_java(settings, directory)
         session = builder.config(map=settings).getOrCreate()
+    if level == "OFF":
+        _quiet_accumulators(session)
     session.sparkContext.setLogLevel(level)
     return session
 
@@ -253,20 +273,57 @@ def _quiet(settings: Mapping[str, str], directory: Path) -> str:
 
 
 @contextmanager
+def _starting(path: Path | None = None) -> Iterator[None]:
+    """Make one sentence of a start that fails. `path`: a file to which what the JVM says on stderr goes meanwhile."""
+    try:
+        with nullcontext() if path is None else _stderr_to(path):
+            yield
+    except Exception as error:  # pyspark's, py4j's, the system's
+        said = path.read_text("utf-8", "replace") if path is not None and path.exists() else ""
+        raise SparkStartError(start_cause(error, said)) from error
+
+
+@contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Send to a file what the JVM, started meanwhile, says on stderr; show it if the start fails."""
+    """Send to a file what the JVM, started meanwhile, says on stderr."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
         with path.open("wb") as file:
             os.dup2(file.fileno(), 2)
         yield
-    except BaseException:
-        os.write(kept, path.read_bytes())
-        raise
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+_JAVA_ERROR = re.compile(
+    r"^(?:: |Caused by: |Exception in thread \"\w+\" )?[\w.$]+(?:Exception|Error): (?P<text>\S.*)$", re.M
+)
+"""How Java prints an error, and py4j one of Java's."""
+
+_GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
+"""pyspark's word for a JVM that ended before it could be spoken to: then the JVM has said why."""
+
+
+def start_cause(error: Exception, said: str) -> str:
+    """Why Spark has not started, in one line; `said`: what its JVM printed."""
+    if isinstance(error, OSError):
+        return MachineError.of(error).message
+    text = str(error)
+    if _GATEWAY_EXITED in text:
+        text = said
+    if (found := _JAVA_ERROR.search(text)) is not None:
+        return found["text"]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("Picked up", "WARN"))]
+    return lines[0] if lines else "its JVM ended without a word"
+
+
+def _quiet_accumulators(session: SparkSession) -> None:
+    """The server that takes workers' sums prints a stack trace when the JVM ends; who notices the end says so."""
+    server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, client_address: None  # noqa: ARG005 - as socketserver calls it
 
 
 def _pools(directory: Path) -> str:

@@ -19,6 +19,7 @@ from ..topology import GlobalTable, PluginRef, Store
 from ..types import physical_columns
 from .plugged import Plugged
 from .sql_steps import ordered
+from .worker_errors import with_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,4 +81,4 @@ def process(
         rows = ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
         # A stage reads columns by position. `mapInArrow` asks for them by name, and takes a dot for a field's.
         rows = rows.toDF(*(f"_{number}" for number in range(len(rows.columns))))
-    return rows.mapInArrow(lambda batches: stage(batches), from_arrow_schema(stage.schema))
+    return rows.mapInArrow(lambda batches: with_facts(stage(batches)), from_arrow_schema(stage.schema))

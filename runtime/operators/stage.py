@@ -126,7 +126,13 @@ class Stage:
         for node in self.nodes:
             try:
                 node.run(edges, epoch)
-            except (SumOverflowError, pa.ArrowInvalid) as error:
+            except HeadwaterError as error:
+                if not isinstance(error, SumOverflowError):  # of a store, of the log
+                    raise
+                raise StepError(type(node).__name__, node.at, _name(task), error) from error
+            except OSError:  # of the machine
+                raise
+            except Exception as error:
                 raise StepError(type(node).__name__, node.at, _name(task), error) from error
         return replace(
             commit,
@@ -156,11 +162,13 @@ def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Segment
     for topic, parts in epoch.sinks.values():
         if any(len(part.rows) for part in parts):
             table, partitions = _records(topic, parts)
+            if plan.trial:
+                continue
             path = segment_path(plan.application, topic.name, name)
             yield from worker.log.write_segments(path, topic.name, table, partitions, task.partition)
     for store, rows in epoch.stores.items():
         changed = rows.changes()
-        if changed is not None:
+        if changed is not None and not plan.trial:
             changelog = changelog_topic(plan.application, store)
             path = segment_path(plan.application, changelog, name)
             yield from worker.log.write_segments(path, changelog, changed, task.partition, task.partition)

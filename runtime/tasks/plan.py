@@ -79,7 +79,8 @@ class EpochPlan:
     `now`: planned time of the epoch, what `current_timestamp()` means. `client`: its folder below `state_dir`, on
     its own machine. `log`: plugin name and options. `globals_`: global table -> pinned position per partition with the
     segments to get there. `attempt` tells apart files of tries of the same epoch. `plugins`: where plugins are found,
-    as the arguments of PluginManager: directory, modules, names left out. `incarnation`: of the application.
+    as the arguments of PluginManager: directory, modules, names left out. `incarnation`: of the application. `trial`:
+    everything is worked out, and nothing written; then several threads may have parts of one task.
     """
 
     application: str
@@ -94,6 +95,7 @@ class EpochPlan:
     globals_: Mapping[str, tuple[TopicInput, ...]] = field(default_factory=dict)
     plugins: tuple[str, tuple[str, ...], tuple[str, ...]] = ("", (), ())
     incarnation: str = ""
+    trial: bool = False
 
     def pinned(self, table: str) -> dict[int, dict[int, int]]:
         """What a client's copy of a global table holds, once this epoch has opened it: partition -> lane -> records."""

@@ -289,4 +289,5 @@ def test_failure_that_no_record_causes_blames_none(place: Place) -> None:
     result = place.run()
     assert result.status == "failed"
     assert "cannot be processed" not in (result.error or "")
-    assert "CorruptSegmentError" in (result.error or "")
+    assert "of segment segments/p-seed/flights/" in (result.error or "")
+    assert "put the files of the log back from a copy" in (result.error or "")
