@@ -9,6 +9,9 @@ import os
 MOST_SHOWN = 600
 """Characters of a text that goes into a message."""
 
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C has ended, as of any program: 128 and the number of the signal."""
+
 _WAYS_OUT = {
     errno.ENOSPC: "make room on that disk and run again",
     errno.EDQUOT: "make room within the quota, or have it raised, and run again",
@@ -22,7 +25,11 @@ _WAYS_OUT = {
     errno.EIO: "look at the disk: the log of the system says what is wrong with it",
     errno.ENOMEM: "close other programs, or give the machine more memory",
     errno.ELOOP: "look at the symbolic links in that path: they lead in a circle",
+    errno.EISDIR: "move it away: there is a folder where a file belongs",
+    errno.ENOTDIR: "move it away: there is a file where a folder belongs",
+    errno.EEXIST: "move it away: something else is in its place",
 }
+"""What a user can do about refusals whose reason lies in files, folders and disks, not in Headwater."""
 
 
 class HeadwaterError(Exception):
@@ -52,6 +59,11 @@ class MachineError(HeadwaterError):
         super().__init__(f"{path}: {reason}" if path else reason, _WAYS_OUT.get(number or 0))
         self.path = path
         self.errno = number
+
+    @staticmethod
+    def explains(error: OSError) -> bool:
+        """Whether the reason lies in files, folders and disks; a missing file, say, may be a mistake of Headwater's."""
+        return error.errno in _WAYS_OUT
 
     @classmethod
     def of(cls, error: OSError, path: str | os.PathLike[str] | None = None) -> MachineError:

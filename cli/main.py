@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import IO, Any
 
 import click
 
-from ..errors import HeadwaterError
+from ..errors import INTERRUPTED, HeadwaterError, MachineError
 from ..suggestions import guess
 from ..version import __version__
 from .findings import show
@@ -33,21 +32,6 @@ COMMANDS = (
     "debug",
 )
 """The built-in commands, in the order in which a project meets them. Each is `command` in the module of its name."""
-
-_OF_THE_MACHINE = frozenset(
-    {
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-        errno.EISDIR,
-        errno.ENOTDIR,
-        errno.EEXIST,
-    }
-)
-"""What the system refuses for reasons that lie in files, folders and disks, not in Headwater."""
 
 
 class Failure(click.ClickException):
@@ -128,10 +112,12 @@ class Commands(click.Group):
                 raise SystemExit(error.exit_code) from error
             raise Failure(error) from error
         except OSError as error:
-            if error.errno not in _OF_THE_MACHINE:
+            if not MachineError.explains(error):
                 raise
-            where = f"{error.filename}: " if error.filename is not None else ""
-            raise Failure(HeadwaterError(f"{where}{error.strerror}")) from error
+            raise Failure(MachineError.of(error)) from error
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise SystemExit(INTERRUPTED) from None
 
 
 def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:

@@ -80,6 +80,8 @@ class Progress:
                 passed = time.monotonic() - self._started.get(line.application, time.monotonic())
                 line.rate = line.records / passed if passed > 0 else 0.0
                 line.note = "running"
+            case events.NothingToRead():
+                line.note = f"no records in {', '.join(event.topics)} yet"
             case events.Waiting():
                 line.note = f"waits for {', '.join(event.writers)}"
             case events.RecordFailed():

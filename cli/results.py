@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.engine.sentences import counted, first_of, not_carried_out, waiting
+from ..runtime.engine.sentences import counted, first_of, not_carried_out, nothing_in, waiting
 from . import tables
 from .terminal import ERROR, WARNING, say
 
@@ -44,13 +44,16 @@ def show_run(results: RunResults) -> None:
             click.echo(f"  {each.application}: {counted(count, 'record')} dropped, {reason}")
         if each.waiting:
             click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for)}")
+        if each.empty:
+            click.echo(f"  {each.application}: {nothing_in(each.empty)}")
         for sentence in _misplaced(each.placement):
             say(WARNING, f"{each.application}: {sentence}", err=True)
         for sentence in each.lost:
             say(WARNING, f"{each.application}: {sentence}", err=True)
         if each.error:
             say(ERROR, f"{each.application}: {each.error}", err=True)
-    if not results.records and all(each.status == "caught_up" and not each.waiting for each in results.applications):
+    done = (each.status == "caught_up" and not each.waiting and not each.empty for each in results.applications)
+    if not results.records and all(done):
         click.echo("nothing to do: every application had consumed all its input")
 
 

@@ -36,11 +36,13 @@ from .events import (
     ApplicationStopped,
     AssignmentFailed,
     Event,
+    NothingToRead,
     Observer,
     Silent,
     StoreLost,
     TasksPlaced,
 )
+from .failures import told
 from .group import Group
 from .idleness import TaskKey
 from .inputs import check_topics
@@ -148,8 +150,10 @@ class ApplicationRun:
         """Look at what the application has committed, before anything of the run is claimed. An error is for `run`."""
         try:
             self._begun = self._look()
-        except HeadwaterError as error:
-            self._begun = error
+        except Exception as failed:
+            self._begun = told(failed)
+            if self._begun is None:
+                raise
 
     def on(self, event: Event) -> None:
         """Take note of what its stores have lost, and pass on all events of the group."""
@@ -170,8 +174,10 @@ class ApplicationRun:
         except StartedAgainError as again:
             own = again.application == self._topology.application
             status, error = ("fenced", FencedError(again.application, None, None)) if own else ("failed", again)
-        except HeadwaterError as failed:
-            error = failed
+        except Exception as failed:
+            error = told(failed)
+            if error is None:
+                raise
         return self._ended(status, error, time.monotonic() - begun)
 
     def _look(self) -> _Begun:
@@ -205,6 +211,8 @@ class ApplicationRun:
             units, self._restored = group.start()
             tasks = sum(len(unit.partitions) for unit in units)
             self._observer.on(ApplicationStarted(self._topology.application, self._generation, tasks, self._restored))
+            if empty := committed.empty():
+                self._observer.on(NothingToRead(self._topology.application, empty))
             loop = self._loop = EpochLoop(
                 self._topology,
                 self._settings,
@@ -244,6 +252,7 @@ class ApplicationRun:
             restored=self._restored,
             waiting=tally.waiting,
             waits_for=tally.waits_for,
+            empty=tally.empty,
             error=None if error is None else str(error),
             assignment={} if assigned is None else assigned.by_client(),
             placement=None if assigned is None else assigned.told(),

@@ -74,10 +74,13 @@ class Committed:
             self.states[self.application] = own
         self._state(self.application)
         self._state(self.seeds)
+        self._fed: dict[str, int] = {}
         for part in topology.subtopologies:
             for topic in (*part.sources, *(table.topic for table in part.global_tables)):
                 if topic.writer is not None:
                     self._state(topic.writer)
+                else:
+                    self._fed[topic.name] = topic.partitions
         self.refresh()
 
     @property
@@ -110,6 +113,10 @@ class Committed:
             self._discover()
         for state in self._others():
             state.check_same()
+
+    def empty(self) -> tuple[str, ...]:
+        """The topics fed from outside that the application reads and that never had a record, by name."""
+        return tuple(sorted(name for name in self._fed if not self._has_records(name)))
 
     def network(self) -> Network:
         """Who writes what, over all known applications."""
@@ -161,6 +168,10 @@ class Committed:
     def _writer_state(self, reader: LogState, topic: str) -> LogState | None:
         writer = reader.topology["topics"][topic]["writer"]
         return self.states.get(writer or self.seeds)
+
+    def _has_records(self, topic: str) -> bool:
+        seeds = self.states[self.seeds]
+        return any(any(seeds.lane_ends(topic, each).values()) for each in range(self._fed[topic]))
 
     def _discover(self) -> None:
         """Load the writers of the writers, as far as they have started."""

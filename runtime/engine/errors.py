@@ -122,6 +122,17 @@ class SharedStateError(HeadwaterError):
         self.path = path
 
 
+class SparkEndedError(HeadwaterError):
+    """Spark's JVM is gone, and with it the session. What was committed stands."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark's JVM has ended; was it killed, for want of memory?",
+            "run again: it goes on from the last commit; if it ends again, see what the system's log says of it, and "
+            "raise `driver.memory` in the profile",
+        )
+
+
 class JobError(HeadwaterError):
     """An epoch's job failed, and no record could be found to blame: `hint` is the way out, where one is known."""
 

@@ -45,6 +45,14 @@ class AssignmentFailed:
 
 
 @dataclass(frozen=True)
+class NothingToRead:
+    """Topics that are fed from outside have never had a record, so there is nothing of them to process."""
+
+    application: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class EpochCommitted:
     """One subtopology's tasks on one client committed an epoch.
 
@@ -116,6 +124,7 @@ Event = (
     TasksPlaced
     | ApplicationStarted
     | AssignmentFailed
+    | NothingToRead
     | EpochCommitted
     | Waiting
     | RecordFailed

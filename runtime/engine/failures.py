@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, MachineError
 from ..log.records import TaskCommit
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
-from .errors import JobError, RecordError
+from .errors import JobError, RecordError, SparkEndedError
 from .job import MOST_TRIED, EpochJob
 from .last_record import last_record
 from .plugged import Plugged
@@ -38,6 +38,9 @@ RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 
 CRASHED = "Python worker exited unexpectedly"
 """What Spark says of a worker that was killed, or crashed."""
+
+NO_ANSWER = "Answer from Java side is empty"
+"""What py4j says when the JVM ends during a call."""
 
 FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
 """Errors of the JVM that a value can cause."""
@@ -96,7 +99,7 @@ def _refuse_outside(part: Subtopology, plan: EpochPlan, error: Exception) -> Non
         raise corrupted from error
     if (facts := facts_of(error)) is not None and facts.kind == "outside":
         raise JobError(plan.application, part.name, facts.cause, facts.hint or None) from error
-    if isinstance(error, Py4JNetworkError | ConnectionError):
+    if has_ended(error):
         raise JobError(
             plan.application,
             part.name,
@@ -245,10 +248,28 @@ def _limited(plan: EpochPlan, records: int, attempt: int) -> EpochPlan:
     return replace(plan, threads=threads, attempt=attempt)
 
 
+def has_ended(error: Exception) -> bool:
+    """Whether it is an error of py4j whose JVM is gone."""
+    gone = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and NO_ANSWER in str(error)
+    return gone or isinstance(error, Py4JNetworkError | ConnectionError)
+
+
+def told(error: Exception) -> HeadwaterError | None:
+    """An error of the driver as one that a user can act on: Headwater's own, a JVM that is gone, the machine's.
+
+    None for any other, which is a mistake of Headwater's and keeps its trace.
+    """
+    if isinstance(error, HeadwaterError):
+        return error
+    if has_ended(error):
+        return SparkEndedError()
+    return MachineError.of(error) if isinstance(error, OSError) else None
+
+
 def cause_of(error: Exception) -> str:
     """What is at the bottom of an error of Spark's, in a line that means something to a user."""
-    if isinstance(error, Py4JNetworkError | ConnectionError):
-        return "Spark's JVM has ended; was it killed, for want of memory?"
+    if has_ended(error):
+        return SparkEndedError().message
     if (facts := facts_of(error)) is not None:
         return facts.cause
     text = str(error)

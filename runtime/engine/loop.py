@@ -47,6 +47,7 @@ class Tally:
     dropped: Counter[str] = field(default_factory=Counter)
     waiting: int = 0
     waits_for: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
     failure: RecordError | None = None
     caught_up: bool = False
 
@@ -233,6 +234,7 @@ class EpochLoop:
                 return False
             waiting += count
         self.tally.waiting = waiting
+        self.tally.empty = self._committed.empty()
         if self.tally.waiting:
             self.tally.waits_for = self._committed.behind()
             self._observer.on(Waiting(self._application, self.tally.waiting, self.tally.waits_for))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from traceback import extract_tb
 
-from ...plugins.errors import named
 from ..assignment.assignor import (
     NotAnAssignmentError,
     TaskAssignmentError,
@@ -19,6 +16,7 @@ from ..assignment.assignor import (
 )
 from ..assignment.cluster import ApplicationState, ClientState, ProcessId
 from ..assignment.declared import configs_of, measured, task_info, tasks_of
+from ..assignment.raised import raised_at
 from ..log.state import LogState
 from ..state.directory import StoreId
 from ..tasks.task_id import TaskId
@@ -26,8 +24,6 @@ from ..topology import Topology
 from .assigned import Assigned, AssignorFailure, Move, Standing
 from .clients import Client
 from .copies import Copies
-
-_RUNTIME = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -143,10 +139,7 @@ def _failure(error: Exception) -> AssignorFailure:
             return AssignorFailure(error.error.name, error.message, tuple(map(repr, error.entries)) or (error.subject,))
         case NotAnAssignmentError():
             return AssignorFailure("NO_ASSIGNMENT", error.message)
-    # The last line of the assignor's own: what it called of ours tells its author little.
-    own = [each for each in extract_tb(error.__traceback__) if not Path(each.filename).is_relative_to(_RUNTIME)]
-    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-    return AssignorFailure("RAISED", f"the assignor raised {named(error)}{place}")
+    return AssignorFailure("RAISED", f"the assignor raised {raised_at(error)}")
 
 
 def _as_before(state: ApplicationState) -> dict[ProcessId, tuple[TaskId, ...]]:

@@ -22,9 +22,10 @@ class ApplicationResult:
     """One application's run.
 
     `records`: consumed; `dropped`: `<step>:<reason>` -> records; `waiting`: records that may not be taken before the
-    applications in `waits_for` have caught up; `error`: the sentence that ended it. `assignment`: client -> task ids;
-    `placement`: how it came about, and what was asked for that no client does yet (see `Assigned`). `lost`: a sentence
-    for each store that has lost its rows.
+    applications in `waits_for` have caught up; `empty`: topics fed from outside that have never had a record; `error`:
+    the sentence that ended it. `assignment`: client -> task ids; `placement`: how it came about, and what was asked for
+    that no client does yet (see `Assigned`). `lost`: a sentence for each
+    store that has lost its rows.
     """
 
     application: str
@@ -37,6 +38,7 @@ class ApplicationResult:
     restored: int = 0
     waiting: int = 0
     waits_for: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
     error: str | None = None
     assignment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     placement: Mapping[str, Any] | None = None
@@ -92,6 +94,7 @@ class RunResults:
                     "restored": result.restored,
                     "waiting": result.waiting,
                     "waits_for": list(result.waits_for),
+                    "empty": list(result.empty),
                     "error": result.error,
                     "assignment": {client: list(tasks) for client, tasks in sorted(result.assignment.items())},
                     "placement": None if result.placement is None else dict(result.placement),

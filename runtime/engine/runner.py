@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from ...errors import HeadwaterError
+from ...errors import INTERRUPTED, HeadwaterError, MachineError
 from ..environment import EnvironmentVariableError
 from ..topology import PluginRef, Settings, Topology
 
@@ -49,7 +49,7 @@ def main(
     """
     from .application import run_topologies
     from .sentences import Lines
-    from .session import start_session
+    from .session import ignoring_a_gone_jvm, start_session
 
     parser = argparse.ArgumentParser(description=f"Runs {topology.application} until interrupted.")
     parser.add_argument("--until-caught-up", action="store_true", help="end once all committed input is consumed")
@@ -80,10 +80,17 @@ def main(
                 stop=stop,
                 session=session,
             )
-        session.stop()
+        with ignoring_a_gone_jvm():
+            session.stop()
     except HeadwaterError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as refused:
+        print(f"error: {MachineError.of(refused)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:  # while Spark starts
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
     for result in results.applications:
         if result.error:
             print(f"error: {result.error}", file=sys.stderr)

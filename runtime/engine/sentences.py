@@ -26,6 +26,15 @@ def waiting(records: int, writers: Sequence[str]) -> str:
     return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {whom}"
 
 
+def nothing_in(topics: Sequence[str]) -> str:
+    """Topics that have never had a record, and how they get some."""
+    one = len(topics) == 1
+    return (
+        f"there are no records in {first_of(topics)} yet: `headwater seed` fills {'it' if one else 'them'} from "
+        f"{'its seed' if one else 'their seeds'} (so does `headwater build`), `headwater seed --append` from elsewhere"
+    )
+
+
 def not_carried_out(assignor: str, message: str, entries: Sequence[str]) -> str:
     """What becomes of the tasks where an assignor's answer was of no use, and why it was."""
     return (
@@ -53,6 +62,8 @@ def sentence(event: Event) -> str:
             return f"{event.application}: {_placed(event)}"
         case events.AssignmentFailed():
             return f"{event.application}: {not_carried_out(event.assignor, event.message, event.entries)}"
+        case events.NothingToRead():
+            return f"{event.application}: {nothing_in(event.topics)}"
         case events.EpochCommitted():
             rate = event.records / event.seconds if event.seconds else 0.0
             dropped = f", {sum(event.dropped.values()):,} dropped" if event.dropped else ""

@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -236,6 +236,15 @@ def _start_java(settings: Mapping[str, str], directory: Path) -> None:
             del os.environ[_ARGUMENTS]
         else:
             os.environ[_ARGUMENTS] = given
+
+
+@contextmanager
+def ignoring_a_gone_jvm() -> Iterator[None]:
+    """For the end of a session: of a JVM that is gone there is nothing to stop."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError, EOFError):
+        yield
 
 
 def differences(session: SparkSession) -> dict[str, tuple[str, str]]:

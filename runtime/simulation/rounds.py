@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ...errors import HeadwaterError
 from ...suggestions import guess
-from ..assignment.assignor import TaskAssignor, TaskType, assign, earliest_followup
+from ..assignment.assignor import ClientAssignment, TaskAssignor, TaskType, assign, earliest_followup
+from ..assignment.cluster import ProcessId
+from ..assignment.raised import AssignorRaisedError
 from ..tasks.task_id import TaskId
 from .events import Event, EventError
 from .fleet import Fleet, Restored
@@ -52,7 +55,8 @@ class Simulator:
         self._rounds: list[Round] = []
 
     def run(self, events: Iterable[Event] = ()) -> Simulation:
-        """Start, then all events. Raises EventError for one that cannot happen, and what the assignor raises."""
+        """Start, then all events. Raises EventError for one that cannot happen, AssignorRaisedError, and
+        what is wrong with an assignor's answer."""
         self._settle(START, START, 0, None)
         for number, event in enumerate(events, 1):
             for cause, away_ms in self._happens(event):
@@ -99,7 +103,7 @@ class Simulator:
         """One assignment and the time after it; whether it was the last of its step."""
         fleet, at = self._fleet, self._fleet.now
         owners, standbys = dict(fleet.owner), dict(fleet.standbys)
-        assigned = assign(self._assignor(), fleet.state(self._application.configs))
+        assigned = self._assign()
         fleet.place(assigned)
         deadline = earliest_followup(assigned.values())
         restoring = frozenset(fleet.restoring())
@@ -133,6 +137,14 @@ class Simulator:
             )
         )
         return last
+
+    def _assign(self) -> dict[ProcessId, ClientAssignment]:
+        try:
+            return assign(self._assignor(), self._fleet.state(self._application.configs))
+        except HeadwaterError:
+            raise
+        except Exception as error:  # a project's own code may raise anything
+            raise AssignorRaisedError(self._application.assignor, self._application.name, error) from error
 
     def _moves(self, owners: dict[TaskId, str], restored: Restored) -> Iterator[Move]:
         for task, name in sorted(self._fleet.owner.items()):

@@ -35,7 +35,7 @@ class Scenario:
 def simulate(topology: Topology, scenario: Scenario, assignors: Registry, log: Log) -> Simulation:
     """Simulate one topology; its tasks have the size that they have in the log, if it has run.
 
-    Raises EventError, UnknownPluginError, PluginOptionsError, TaskAssignmentError and what else the assignor raises.
+    Raises EventError, UnknownPluginError, PluginOptionsError, TaskAssignmentError, AssignorRaisedError.
     """
     assignment = _assignment(topology.assignment, scenario)
     committed = LogState.load(log.commits(topology.application))

@@ -195,7 +195,10 @@ def test_target_that_cannot_be_written_is_a_sentence(headwater: Headwater, shop:
     result = headwater(command)
 
     assert result.exit_code == 1
-    assert result.stderr == f"error: {shop / 'target' / 'sales'}: Not a directory\n"
+    assert result.stderr == (
+        f"error: {shop / 'target' / 'sales'}: Not a directory\n"
+        "  hint: move it away: there is a file where a folder belongs\n"
+    )
 
 
 def test_clean_of_a_link_leaves_what_it_leads_to(headwater: Headwater, shop: Path) -> None:

@@ -38,3 +38,16 @@ def test_tasks_that_nobody_was_given_are_told(capsys: pytest.CaptureFixture[str]
 
 def test_nothing_is_told_of_an_assignment_that_is_carried_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys) == ""
+
+
+def test_run_before_seed_is_told_how_topics_are_filled(capsys: pytest.CaptureFixture[str]) -> None:
+    def result(*empty: str) -> ApplicationResult:
+        return ApplicationResult("a-b", "caught_up", 1, 0, 0, 0.5, empty=empty)
+
+    show_run(RunResults(0, 0.5, (result("orders", "prices"),)))
+    told = capsys.readouterr().out
+    assert "a-b: there are no records in orders, prices yet: `headwater seed` fills them from their seeds" in told
+    assert "consumed all its input" not in told
+
+    show_run(RunResults(0, 0.5, (result(),)))
+    assert "consumed all its input" in capsys.readouterr().out

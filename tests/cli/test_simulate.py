@@ -161,3 +161,19 @@ def test_nothing_is_written_but_the_compiled_project(headwater: Headwater, shop:
     headwater("simulate", "--assignor", "balanced_count")
 
     assert sorted(shop.rglob("*")) == before
+
+
+def test_assignor_that_raises_is_told_with_its_line(headwater: Headwater, shop: Path) -> None:
+    (shop / "headwater.yml").write_text((shop / "headwater.yml").read_text() + "plugins:\n  - broken\n")
+    (shop / "broken.py").write_text(
+        "from headwater.plugins import hookimpl\n\n\nclass Broken:\n"
+        "    def on_assignment_computed(self, *_): ...\n\n    def assign(self, state):\n"
+        "        return [][len(state.all_tasks)]\n\n\n@hookimpl\ndef headwater_register_assignors(register):\n"
+        "    register('broken', Broken)\n"
+    )
+    result = headwater("simulate", "--assignor", "broken")
+
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert "error: assignor broken raised IndexError: list index out of range (" in result.stderr
+    assert "broken.py:8) when it was to place the tasks of sales" in result.stderr

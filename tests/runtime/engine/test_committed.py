@@ -56,6 +56,17 @@ def test_description_is_json_that_says_who_reads_and_writes_what() -> None:
     }
 
 
+def test_topics_from_outside_that_never_had_a_record_are_empty(applications: Applications) -> None:
+    other = topic("other")
+    table = GlobalTable("prices", topic("prices"), Store("prices", 2, "k string", "v bigint"))
+    reads = topology("reads", part("reads", (RAW, other, CLEAN), tables=(table,)))
+    assert Committed(applications.log, reads).empty() == ("other", "prices", "raw")
+
+    applications.feed("raw", 3, partition=1)
+
+    assert Committed(applications.log, reads).empty() == ("other", "prices")
+
+
 def test_unread_is_what_is_committed_beyond_the_consumed_positions(applications: Applications) -> None:
     applications.feed("raw", 3, 4)
     applications.feed("raw", 2, partition=1)

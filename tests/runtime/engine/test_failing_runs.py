@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from waiting import wait_until
 
 from headwater import Project
+from headwater.runtime.engine.events import Event, NothingToRead
 
 pytestmark = pytest.mark.spark
 
@@ -117,6 +122,50 @@ def test_full_disk_is_told_with_its_path_and_no_record(tmp_path: Path, spark_ses
     assert str(segments) in error
     assert reason in error
     assert "record" not in error
+
+
+def test_run_before_seed_says_which_topic_has_no_records(tmp_path: Path, spark_session: SparkSession) -> None:
+    words = Words(tmp_path, spark_session, "filter: id >= 0")
+    told: list[Event] = []
+
+    class Told:
+        def on(self, event: Event) -> None:
+            told.append(event)
+
+    (result,) = words.project.run(until_caught_up=True, observer=Told()).applications
+
+    assert (result.status, result.empty) == ("caught_up", ("words",))
+    assert NothingToRead("words-t", ("words",)) in told
+
+
+START = """
+from headwater.cli.main import main
+main(["run", "--project-dir", {root!r}])
+"""
+
+
+def test_ctrl_c_while_spark_starts_ends_with_130_and_leaves_no_jvm(tmp_path: Path, spark_session: SparkSession) -> None:
+    words = Words(tmp_path, spark_session, "filter: id >= 0")
+    words.project.compile()
+    run = subprocess.Popen(
+        [sys.executable, "-c", START.format(root=str(tmp_path))],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    process = psutil.Process(run.pid)
+    jvms = wait_until(
+        lambda: [each for each in process.children(recursive=True) if each.name() == "java"],
+        lambda: run.poll() is None,
+    )
+
+    os.killpg(run.pid, signal.SIGINT)
+
+    _, stderr = run.communicate()
+    assert run.returncode == 130, stderr
+    assert stderr.endswith("interrupted\n")
+    assert "Traceback" not in stderr
+    wait_until(lambda: not any(each.is_running() for each in jvms))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.engine.session import SettingError, settings_of
+from headwater.runtime.engine.session import SettingError, settings_of, start_cause
 
 
 def test_executor_that_is_slow_is_given_up_no_sooner_than_spark_does_or_the_profile_says() -> None:
@@ -16,3 +16,30 @@ def test_executor_that_is_slow_is_given_up_no_sooner_than_spark_does_or_the_prof
 def test_setting_that_results_rest_on_cannot_be_changed() -> None:
     with pytest.raises(SettingError, match=r"sets spark\.speculation to 'true', but Headwater needs 'false'"):
         settings_of({"speculation": True})
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "cause"),
+    [
+        (
+            RuntimeError("An error occurred while calling None.a.B.\n: a.SparkException: No such master\n\tat x"),
+            "",
+            "No such master",
+        ),
+        (
+            RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."),
+            "Picked up JAVA_TOOL_OPTIONS: -X\nInvalid maximum heap size: -Xmxbanana\nError: no JVM.\n",
+            "Invalid maximum heap size: -Xmxbanana",
+        ),
+        (
+            RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."),
+            'Exception in thread "main" java.lang.IllegalArgumentException: bad size\n\tat x\n',
+            "bad size",
+        ),
+        (RuntimeError("[JAVA_GATEWAY_EXITED] exited"), "", "its JVM ended without a word"),
+        (FileNotFoundError(2, "No such file or directory", "/no/bin/spark-submit"), "",
+         "/no/bin/spark-submit: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_start_that_fails_is_told_in_a_line(error: Exception, said: str, cause: str) -> None:
+    assert start_cause(error, said) == cause
