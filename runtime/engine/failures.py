@@ -30,9 +30,6 @@ from .worker_errors import facts_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-CORRUPTION = re.compile(r"\b(?:StoreDamagedError|TaskCorruptedError): (?P<reason>[^\n]*)")
-"""How a store that has to be restored stands in Spark's error text."""
-
 RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 """The last line of a Python traceback."""
 
@@ -67,8 +64,8 @@ class Failure:
 
 def corruption_in(error: Exception) -> TaskCorruptedError | None:
     """The error of a store that has to be restored, where that is what has failed an epoch's job."""
-    found = CORRUPTION.search(str(error))
-    return None if found is None else TaskCorruptedError(found["reason"])
+    facts = facts_of(error)
+    return TaskCorruptedError(facts.cause) if facts is not None and facts.kind == "corrupted" else None
 
 
 def isolate(

@@ -16,6 +16,7 @@ from ...errors import HeadwaterError, MachineError, shortened
 from ...plugins.errors import named
 from ..operators.pipe import TextError
 from ..operators.stage import StepError
+from ..tasks.errors import TaskCorruptedError
 
 Given = TypeVar("Given")
 
@@ -24,11 +25,12 @@ Given = TypeVar("Given")
 class Facts:
     """What a worker says of an error.
 
-    `kind`: `step` where a step failed on what it was given, `at` (file:line in the YAML) being the step; `outside`
-    where no record can be to blame: a file, the log, a store; `unknown` else. `cause`, `hint`: for people.
+    `kind`: `step` where a step failed on what it was given, `at` (file:line in the YAML) being the step; `corrupted`
+    where a store has to be restored; `outside` where else no record can be to blame: a file, the log; `unknown` else.
+    `cause`, `hint`: for people.
     """
 
-    kind: Literal["step", "outside", "unknown"]
+    kind: Literal["step", "corrupted", "outside", "unknown"]
     cause: str
     at: str = ""
     hint: str = ""
@@ -71,6 +73,8 @@ def _facts(error: Exception) -> Facts:
             return Facts("step", shortened(cause), error.at)
         case TextError():  # of what Spark SQL made of a record: which step did is looked for
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
+        case TaskCorruptedError():
+            return Facts("corrupted", error.reason)
         case OSError():
             return _facts(MachineError.of(error))
         case HeadwaterError():

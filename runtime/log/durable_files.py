@@ -38,7 +38,7 @@ def link(source: Path, target: Path) -> None:
 def write_durably(path: Path, data: bytes | memoryview) -> None:
     """Write a whole new file and bring it to the disk; what is left of a failed try is removed.
 
-    Raises FileExistsError if the path is taken.
+    Raises FileExistsError if the path is taken, OSError with the path where the disk refuses it.
     """
     with open(path, "xb", buffering=0, opener=opener) as file:
         try:
@@ -46,8 +46,9 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
             while rest:
                 rest = rest[file.write(rest) :]
             os.fsync(file.fileno())
-        except OSError:
+        except OSError as error:
             path.unlink(missing_ok=True)
+            error.filename = error.filename or str(path)  # of a write the system does not say where to
             raise
 
 
