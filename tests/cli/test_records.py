@@ -157,7 +157,11 @@ def test_limit_on_the_size_of_files_is_told(shop: Path) -> None:
         file.write(lines)
     line = f'ulimit -f 50; "{sys.executable}" -m headwater.cli.main seed --project-dir "{shop}"'
     ended = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (1, "error: File too large\n")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"error: {shop.resolve()}/.headwater/log/segments/shop-seed/orders/")
+    assert ended.stderr.endswith(
+        ".seg: File too large\n  hint: raise the limit of a file's size (ulimit -f) and run again\n"
+    )
     assert not list(shop.glob(".headwater/log/segments/**/*.seg"))
 
 
