@@ -175,6 +175,8 @@ def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(data_type) and pa.types.is_integer(column.type):
         raise pa.ArrowInvalid("a number has no unit of time")
+    if pa.types.is_boolean(column.type) != pa.types.is_boolean(data_type) and not pa.types.is_null(column.type):
+        raise pa.ArrowInvalid("Arrow would take true for 1, and every number but 0 for true")
     times = pa.types.is_timestamp(column.type) and pa.types.is_date(data_type)
     if times and not pc.all(pc.equal(column, pc.floor_temporal(column, unit="day"))).as_py():
         raise pa.ArrowInvalid("a date has no time of day")

@@ -233,3 +233,25 @@ def test_equal_keys_of_appended_records_look_the_same(log, read):
     append(log, APPLICATION, topic, [{"x": -0.0, "l": [-0.0], "n": 1}, {"x": 0.0, "l": [0.0], "n": 2}])
     append(log, APPLICATION, topic, pa.table({"x": [-0.0], "l": [[-0.0]], "n": [3]}))
     assert {repr(record.key) for record in read(topic)} == {"{'x': 0.0, 'l': [0.0]}"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "values"),
+    [
+        ("int", [2, True]),
+        ("int", [None, True]),
+        ("double", [True]),
+        ("string", [True]),
+        ("boolean", [1.0, True]),
+        ("boolean", [None, 2]),
+        ("bigint", pa.array([True])),
+        ("boolean", pa.array([0, 1])),
+    ],
+)
+def test_booleans_for_numbers_and_texts_and_these_for_booleans_are_refused(log, flights, declared, values):
+    topic = replace(flights, key="id int", value=f"x {declared}", timestamp=None)
+    rows = pa.table({"id": [1] * len(values), "x": values}) if isinstance(values, pa.Array) else None
+    with pytest.raises(SeedError, match=f"column x: .* is no {declared}$"):
+        append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in values] if rows is None else rows)
+    fine = [True, None] if declared == "boolean" else [None, None]
+    assert append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in fine]).records == 2
