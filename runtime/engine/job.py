@@ -13,6 +13,7 @@ from ..tasks.plan_json import from_json, to_json
 from ..topology import Subtopology
 from ..types import quote
 from .clients import Client
+from .errors import ClientLostError
 from .placement import placed
 from .text_check import checked_text
 from .worker import PLAN_PROPERTY
@@ -46,6 +47,8 @@ class EpochJob:
         self.rows: DataFrame = part.build(placed(session, client.threads, client.executor))
         self._trial_rows: DataFrame | None = None
         self._group = f"{group}/{part.name}/{client.name}"
+        self._running = self._group
+        self._given_up = False
 
     def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
         """Run one epoch; the tasks' commits in plan order. Nothing of it exists before the driver commits it."""
@@ -86,8 +89,9 @@ class EpochJob:
         rows.select(*checked).write.format("noop").mode("overwrite").save()
 
     def cancel(self) -> None:
-        """Give up the running job: its client is gone or silent."""
-        self._session.sparkContext.cancelJobGroup(self._group)
+        """Give up the running job, an epoch's or a trial's: its client is gone. No other is started after it."""
+        self._given_up = True
+        self._session.sparkContext.cancelJobGroup(self._running)
 
     def _ended(self, group: str) -> dict[int, bool]:
         """The Spark tasks of a job group that have ended by themselves, by number: whether they succeeded."""
@@ -108,7 +112,10 @@ class EpochJob:
 
     def _set(self, plan: EpochPlan, group: str | None = None) -> None:
         """Properties are the calling thread's: jobs of several units run side by side."""
+        self._running = group or self._group
+        if self._given_up:  # Spark would wait for the client's executor until its locality wait ends
+            raise ClientLostError(plan.application, self._client.name)
         context = self._session.sparkContext
         context.setLocalProperty(PLAN_PROPERTY, to_json(plan))
         context.setLocalProperty("spark.scheduler.pool", "epochs")
-        context.setJobGroup(group or self._group, f"epoch {plan.epoch}")
+        context.setJobGroup(self._running, f"epoch {plan.epoch}")

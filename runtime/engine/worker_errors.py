@@ -56,11 +56,11 @@ def with_facts(rows: Iterator[Given]) -> Iterator[Given]:
 
 def facts_of(error: BaseException) -> Facts | None:
     """What the worker said, from an error that Spark raised in the driver; None where it was no worker's error."""
-    found = _RAISED.search(str(error))
-    if found is None:
+    found = list(_RAISED.finditer(str(error)))
+    if not found:
         return None
     try:
-        return Facts(**json.loads(found["facts"]))
+        return Facts(**json.loads(found[-1]["facts"]))  # what is chained before it may hold a record's own text
     except (ValueError, TypeError):  # cut off by Spark
         return None
 

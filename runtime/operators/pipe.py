@@ -183,8 +183,8 @@ def _check_text(column: pa.Array, name: str) -> None:
     try:
         column.validate(full=True)
         return
-    except pa.ArrowInvalid:
-        pass
+    except pa.ArrowInvalid as error:
+        invalid = error
     if pa.types.is_struct(column.type):
         for field, child in zip(column.type, column.flatten(), strict=True):
             _check_text(child, field.name)
@@ -194,7 +194,8 @@ def _check_text(column: pa.Array, name: str) -> None:
         _check_text(column.keys, name)
         _check_text(column.items, name)
     else:
-        raise TextError(name, next(filter(_is_no_text, column.cast(pa.binary()).to_pylist())))
+        found = next(filter(_is_no_text, column.cast(pa.binary()).to_pylist()), None)
+        raise invalid if found is None else TextError(name, found)
 
 
 def _is_no_text(value: bytes | None) -> bool:
