@@ -71,11 +71,13 @@ def _profile(project: Project) -> str:
 
 def _log(project: Project) -> str:
     from ..runtime.engine.plugged import Plugged, origin_of
+    from ..runtime.engine.sentences import counted
 
     settings = project.settings()
     log = Plugged(origin_of(settings)).log(settings.log)
     log.check()
-    return f"{settings.log.name} at {settings.log.options.get('path', '-')}, {len(log.applications())} applications"
+    held = counted(len(log.applications()), "application")
+    return f"{settings.log.name} at {settings.log.options.get('path', '-')}, {held}"
 
 
 def _state(project: Project) -> str:

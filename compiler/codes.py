@@ -164,7 +164,7 @@ FILES: dict[str, Code] = {
     "HW027": Code(
         "a seed that is not there",
         "A topic is to be seeded from a file that does not exist, seen from the project's folder.",
-        "Put it there, or mend the path. Until then `headwater seed` cannot fill the topic.",
+        "Put it there, or fix the path. Until then `headwater seed` cannot fill the topic.",
         Severity.WARNING,
     ),
     "HW028": Code(
@@ -311,12 +311,12 @@ REFERENCES: dict[str, Code] = {
     "HW301": Code(
         "an unknown topic",
         "A table reads a topic that no file of `topics/` declares and no flow writes.",
-        "Declare it in `topics/`, or mend the name.",
+        "Declare it in `topics/`, or fix the name.",
     ),
     "HW302": Code(
         "an unknown source of a flow",
         "What `from` names is no topic of the project, and no table or flow of the topology.",
-        "Declare it, or mend the name. Flows of other topologies are read through the topics that they write.",
+        "Declare it, or fix the name. Flows of other topologies are read through the topics that they write.",
     ),
     "HW303": Code(
         "an unknown table",
@@ -331,7 +331,7 @@ REFERENCES: dict[str, Code] = {
     "HW305": Code(
         "an unknown function",
         "`functions.module:name` names a Python function that the project's `functions/` does not have.",
-        "Add it, or mend the name.",
+        "Add it, or fix the name.",
     ),
     "HW306": Code(
         "a name defined twice",
@@ -423,7 +423,7 @@ EXPRESSIONS: dict[str, Code] = {
     "HW411": Code(
         "types that do not fit in an expression",
         "Spark's analyzer refuses the expression.",
-        "Cast, or mend the expression.",
+        "Cast, or fix the expression.",
     ),
     "HW412": Code(
         "an expression of the wrong type for its place",

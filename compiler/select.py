@@ -73,7 +73,8 @@ def _one(resources: Resources, selector: str) -> frozenset[str]:
     found = {resource.id for resource in candidates if _answers(resource, method, what, selector)}
     if not found:
         hint = did_you_mean(what, [resource.name for resource in candidates]) if method == "name" else None
-        raise SelectorError(selector, f"nothing in the project answers to {selector!r}", hint)
+        otherwise = "`headwater ls` lists the names, with `--format json` also the tags"
+        raise SelectorError(selector, f"nothing in the project answers to {selector!r}", hint or otherwise)
     parents = resources.graph
     if read["up"] is not None:
         found |= _reached(found, parents, read["up"])

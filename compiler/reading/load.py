@@ -225,7 +225,7 @@ class _Loading:
             message = f"The seed '{path.value}' leads out of the project."
             self._diagnostics.add("HW002", path.position, message, "Copy the file into the project.")
         elif not os.path.exists(file):
-            hint = did_you_mean(file.name, _beside(file)) or "Put it there, or mend the path."
+            hint = did_you_mean(file.name, _beside(file)) or "Put it there, or fix the path."
             self._diagnostics.add("HW027", path.position, f"The seed '{path.value}' is not there.", hint)
 
 

@@ -79,3 +79,11 @@ def test_misspelt_name_is_answered_with_the_nearest() -> None:
         select(RESOURCES, ["huorly"])
 
     assert raised.value.hint == "Did you mean 'hourly'?"
+
+
+@pytest.mark.parametrize("selector", ["nothing", "tag:none", "path:topologies/dai"])
+def test_selector_without_a_near_name_is_answered_with_where_names_are_listed(selector: str) -> None:
+    with pytest.raises(SelectorError) as raised:
+        select(RESOURCES, [selector])
+
+    assert "`headwater ls`" in (raised.value.hint or "")
