@@ -126,6 +126,8 @@ class Project:
         Spark is started only for expressions that it has not judged before. Raises InvalidProjectError if there are
         errors, unless `check` is False: then they are in the result, and nothing is written.
         """
+        if not self._plain.diagnostics.has_errors:
+            _ = self._selected  # a selector that nothing answers to is told before Spark is started
         checked = self._checked
         found = self._found(checked)
         if checked.diagnostics.has_errors:
@@ -166,6 +168,13 @@ class Project:
         if checked.diagnostics.has_errors:
             raise InvalidProjectError(Parsed(**self._found(checked)))
         return self._target_settings()
+
+    def log(self) -> Log:
+        """The log of the chosen target, made if there is none yet.
+
+        Raises InvalidProjectError, LogError, OtherLogError if stores on this machine were made of another log.
+        """
+        return self._log(self.settings())
 
     def assignors(self) -> Registry:
         """Task assignors by name, the project's own among them. Raises InvalidProjectError, PluginError."""

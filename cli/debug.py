@@ -70,12 +70,9 @@ def _profile(project: Project) -> str:
 
 
 def _log(project: Project) -> str:
-    from ..runtime.engine.plugged import Plugged, origin_of
     from ..runtime.engine.sentences import counted
 
-    settings = project.settings()
-    log = Plugged(origin_of(settings)).log(settings.log)
-    log.check()
+    settings, log = project.settings(), project.log()
     held = counted(len(log.applications()), "application")
     return f"{settings.log.name} at {settings.log.options.get('path', '-')}, {held}"
 

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
@@ -26,7 +27,7 @@ from ..log.state import LogState
 from ..state.known_log import check_known_by, place_of
 from ..topology import Settings, Topology
 from .assigned import Assigned
-from .clients import ExecutorWatch, local_state
+from .clients import ExecutorWatch, has_executors
 from .committed import Committed, describe
 from .committer import Committer
 from .compatibility import differences
@@ -183,8 +184,10 @@ class ApplicationRun:
     def _look(self) -> _Begun:
         plugged = Plugged(origin_of(self._settings))
         log = plugged.log(self._settings.log)
-        ref, state_dir = self._settings.log, local_state(self._settings)
-        if state_dir is not None:  # before a new log is made in the place of one that is missing
+        ref, state_dir = self._settings.log, Path(self._settings.state_dir)
+        if not has_executors(
+            self._session.sparkContext.master
+        ):  # before a new log is made in the place of one that is missing
             place = place_of(ref.name, ref.options)
             check_known_by(state_dir, [self._topology.application], log.identity(), place)
         log.check()

@@ -16,7 +16,7 @@ class OtherLogError(HeadwaterError):
     def __init__(self, path: Path, log: str) -> None:
         super().__init__(
             f"the stores in {path} were made of another log than the one at {log}: that log is missing, not mounted, "
-            "or was moved or removed",
+            "or was moved or removed, or lacks its log.json",
             "put the log back, or correct `log:` in profiles.yml; `headwater clean --state` gives the stores up",
         )
         self.path = path

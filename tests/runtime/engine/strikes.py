@@ -23,8 +23,8 @@ POINTS = {
     "a commit gets its name": ("driver", rf"link .*{COMMITS}/\d+\.json$"),
     "a commit loses its other name": ("driver", rf"remove .*{COMMITS}/\.[^/]*\.tmp$"),
     "the names of commits are brought to the disk": ("driver", f"open .*{COMMITS}$"),
-    "a store is opened by the driver": ("driver", r"mkdir .*/state/.*/\d$"),
-    "a store is opened by a worker": ("worker", r"mkdir .*/state/.*/\d$"),
+    "a store is opened by the driver": ("driver", r"(mkdir .*/state/.*/\d|open .*/state/.*/data\.mdb)$"),
+    "a store is opened by a worker": ("worker", r"(mkdir .*/state/.*/\d|open .*/state/.*/data\.mdb)$"),
     "a segment is read": ("worker", r"open .*\.seg$"),
     "a segment is written": ("worker", rf"create .*{SEGMENTS}/.*\.seg$"),
     "the names of segments are brought to the disk": ("worker", f"open .*{SEGMENTS}/[^/]+$"),
@@ -32,8 +32,14 @@ POINTS = {
 }
 """Name -> the role of the process, and the operation (see `striking/sitecustomize.py`)."""
 
-ONCE = {"Spark's JVM is started", "the state directory is locked", "the process file is put in place"}
-"""Points that a run passes once."""
+ONCE = {
+    "Spark's JVM is started",
+    "the state directory is locked",
+    "the process file is put in place",
+    "a store is opened by the driver",
+    "a store is opened by a worker",
+}
+"""Points that some run passes only once; a store stays open in the process that has opened it."""
 
 
 @dataclass(frozen=True)
