@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from waiting import wait_until
 
 from headwater.project import Project
-from headwater.runtime.engine.events import ApplicationStarted, EpochCommitted, Event, TasksPlaced
+from headwater.runtime.engine.events import ApplicationStarted, EpochCommitted, Event, NothingToRead, TasksPlaced
 from headwater.runtime.engine.results import RunResults
 
 pytestmark = pytest.mark.spark
@@ -106,6 +106,7 @@ def running(project: Project) -> Iterator[tuple[Watching, threading.Event, Futur
         try:
             watching.next(TasksPlaced)
             watching.next(ApplicationStarted)
+            watching.next(NothingToRead)  # told once: the topic is empty so far
             yield watching, stop, run
         finally:
             stop.set()
