@@ -59,10 +59,10 @@ def test_schema_that_refers_to_nothing_is_refused(load: Load) -> None:
 
 
 def test_factory_whose_module_fails_is_refused_when_used(load: Load, tmp_path: Path) -> None:
-    manager = load({"bad": registering("'x', 'broken:X'")})
-    (tmp_path / "project" / "broken.py").write_text("1 / 0")
+    manager = load({"bad": registering("'x', 'divides_by_zero:X'")})
+    (tmp_path / "project" / "divides_by_zero.py").write_text("1 / 0")
 
-    with pytest.raises(InvalidPluginError, match=r"'x' cannot be loaded: ZeroDivisionError.*broken\.py:1"):
+    with pytest.raises(InvalidPluginError, match=r"'x' cannot be loaded: ZeroDivisionError.*divides_by_zero\.py:1"):
         manager.assignors.create("x")
 
 
