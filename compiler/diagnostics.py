@@ -22,7 +22,8 @@ class Position:
     """A place in a file of the project: path relative to the project's root with `/`, line and column from 1.
 
     Columns count characters. `end_column` is the column after the last character of the range on that line; None
-    where only the start is known.
+    where only the start is known. What is wrong with an option of the command line has its name in place of a file
+    (`option`), and no line.
     """
 
     file: str
@@ -30,8 +31,18 @@ class Position:
     column: int = 1
     end_column: int | None = None
 
+    @classmethod
+    def option(cls, name: str) -> Position:
+        """The place of what an option of the command line says, such as `--target`."""
+        return cls(name, 0, 0)
+
+    @property
+    def in_file(self) -> bool:
+        """Whether it is a place in a file, and not an option."""
+        return self.line > 0
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.in_file else self.file
 
 
 @dataclass(frozen=True, slots=True)

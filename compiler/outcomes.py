@@ -71,8 +71,12 @@ class Parsed:
 
     @property
     def target_ok(self) -> bool:
-        """Whether the target can be relied on, and so its log be read: no error is in headwater.yml or profiles.yml."""
-        return not any(each.position.file.rpartition(".")[0] in ("headwater", "profiles") for each in self.errors)
+        """Whether the target can be relied on, and so its log be read.
+
+        It can where no error is in headwater.yml, in profiles.yml or in an option of the command line.
+        """
+        places = [each.position for each in self.errors]
+        return all(at.in_file and at.file.rpartition(".")[0] not in ("headwater", "profiles") for at in places)
 
 
 @dataclass(frozen=True, repr=False)

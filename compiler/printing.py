@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rich.cells import cell_len
@@ -46,8 +47,8 @@ def as_json(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
                 "code": item.code,
                 "severity": item.severity.value,
                 "file": _file(base, item),
-                "line": item.position.line,
-                "column": item.position.column,
+                "line": item.position.line if item.position.in_file else None,
+                "column": item.position.column if item.position.in_file else None,
                 "end_column": item.position.end_column,
                 "message": item.message,
                 "hint": item.hint,
@@ -74,6 +75,8 @@ def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
             "endColumn": item.position.end_column,
             "title": item.code,
         }
+        if not item.position.in_file:
+            properties = {"title": f"{item.code} {item.position}"}
         shown = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value is not None)
         message = item.message if item.hint is None else f"{item.message}\n{item.hint}"
         lines.append(f"::{item.severity.value} {shown}::{_data(message)}\n")
@@ -83,10 +86,10 @@ def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
 def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str) -> list[Text]:
     position = item.position
     style = "bold red" if item.severity is Severity.ERROR else "bold yellow"
-    place = (f"{_file(base, item)}:{position.line}:{position.column}:", "bold")
+    place = (f"{_place(base, item)}:", "bold")
     lines = [Text.assemble(place, " ", (f"{item.severity.value} {item.code}:", style), " ", _visible(item.message))]
     text = texts.get(position.file, [])
-    if position.line <= len(text) and (line := _visible(text[position.line - 1])).strip():
+    if 0 < position.line <= len(text) and (line := _visible(text[position.line - 1])).strip():
         lines += _marked(line, position.column, position.end_column, style)
     if item.hint is not None:
         lines.append(Text.assemble("  ", ("hint:", "cyan"), " ", _visible(item.hint)))
@@ -116,7 +119,13 @@ def _visible(text: str) -> str:
     return "".join(" " if char == "\t" else char if char.isprintable() else "\ufffd" for char in text)
 
 
+def _place(base: str, item: Diagnostic) -> str:
+    return str(replace(item.position, file=_file(base, item)))
+
+
 def _file(base: str, item: Diagnostic) -> str:
+    if not item.position.in_file:
+        return item.position.file
     return f"{base.rstrip('/')}/{item.position.file}" if base not in ("", ".") else item.position.file
 
 

@@ -150,7 +150,8 @@ class _Loading:
     def target(self, project: Mapping, profile: str | None, target: str | None) -> tuple[str, str, Mapping | None]:
         """The names of profile and target, and the target; None, with a diagnostic, if there is none."""
         asked = project.get("profile")
-        at = asked.position if isinstance(asked, Scalar) and profile is None else None
+        at = asked.position if isinstance(asked, Scalar) else None
+        at = Position.option("--profile") if profile else at
         choice = Choice(profile or _text(project, "profile") or _text(project, "name"), target or "", at)
         source = self.files.required("profiles", "It says where the project runs.")
         node = read_yaml(source, self._diagnostics) if source else None
@@ -188,16 +189,15 @@ class _Loading:
     def check_variables(self, project: Mapping, given: AbstractMapping[str, Any]) -> None:
         """Report variables of the command line that no file names, be it in what is not chosen and so not rendered."""
         declared = project.get("vars")
-        at = project.key_position("vars") if declared is not None else project.position
         known = set(declared) if isinstance(declared, Mapping) else set()
         named = {name for text in self.files.sources.values() for name in _VARIABLE.findall(text)}
         if "" in named:  # a name that is put together when it is rendered
             return
         for name in given:
             if name not in known | named:
-                message = f"No file of the project uses the variable '{name}' of --vars."
+                message = f"No file of the project uses the variable '{name}'."
                 hint = did_you_mean(name, sorted(known | named)) or "Leave it out, or use it: {{ var('name') }}."
-                self._diagnostics.add("HW035", at, message, hint)
+                self._diagnostics.add("HW035", Position.option("--vars"), message, hint)
 
     def _document(self, source: SourceFile, schema: str) -> Node | None:
         node = read_yaml(source, self._diagnostics)

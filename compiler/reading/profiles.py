@@ -15,9 +15,9 @@ from .render import withhold
 
 @dataclass(frozen=True)
 class Choice:
-    """A profile's and a target's name, and where each was asked for; None where profiles.yml is to say it itself.
+    """A profile's and a target's name, and where the profile was asked for; None where it has the project's name.
 
-    The target's name is empty for the profile's own default.
+    The target's name is empty for the profile's own default; else `--target` asks for it.
     """
 
     profile: str
@@ -47,7 +47,7 @@ def choose(profiles: Node, choice: Choice, render: Callable[[Node], Node], diagn
     name = choice.target or (default.text if isinstance(default, Scalar) and not default.broken else "")
     targets = profile.get("targets")
     if isinstance(targets, Mapping) and name and name not in targets:
-        at = profile.position if choice.target or default is None else default.position
+        at = Position.option("--target") if choice.target or default is None else default.position
         diagnostics.add("HW009", at, f"There is no target '{name}'.", _hint(name, targets))
     if isinstance(targets, Mapping):
         targets = _only(targets, name, render)

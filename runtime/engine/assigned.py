@@ -25,15 +25,17 @@ class Standing:
 
 @dataclass(frozen=True)
 class Move:
-    """An active task on another client than before. `source`: None where that one is gone.
+    """An active task on another client than before. `source`: None where that one is gone, or came back without state.
 
-    `lags`: how many changelog records the copies of its state are behind, of the clients that have one.
+    `lags`: how many changelog records the copies of its state are behind, of the clients that have one. `emptied`: the
+    client that has come back under its old name, but without what it had.
     """
 
     task: TaskId
     source: str | None
     target: str
     lags: Mapping[str, int] = field(default_factory=dict)
+    emptied: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -126,6 +128,11 @@ class Assigned:
             for name, partitions in client["active"].items()
             for partition in partitions
         }
+
+    @classmethod
+    def names(cls, note: Mapping[str, Any]) -> dict[ProcessId, str]:
+        """What the clients of an assignment were called, by what the log has of it."""
+        return {ProcessId(process_id): client.get("name", "") for process_id, client in note.get("clients", {}).items()}
 
 
 def _by_name(tasks: Iterable[TaskId]) -> dict[str, list[int]]:

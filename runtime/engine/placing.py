@@ -66,6 +66,8 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
     names = {member.id: member.client.name for member in members}
     now = {task: client for client, tasks in placed.active.items() for task in tasks}
     before = copies.recorded | copies.owners
+    called = Assigned.names(own.assignment)
+    emptied = {id_: name for id_, name in called.items() if id_ not in names and name in names.values()}
     return Assigned(
         assignor=topology.assignment.assignor.name,
         options=topology.assignment.assignor.options,
@@ -81,6 +83,7 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
                 names.get(before[task]),
                 names[now[task]],
                 {names[client]: lag for client, lag in copies.lags_of(task).items()},
+                emptied.get(before[task]),
             )
             for task in sorted(now.keys() & before.keys())
             if before[task] != now[task]

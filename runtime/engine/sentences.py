@@ -105,7 +105,8 @@ def _placed(event: events.TasksPlaced) -> str:
 def _moved(move: Move) -> str:
     copies = ", ".join(f"{client} {lag:,}" for client, lag in move.lags.items())
     behind = f" (records behind: {copies})" if copies else ""
-    return f"{move.task} from {move.source or 'a client that is gone'} to {move.target}{behind}"
+    emptied = f"{move.emptied}, whose state is no longer there," if move.emptied else None
+    return f"{move.task} from {move.source or emptied or 'a client that is gone'} to {move.target}{behind}"
 
 
 def _time(ms: int) -> str:

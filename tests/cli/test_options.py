@@ -118,7 +118,7 @@ def test_variable_that_nothing_uses_is_warned_of_by_every_command(inside: Path, 
     used = run(*command.split(), "--vars", "{things: Sales}")
 
     assert (misspelt.exit_code, used.exit_code) == (0, 0), misspelt.output + used.output
-    assert "warning HW035: No file of the project uses the variable 'thigns' of --vars." in misspelt.stderr
+    assert "--vars: warning HW035: No file of the project uses the variable 'thigns'." in misspelt.stderr
     assert "Did you mean 'things'?" in misspelt.stderr
     assert "HW035" not in used.stderr
 

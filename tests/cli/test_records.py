@@ -216,4 +216,4 @@ def test_error_in_the_profile_keeps_from_reading(headwater: Headwater) -> None:
     result = headwater("read", "orders", "--target", "nope")
 
     assert result.exit_code == 1
-    assert "HW009" in result.stderr
+    assert "--target: error HW009: There is no target 'nope'.\n  hint: There are: local.\n" in result.stderr

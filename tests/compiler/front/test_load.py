@@ -103,9 +103,9 @@ def test_target_that_is_not_chosen_is_checked_but_not_rendered(project):
 
 @pytest.mark.parametrize(
     ("options", "found"),
-    [({"target": "larg"}, ("HW009", "profiles.yml:2:3")), ({"profile": "other"}, ("HW008", "profiles.yml:1:1"))],
+    [({"target": "larg"}, ("HW009", "--target")), ({"profile": "other"}, ("HW008", "--profile"))],
 )
-def test_unknown_choice_of_the_command_line_is_reported_in_profiles(project, options, found):
+def test_unknown_choice_of_the_command_line_is_reported_at_its_option(project, options, found):
     loaded, all_found = load(project({}), **options)
     assert all_found == [found]
     assert loaded.target is None

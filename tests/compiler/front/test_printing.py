@@ -92,6 +92,14 @@ def test_github_knows_warnings_and_ranges():
     assert shown == "::warning file=a.yml,line=2,col=3,endColumn=9,title=HW203::No.\n"
 
 
+def test_finding_about_an_option_has_its_name_and_no_line():
+    found = [Diagnostic("HW009", Severity.ERROR, Position.option("--target"), "There is no target 'x'.")]
+    assert as_text(found, SOURCES, base="../shop") == "--target: error HW009: There is no target 'x'.\n1 error\n"
+    (told,) = json.loads(as_json(found, base="../shop"))["diagnostics"]
+    assert (told["file"], told["line"], told["column"], told["end_column"]) == ("--target", None, None, None)
+    assert as_github(found, base="../shop") == "::error title=HW009 --target::There is no target 'x'.\n"
+
+
 def test_diagnostics_come_sorted_by_place_and_once_each():
     diagnostics = Diagnostics()
     diagnostics.add("HW204", Position("b.yml", 1, 1), "x")

@@ -217,6 +217,19 @@ def test_moved_tasks_are_those_whose_owner_changes_or_is_gone(group: Group) -> N
     )
 
 
+def test_client_that_comes_back_without_its_state_is_not_told_as_gone(group: Group) -> None:
+    group.record(
+        {
+            "before": {"name": "client-2", "active": {"plain": [0]}},
+            "gone": {"name": "client-3", "active": {"plain": [1]}},
+        }
+    )
+    assert group.place(Answering()).moves == (
+        Move(TaskId(1, 0), None, "client-2", emptied="client-2"),
+        Move(TaskId(1, 1), None, "client-2"),
+    )
+
+
 def test_move_tells_how_far_every_copy_is_behind(group: Group) -> None:
     group.grow("names", 0, 30)
     group.hold("client-1", "names", 0, 30)

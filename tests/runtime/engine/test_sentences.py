@@ -40,15 +40,17 @@ def test_placed_tasks_are_told_with_where_the_state_of_those_that_move_was() -> 
     moves = (
         Move(TaskId(0, 1), "client-2", "client-1", {"client-1": 0, "client-2": 1_200}),
         Move(TaskId(1, 0), None, "client-1"),
+        Move(TaskId(1, 1), None, "client-1", emptied="client-1"),
     )
 
-    told = sentence(TasksPlaced("a-b", "high_availability", 2, 3, 1, moves, (TaskId(1, 1),), 1_700_000_000_000))
+    told = sentence(TasksPlaced("a-b", "high_availability", 2, 3, 1, moves, (TaskId(1, 2),), 1_700_000_000_000))
 
     assert told == (
-        "a-b: high_availability has placed the tasks on 2 clients: 3 kept, 2 moved, 1 new, 1 left out (1_1); "
+        "a-b: high_availability has placed the tasks on 2 clients: 3 kept, 3 moved, 1 new, 1 left out (1_2); "
         "it wants to be asked again at 2023-11-14 22:13:20 UTC"
         "\n    0_1 from client-2 to client-1 (records behind: client-1 0, client-2 1,200)"
         "\n    1_0 from a client that is gone to client-1"
+        "\n    1_1 from client-1, whose state is no longer there, to client-1"
     )
 
 
