@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 _LONGEST_GUESSED = 100
 _LIKENESS = 0.6
@@ -12,14 +12,18 @@ _LIKENESS = 0.6
 def closest(word: str, known: Iterable[str], most: int = 1, likeness: float = _LIKENESS) -> tuple[str, ...]:
     """Known words that are spelt much like `word`, best first, whatever their case; at most so many.
 
-    `likeness` is difflib's ratio, from 0 to 1 (equal).
+    `likeness` is difflib's ratio, from 0 to 1 (equal). Of words that are equally close, one that begins as `word` does
+    comes first, as few people miss the first letter.
     """
     if len(word) > _LONGEST_GUESSED:  # nobody types that, and comparing takes the square of it
         return ()
     folded: dict[str, str] = {}
     for each in known:
         folded.setdefault(each.casefold(), each)
-    return tuple(folded[close] for close in get_close_matches(word.casefold(), folded, most, likeness))
+    wanted = word.casefold()
+    close = get_close_matches(wanted, folded, max(len(folded), 1), likeness)
+    order = {each: (-SequenceMatcher(None, each, wanted).ratio(), each[:1] != wanted[:1]) for each in close}
+    return tuple(folded[each] for each in sorted(close, key=order.__getitem__)[:most])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

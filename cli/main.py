@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import IO, Any
 
@@ -49,6 +50,23 @@ class Failure(click.ClickException):
             say(("  hint: ", "bold"), self.hint, err=True)
 
 
+class WrongUse(click.ClickException):
+    """A command line that click refuses, told as every other error is: how the command is used, what is wrong."""
+
+    def __init__(self, error: click.UsageError) -> None:
+        super().__init__(error.format_message())
+        setattr(self, "exit_code", error.exit_code)  # noqa: B010 - of the class, as click declares it
+        self._context = error.ctx
+
+    def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's
+        """Print to stderr."""
+        if self._context is not None:
+            click.echo(self._context.get_usage(), err=True)
+        say(ERROR, self.message, err=True)
+        if self._context is not None:
+            say(("  hint: ", "bold"), f"`{self._context.command_path} --help` tells more", err=True)
+
+
 _LEADING = f"{__name__}.leading"
 """Where a context keeps the options of a project that stand before the command."""
 
@@ -58,6 +76,13 @@ class Commands(click.Group):
 
     A project's options may stand before the command, too: `headwater -s sales run` is `headwater run -s sales`.
     """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As click does; what is wrong with options before the command is told as errors are everywhere."""
+        with _told():
+            return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; keeps what was written before the command."""
@@ -102,7 +127,8 @@ class Commands(click.Group):
         What is wrong with a project is shown as `parse` shows it.
         """
         try:
-            return super().invoke(ctx)
+            with _told():
+                return super().invoke(ctx)
         except HeadwaterError as error:
             # Not before: help and `assign` outside a project do without the compiler.
             from ..compiler.outcomes import InvalidProjectError
@@ -118,6 +144,17 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Raise what click finds wrong with a command line as WrongUse."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        raise WrongUse(error) from error
 
 
 def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:

@@ -81,6 +81,12 @@ class ProjectOptions:
         return found
 
 
+class WholeNumber(click.IntRange):
+    """A whole number, from `min` on or within bounds."""
+
+    name = "whole number"
+
+
 class Variables(click.ParamType[dict[str, Any]]):
     """A YAML or JSON mapping: `{late_minutes: 30}`, read as strictly as the files of a project."""
 

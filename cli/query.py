@@ -14,7 +14,7 @@ from . import tables
 from .cells import cell as _cell
 from .cells import time_text
 from .findings import warn
-from .options import ProjectOptions, format_option, whole_project_options
+from .options import ProjectOptions, WholeNumber, format_option, whole_project_options
 from .tables import note_cut
 
 
@@ -55,7 +55,7 @@ class KeyColumn(click.ParamType[tuple[str, str]]):
 @click.option("-k", "--key", "key", type=KeyColumn(), multiple=True, help="Of this key: one for each key column.")
 @click.option("--from", "start", type=Moment(), help="Windows that start at this time or later.")
 @click.option("--to", "end", type=Moment(), help="Windows that start before this time.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many rows.")
+@click.option("--limit", type=WholeNumber(1), help="At most so many rows.")
 @format_option("table", "json", default="table")
 def command(
     options: ProjectOptions,

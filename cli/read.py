@@ -11,7 +11,7 @@ import click
 from . import tables
 from .cells import cell, time_text
 from .findings import warn
-from .options import ProjectOptions, format_option, whole_project_options
+from .options import ProjectOptions, WholeNumber, format_option, whole_project_options
 from .tables import note_cut
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _PAGE = 200
 @click.command()
 @whole_project_options
 @click.argument("topic")
-@click.option("--from", "start", type=click.IntRange(0), help="The first offset, of each partition.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many records.")
+@click.option("--from", "start", type=WholeNumber(0), help="The first offset, of each partition.")
+@click.option("--limit", type=WholeNumber(1), help="At most so many records.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more, until Ctrl-C.")
 @format_option("table", "json", default="table")
 def command(

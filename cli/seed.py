@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..errors import HeadwaterError
 from ..runtime.engine.sentences import counted
 from .findings import warn
 from .options import ProjectOptions, project_options
 from .results import show_seeds
 
-_TEXT = click.File("r", encoding="utf-8")
+_LINES = click.File("rb")
 
 
 @click.command()
 @project_options
 @click.option("--append", is_flag=True, help="Append records to one TOPIC: JSON lines from --file or standard input.")
-@click.option("--file", "source", type=_TEXT, help="Records for --append.")
+@click.option("--file", "source", type=_LINES, help="Records for --append.")
 @click.option("--full-refresh", is_flag=True, help="Empty the topics and seed them anew; what read them starts anew.")
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bool, topics: tuple[str, ...]) -> None:
@@ -40,7 +40,7 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
         raise click.UsageError("--append takes one TOPIC, and no --full-refresh")
     if source is None and sys.stdin is None:  # closed by whoever started this
         raise click.UsageError("there is no standard input; --file names a file")
-    source = source or _TEXT.convert("-", None, None)
+    source = source or _LINES.convert("-", None, None)
     appended = project.append(topics[0], _records(source)).records
     click.echo(f"appended {counted(appended, 'record')} to {topics[0]}")
 
@@ -48,23 +48,18 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
 def _records(source: Any) -> list[dict[str, Any]]:
     """JSON objects, one a line, in the form that `headwater read --format json` prints."""
     records = []
-    name = Path(source.name).name
-    for number, line in enumerate(_lines(source, name), 1):
+    name = Path(getattr(source, "name", "<stdin>")).name
+    for number, line in enumerate(source, 1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise HeadwaterError(f"{name}:{number}: this is not UTF-8", "write the records in UTF-8") from error
         except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else error
-            raise click.ClickException(f"{name}:{number}: this is not JSON: {reason}") from error
+            raise HeadwaterError(f"{name}:{number}: this is not JSON: {reason}", "give one object a line") from error
         if not isinstance(record, dict):
-            raise click.ClickException(f"{name}:{number}: a record is a JSON object")
+            raise HeadwaterError(f"{name}:{number}: a record is a JSON object", "give one object a line")
         records.append(record)
     return records
-
-
-def _lines(source: Any, name: str) -> Iterator[str]:
-    try:
-        yield from source
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"{name}: this is not UTF-8") from error

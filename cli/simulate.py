@@ -15,7 +15,7 @@ from ..errors import HeadwaterError
 from ..suggestions import guess
 from . import tables
 from .findings import warn
-from .options import ProjectOptions, format_option, project_options
+from .options import ProjectOptions, WholeNumber, format_option, project_options
 from .terminal import ERROR, WARNING, say
 
 if TYPE_CHECKING:
@@ -110,19 +110,19 @@ def _size(text: str) -> int:
 
 @click.command()
 @project_options
-@click.option("--clients", type=click.IntRange(1, 1000), default=3, show_default=True, help="Clients at the start.")
-@click.option("--threads", type=click.IntRange(1, 1000), default=2, show_default=True, help="Threads of each client.")
+@click.option("--clients", type=WholeNumber(1, 1000), default=3, show_default=True, help="Clients at the start.")
+@click.option("--threads", type=WholeNumber(1, 1000), default=2, show_default=True, help="Threads of each client.")
 @click.option("--racks", type=Names(), default=(), metavar="R1,R2,...", help="Racks: clients are on them in turn.")
 @click.option(
     "--replication",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     default=1,
     show_default=True,
     help="Racks that have a replica of a partition.",
 )
 @click.option("--assignor", metavar="NAME", help="Instead of the topology's.")
-@click.option("--standby-replicas", type=click.IntRange(0), metavar="N", help="Instead of the topology's.")
-@click.option("--max-warmup-replicas", type=click.IntRange(1), metavar="N", help="Instead of the topology's.")
+@click.option("--standby-replicas", type=WholeNumber(0), metavar="N", help="Instead of the topology's.")
+@click.option("--max-warmup-replicas", type=WholeNumber(1), metavar="N", help="Instead of the topology's.")
 @click.option(
     "--events", default="", metavar="EVENTS", help='"kill c2; kill rack r1; add 3; add 1 r1; restart c1 2m; roll 30s".'
 )
@@ -135,7 +135,7 @@ def _size(text: str) -> int:
 )
 @click.option(
     "--state-records",
-    type=click.IntRange(0, 10**12),
+    type=WholeNumber(0, 10**12),
     default=1_000_000,
     show_default=True,
     help="Changelog records of each stateful task, where it has not run.",

@@ -12,6 +12,8 @@ from sqlglot.dialects import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
+from ..suggestions import did_you_mean
+
 _NAMES = {
     exp.DataType.Type.BOOLEAN: "boolean",
     exp.DataType.Type.TINYINT: "tinyint",
@@ -35,6 +37,27 @@ timestamp_ltz timestamp_ntz decimal dec numeric varchar char character array map
 _WORDS = frozenset(_SPARKS.split())
 """Spark's words: sqlglot takes those of other databases as well."""
 
+_OF_OTHERS = {
+    "text": "string",
+    "varchar": "string",
+    "char": "string",
+    "character": "string",
+    "nvarchar": "string",
+    "uuid": "string",
+    "json": "string",
+    "bool": "boolean",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float32": "float",
+    "float64": "double",
+    "datetime": "timestamp",
+    "timestamptz": "timestamp",
+    "bytes": "binary",
+    "blob": "binary",
+}
+"""What types are called in other places, and here."""
+
 _PARAMETERS = frozenset({"decimal", "dec", "numeric", "varchar", "char", "character"})
 _MAX_DIGITS = 38
 NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
@@ -53,6 +76,16 @@ def canonical(text: str) -> str:
     if not isinstance(tree, exp.DataType) or not _is_of_spark(tokens, tree):
         raise ValueError(f"'{text}' is not a type")
     return _spelled(tree, text)
+
+
+def advice(text: str) -> str:
+    """What to write in place of a text that is no type, as a sentence."""
+    for word in re.findall(r"[a-z_][a-z0-9_]*(?![a-z0-9_]|\s*:)", text.lower()):
+        if word in _OF_OTHERS:
+            return f"Write {_OF_OTHERS[word]}."
+        if word not in _WORDS and (hint := did_you_mean(word, _WORDS - _OF_OTHERS.keys())):
+            return hint
+    return "Write a type of Spark SQL, such as string or array<int>."
 
 
 def quoted(name: str) -> str:
@@ -102,7 +135,7 @@ def _spelled(node: exp.Expression | None, text: str) -> str:
             case type_, 0 if type_ in _NAMES:
                 return _NAMES[type_]
             case type_, 1 if type_ in _SIZED:
-                raise ValueError(f"'{text}' limits a text's length, which no step checks: write string")
+                raise ValueError(f"'{text}' limits a text's length, which no step checks")
     raise ValueError(f"'{text}' is not a type")
 
 

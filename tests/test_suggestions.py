@@ -9,6 +9,11 @@ def test_misspelt_word_is_guessed_whatever_its_case() -> None:
     assert guess("kil", ["kill", "add"], "known: kill, add") == "did you mean 'kill'?"
 
 
+def test_of_words_equally_close_one_with_the_same_first_letter_is_guessed() -> None:
+    assert did_you_mean("reed", ["seed", "read"]) == "Did you mean 'read'?"
+    assert did_you_mean("reed", ["read", "seed"]) == "Did you mean 'read'?"
+
+
 def test_word_like_nothing_known_is_not_guessed() -> None:
     assert did_you_mean("zzz", ["flights"]) is None
     assert guess("zzz", ["kill"], "known: kill") == "known: kill"

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
+from ..types import advice
 from .environment import FromEnvironment, NumberFromEnvironment
 from .nodes import Mapping, Node, Scalar
 
@@ -196,7 +197,7 @@ def _no_match(violation: Violation, diagnostics: Diagnostics) -> None:
 
 def _no_type(violation: Violation, diagnostics: Diagnostics) -> None:
     reason = violation.reason or f"'{violation.given}' is not a type"
-    diagnostics.add("HW207", violation.place, f"{reason}.", "Write a type of Spark SQL, such as string or array<int>.")
+    diagnostics.add("HW207", violation.place, f"{reason}.", advice(str(violation.given)))
 
 
 def _not_one(violation: Violation, diagnostics: Diagnostics) -> None:

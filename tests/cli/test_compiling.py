@@ -94,11 +94,11 @@ def test_vars_reach_the_generated_code(headwater: Headwater, shop: Path) -> None
     assert '"quantity >= 3"' in (shop / "target" / "sales" / "job.py").read_text()
 
 
-def test_unknown_target_is_an_error_with_a_place(headwater: Headwater) -> None:
+def test_unknown_target_is_an_error_at_the_option(headwater: Headwater) -> None:
     result = headwater("compile", "--target", "moon")
 
     assert result.exit_code == 1
-    assert "profiles.yml" in result.stderr
+    assert "--target: error HW009: There is no target 'moon'." in result.stderr
 
 
 def test_selector_that_names_nothing_is_wrong_use(headwater: Headwater) -> None:

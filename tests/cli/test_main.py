@@ -86,6 +86,28 @@ def test_option_that_cannot_be_read_is_wrong_use(headwater: Callable[..., Result
     assert headwater("parse", *arguments).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--nope"], "error: No such option '--nope'.\n  hint: `main --help` tells more\n"),
+        (["reed"], "error: There is no command 'reed'; did you mean 'read'?\n  hint: `main --help` tells more\n"),
+        (["read"], "error: Missing argument 'TOPIC'.\n  hint: `main read --help` tells more\n"),
+        (
+            ["read", "orders", "--from", "x"],
+            "error: Invalid value for '--from': 'x' is not a valid whole number.\n"
+            "  hint: `main read --help` tells more\n",
+        ),
+    ],
+)
+def test_wrong_use_is_told_in_the_form_of_every_error(arguments: list[str], told: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+
+    assert result.exit_code == 2
+    usage, _, rest = result.stderr.partition("\n")
+    assert usage.startswith("Usage: main ")
+    assert rest == told
+
+
 def test_error_of_a_command_is_a_sentence_with_its_hint_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     class TideError(HeadwaterError):
         exit_code = 7

@@ -85,11 +85,11 @@ def test_append_of_what_json_cannot_read_names_the_line(headwater: Headwater, li
 
 def test_append_of_another_encoding_is_refused(headwater: Headwater, tmp_path: Path) -> None:
     file = tmp_path / "latin.jsonl"
-    file.write_bytes('{"value": "\u00e9"}\n'.encode("latin-1"))
+    file.write_bytes(b"\n" + '{"value": "\u00e9"}\n'.encode("latin-1"))
     result = headwater("seed", "orders", "--append", "--file", str(file))
 
     assert result.exit_code == 1
-    assert "latin.jsonl: this is not UTF-8" in result.stderr
+    assert "error: latin.jsonl:2: this is not UTF-8" in result.stderr
 
 
 @pytest.mark.parametrize("moment", ["9" * 20, "--5", "\u0663", "2024-13-01"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.compiler.types import canonical, ddl, holds_map
+from headwater.compiler.types import advice, canonical, ddl, holds_map
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,28 @@ def test_text_that_is_no_type_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["varchar(10)", "char(3)", "array<varchar(10)>"])
-def test_text_of_limited_length_is_refused_with_what_to_write(text: str) -> None:
-    with pytest.raises(ValueError, match="limits a text's length, which no step checks: write string"):
+def test_text_of_limited_length_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="limits a text's length, which no step checks"):
         canonical(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("integr", "Did you mean 'integer'?"),
+        ("strng", "Did you mean 'string'?"),
+        ("varchar(10)", "Write string."),
+        ("array<varchar(10)>", "Write string."),
+        ("map<string, timestmp>", "Did you mean 'timestamp'?"),
+        ("struct<text: strng>", "Did you mean 'string'?"),
+        ("DATETIME", "Write timestamp."),
+        ("int64", "Write bigint."),
+        ("qqq", "Write a type of Spark SQL, such as string or array<int>."),
+        ("array<int", "Write a type of Spark SQL, such as string or array<int>."),
+    ],
+)
+def test_text_that_is_no_type_is_answered_with_what_to_write(text: str, said: str) -> None:
+    assert advice(text) == said
 
 
 def test_map_inside_a_struct_is_found() -> None:
