@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 
 FILE = 0o600
@@ -34,10 +33,15 @@ def make_folder(path: Path) -> list[Path]:
 
 def opener(path: str, flags: int) -> int:
     """For `open(..., opener=opener)`: a file that is made is the owner's only. Raises OSError."""
-    handle = os.open(path, flags, FILE)
-    if flags & os.O_CREAT:
-        with suppress(PermissionError):  # there already, and another's
-            os.fchmod(handle, FILE)
+    if not flags & os.O_CREAT:
+        return os.open(path, flags)
+    try:
+        handle = os.open(path, flags | os.O_EXCL, FILE)
+    except FileExistsError:
+        if flags & os.O_EXCL:
+            raise
+        return os.open(path, flags, FILE)
+    os.fchmod(handle, FILE)  # whatever the umask has left
     return handle
 
 

@@ -36,6 +36,7 @@ from .state.codec import RowCodec
 from .state.directory import StateDirectory, StoreId
 from .state.process_file import ProcessFile
 from .state.store import StateStore, StoreDamagedError
+from .state.synced_commit import is_of
 from .topology import GlobalTable, Store
 from .types import parse_columns
 
@@ -169,7 +170,7 @@ class StoreQuery:
         copies: list[tuple[int, StateStore]] = []
         for directory in directories:
             path = directory.store_path(store)
-            if path.is_dir() and _incarnation(directory) in ("", state.incarnation):
+            if path.is_dir() and _incarnation(directory) in ("", state.incarnation) and is_of(self.log, path):
                 try:
                     copy = self.open_store(path)
                     copies.append((copy.position, copy))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.compiler.emit.target import _write
-from headwater.private_files import make_folder, open_to_others
+from headwater.private_files import make_folder, open_to_others, opener
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.state.claim import claim
 from headwater.runtime.state.directory import StateDirectory, StoreId
@@ -71,3 +71,14 @@ def test_folder_of_another_user_is_told(tmp_path: Path) -> None:
         assert open_to_others(tmp_path) == f"{tmp_path} belongs to another user (65534)"
     else:
         assert open_to_others(Path("/etc")) == "/etc belongs to another user (0)"
+
+
+def test_lock_and_log_files_that_are_there_keep_the_rights_that_a_group_was_given(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    path.touch()
+    path.chmod(0o660)
+    with open(path, "a+", opener=opener) as file:
+        file.write("1")
+    with open(path, "w", opener=opener) as file:
+        file.write("2")
+    assert (path.read_text(), oct(path.stat().st_mode & 0o777)) == ("2", "0o660")

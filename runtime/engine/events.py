@@ -101,6 +101,19 @@ class StoreDamaged:
 
 
 @dataclass(frozen=True)
+class StoresStrange:
+    """Stores of a client were made of commits that the log does not have, and wiped: the log is a copy that went its
+    own way, say. They are restored from their changelogs, as far as they have some.
+
+    `stores`: `<store>/<partition>` -> the number of the last commit that it was made of.
+    """
+
+    application: str
+    client: str
+    stores: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class StoreLost:
     """A store has lost its committed rows and starts empty: it has no changelog, and the client has no copy."""
 
@@ -129,6 +142,7 @@ Event = (
     | Waiting
     | RecordFailed
     | StoreDamaged
+    | StoresStrange
     | StoreLost
     | ApplicationStopped
 )

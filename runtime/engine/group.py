@@ -23,7 +23,7 @@ from .assigned import Assigned
 from .clients import Client, ExecutorWatch, clients_of, driver_jvm
 from .committed import Committed
 from .errors import SharedStateError
-from .events import Observer, Silent, StoreDamaged, StoreLost
+from .events import Observer, Silent, StoreDamaged, StoreLost, StoresStrange
 from .job import EpochJob
 from .placing import Member, place
 from .planner import Planner
@@ -165,6 +165,8 @@ class Group:
         (answer,) = self._links[client.name].ask([StateRequest("hold", home)])
         if answer.trouble is not None:
             raise StateError(client.name, answer.trouble)
+        if answer.strangers:
+            self._observer.on(StoresStrange(self._topology.application, client.name, answer.strangers))
         for each in answer.stores:
             self._tell(client.name, each)
         return Member(

@@ -66,7 +66,7 @@ class Planner:
         position = own.lane_ends(topic, partition).get(partition, 0)
         segments = own.lanes(topic, partition).get(partition, [])
         wanted = _from(segments, applied, None) if applied < position else ()
-        return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1))
+        return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), own.mark)
 
     def globals(
         self, tables: Sequence[GlobalTable], held: Mapping[str, Mapping[int, Mapping[int, int]]]
@@ -123,13 +123,15 @@ class Planner:
         return LaneInput(lane, position, segments, clock, idle, more)
 
     def _rest(self, topic: Topic, partition: int, held: Mapping[int, int]) -> TopicInput:
-        lanes = self._committed.of(topic).lanes(topic.name, partition)
+        writer = self._committed.of(topic)
+        lanes = writer.lanes(topic.name, partition)
         return TopicInput(
             topic.name,
             tuple(
                 LaneInput(lane, held.get(lane, 0), _from(segments, held.get(lane, 0), None))
                 for lane, segments in sorted(lanes.items())
             ),
+            writer.mark,
         )
 
 

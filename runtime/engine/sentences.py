@@ -80,6 +80,8 @@ def sentence(event: Event) -> str:
                 f"{event.application}: store {event.store}, partition {event.partition}, was damaged on {event.client}"
                 f" and is wiped: {event.cause}"
             )
+        case events.StoresStrange():
+            return f"{event.application}: {_strange(event)}"
         case events.StoreLost():
             return f"{event.application}: {lost(event.store, event.partition, event.client)}"
         case events.ApplicationStopped():
@@ -87,6 +89,15 @@ def sentence(event: Event) -> str:
                 f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
                 f"in {counted(event.commits, 'commit')}"
             )
+
+
+def _strange(event: events.StoresStrange) -> str:
+    stores = tuple(f"{store} up to commit {number}" for store, number in sorted(event.stores.items()))
+    return (
+        f"{counted(len(stores), 'store')} on {event.client} had changes of commits that this log does not have, "
+        f"and {'is' if len(stores) == 1 else 'are'} wiped: {first_of(stores)}; the log may be a copy, or one that was "
+        "put back from a copy"
+    )
 
 
 def _placed(event: events.TasksPlaced) -> str:

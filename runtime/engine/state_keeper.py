@@ -19,6 +19,7 @@ from ..state.directory import StateDirectory, StoreId
 from ..state.known_log import check_known, place_of
 from ..state.process_file import Owner, ProcessFile
 from ..state.store import StateStore, StoreDamagedError
+from ..state.synced_commit import keep_note, note_sync
 from ..state.task_stores import expire_below
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..topology import PluginRef
@@ -63,6 +64,7 @@ def _held(home: Home) -> StateAnswer:
         directory.remove_all()  # first: a copy under the new incarnation would pass for one of its own
     if now != found:
         now.written(directory.path)
+    strangers = directory.remove_strangers(Plugged(home.plugins).log(PluginRef(*home.log)))
     backends = {store.name: Plugged(home.plugins).backend(store) for store in home.stores}
     opened = [
         (each, backends[each.store].open(directory.store_path(each)))
@@ -70,7 +72,7 @@ def _held(home: Home) -> StateAnswer:
         if each.store in backends
     ]
     held = tuple(_standing(each, store) for each, store in opened)
-    return StateAnswer(folder, found.process_id, held)
+    return StateAnswer(folder, found.process_id, held, strangers=strangers)
 
 
 def _standing(store: StoreId, opened: StateStore) -> StoreAnswer:
@@ -130,6 +132,7 @@ class Keeper:
         """A lost store whose changelog is not kept starts empty."""
         store, to = self._open(planned), planned.input
         found = store.position
+        note_sync(self._path(planned), to.commit)
         if found > to.position:
             raise TaskCorruptedError(f"store {to.store} is ahead of its changelog: {found} > {to.position}")
         if not self._declared[to.store].changelog and start_empty(store, to):
@@ -146,6 +149,7 @@ class Keeper:
         position = self._restore(planned)
         catch_up(store, planned.input, self._log, expire_below(self._declared[planned.input.store], planned.input))
         store.close()
+        keep_note(self._path(planned))
         return position
 
     def _let_go(self, planned: Planned) -> int:
@@ -157,8 +161,10 @@ class Keeper:
         return 0
 
     def _open(self, planned: Planned) -> StateStore:
-        path = self._directory.store_path(self._id(planned))
-        return self._plugged.backend(self._declared[planned.input.store]).open(path)
+        return self._plugged.backend(self._declared[planned.input.store]).open(self._path(planned))
+
+    def _path(self, planned: Planned) -> Path:
+        return self._directory.store_path(self._id(planned))
 
     def _id(self, planned: Planned) -> StoreId:
         return StoreId(planned.input.store, planned.partition)

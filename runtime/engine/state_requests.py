@@ -88,9 +88,14 @@ class StoreAnswer:
 
 @dataclass(frozen=True)
 class StateAnswer:
-    """What became of a request. `folder`, `process_id`: of the client. `trouble`: of all of it."""
+    """What became of a request. `folder`, `process_id`: of the client. `trouble`: of all of it.
+
+    `strangers`: stores, as `<store>/<partition>`, that were wiped, as they had been brought forward with a commit that
+    is not in the log, and the number of that commit.
+    """
 
     folder: str = ""
     process_id: str = ""
     stores: tuple[StoreAnswer, ...] = field(default=())
     trouble: Trouble | None = None
+    strangers: Mapping[str, int] = field(default_factory=dict)

@@ -58,6 +58,15 @@ def make_directory(directory: Path) -> None:
         sync_directory(made.parent)
 
 
+def sync_file(path: Path) -> None:
+    """Bring a file's content to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def sync_directory(directory: Path) -> None:
     """Bring the directory's entries to the disk."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)

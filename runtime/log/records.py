@@ -20,6 +20,18 @@ before the application was started anew."""
 
 
 @dataclass(frozen=True)
+class CommitMark:
+    """One commit of an application, told from any other of its number by the `checksum` (crc32) of its bytes.
+
+    So that one log can be told from a copy of it that others have gone on with.
+    """
+
+    application: str
+    number: int
+    checksum: int
+
+
+@dataclass(frozen=True)
 class Batch:
     """A byte range of a segment file: one Arrow record batch of at most 16,384 rows of one partition.
 

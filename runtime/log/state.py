@@ -29,7 +29,16 @@ from .commit_json import (
 from .commits import CommitStore
 from .errors import CommitDamagedError, CommitFormatError, CommitGapError, GenerationError, StartedAgainError
 from .partitions import Partitions
-from .records import INCARNATION, AppendRecord, CommitRecord, EpochRecord, GenerationRecord, Segment, TaskCommit
+from .records import (
+    INCARNATION,
+    AppendRecord,
+    CommitMark,
+    CommitRecord,
+    EpochRecord,
+    GenerationRecord,
+    Segment,
+    TaskCommit,
+)
 from .schema import changelog_topic
 
 SNAPSHOT_EVERY = 100
@@ -62,6 +71,7 @@ class LogState:
         self.topics: dict[str, Mapping[str, Any]] = {}
         self.unlisted: tuple[str, ...] = ()
         self._identity: str | None = None
+        self._checksum = 0
         self._tasks: dict[tuple[str, int], TaskCommit] = {}
         self._paces: dict[tuple[str, int], _Pace] = {}
         self._partitions = Partitions()
@@ -82,6 +92,12 @@ class LogState:
     def incarnation(self) -> str:
         """Of the application, see `INCARNATION`; empty where its log is older than that."""
         return str(self.topology.get(INCARNATION, ""))
+
+    @property
+    def mark(self) -> CommitMark | None:
+        """Of the last commit; None where there is none."""
+        with self.lock:
+            return CommitMark(self.application, self.number, self._checksum) if self.number else None
 
     def reload(self) -> None:
         """Start over from the newest snapshot: after SegmentMissingError, or when the application was started anew."""
@@ -116,6 +132,7 @@ class LogState:
                 else:
                     self.apply(record)
                 self._identity = identity
+                self._checksum = crc32(data)
             return self.number - before
 
     def check_same(self) -> None:
@@ -137,8 +154,9 @@ class LogState:
                 raise GenerationError(self.application, self.generation, record.generation)
             placed = self._placed(record)
             self.check_same()
+            data = encode_commit(placed)
             try:
-                identity = self.commits.create(self.number + 1, encode_commit(placed))
+                identity = self.commits.create(self.number + 1, data)
             except CommitGapError:
                 self.check_same()
                 raise
@@ -147,6 +165,7 @@ class LogState:
             self.check_same()
             self.apply(placed)
             self._identity = identity
+            self._checksum = crc32(data)
             if self.number % SNAPSHOT_EVERY == 0:
                 self.commits.save_snapshot(self.number, self.snapshot())
             return placed
@@ -288,6 +307,7 @@ class LogState:
         if body["number"] != number or last is None or body.get("commit", crc32(last)) != crc32(last):
             return  # it is of other commits than those that are here: some were put back from an older copy, say
         self._identity = identity
+        self._checksum = crc32(last)
         self.number = number
         self.generation = body["generation"]
         self.topology = body["topology"]

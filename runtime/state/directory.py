@@ -19,14 +19,17 @@ from typing import Self, TextIO
 
 from ...private_files import make_folder, opener
 from ...unusable_paths import unusable_paths_told
+from ..log.log import Log
+from ..log.records import CommitMark
 from ..tasks.errors import LockError
 from ..tasks.task_id import TaskId
 from .machine import refuse_network_file_system, started_at
 from .process_file import ProcessFile
+from .synced_commit import has, note_of, noted, synced_with
 
 LOCK = ".lock"
 
-_HALF_WIPED = re.compile(r"\.\d+-(?P<pid>\d{1,9})")
+_HALF_WIPED = re.compile(r"\.\w+-(?P<pid>\d{1,9})")
 
 MAX_OFFSET_SUM = 2**63 - 1
 """Where an offset sum stops growing (KIP-441)."""
@@ -118,14 +121,37 @@ class StateDirectory:
         return sums
 
     def remove(self, store: StoreId) -> None:
-        """Wipe a store. Renamed first, so that a crash leaves either the store or nothing."""
-        doomed = self.store_path(store).with_name(f".{store.partition}-{os.getpid()}")
+        """Wipe a store, see `remove_at`."""
+        self.remove_at(self.store_path(store))
+
+    def remove_at(self, path: Path) -> None:
+        """Wipe the store of a directory, a global table's too. Renamed first, so that a crash leaves either the store
+        or nothing; the note of its commit goes last (see `synced_commit`).
+        """
+        doomed = path.with_name(f".{path.name}-{os.getpid()}")
         shutil.rmtree(doomed, ignore_errors=True)  # of a killed process that had the same id: in containers most have
-        try:
-            self.store_path(store).rename(doomed)
-        except FileNotFoundError:
-            return
-        shutil.rmtree(doomed)
+        with suppress(FileNotFoundError):
+            path.rename(doomed)
+            shutil.rmtree(doomed)
+        note_of(path).unlink(missing_ok=True)
+
+    def remove_strangers(self, log: Log) -> dict[str, int]:
+        """Wipe the stores that were brought forward with commits which `log` does not have; `<store>/<partition>` and
+        the number of that commit.
+        """
+        known: dict[CommitMark, bool] = {}
+        removed: dict[str, int] = {}
+        for path in noted(self.path):
+            commit = synced_with(path)
+            if commit is None:
+                continue
+            if commit not in known:
+                known[commit] = has(log, commit)
+            if not known[commit]:
+                if path.exists():
+                    removed[f"{path.parent.name}/{path.name}"] = commit.number
+                self.remove_at(path)
+        return removed
 
     def _remove_half_wiped(self) -> None:
         """Finish what `remove` was killed at, of processes that are gone."""

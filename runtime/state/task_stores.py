@@ -17,6 +17,7 @@ from .changelog import catch_up
 from .codec import RowCodec
 from .directory import StateDirectory, StoreId
 from .store import Changes, StateStore, StoreBackend
+from .synced_commit import note_sync
 
 POSITIONS = b"\xff positions"
 """The key of what a global table's store keeps, as JSON: its place in each lane. No encoded key begins with 0xff."""
@@ -46,18 +47,26 @@ class TaskStores:
         """
         planned = next(each for each in task.stores if each.store == store.name)
         found = self.find(store, task.partition)
+        note_sync(self._path(store, task.partition), planned.commit)
         catch_up(found, planned, self._log, expire_below(store, planned))
         return found
 
     def find(self, store: Store, partition: int) -> StateStore:
         """A task's store as it stands."""
-        return self._backend(store).open(self._directory.store_path(StoreId(store.name, partition)))
+        return self._backend(store).open(self._path(store, partition))
 
     def open_global(self, table: GlobalTable) -> StateStore:
         """A global table at the position that the epoch pins."""
-        store = self._backend(table.store).open(self._directory.path / GLOBAL / table.store.name)
-        catch_up_global(store, table, self._plan.globals_.get(table.name, ()), self._log)
+        path = self._directory.path / GLOBAL / table.store.name
+        store = self._backend(table.store).open(path)
+        pinned = self._plan.globals_.get(table.name, ())
+        for topic in pinned[:1]:  # all partitions are of one commit
+            note_sync(path, topic.commit)
+        catch_up_global(store, table, pinned, self._log)
         return store
+
+    def _path(self, store: Store, partition: int) -> Path:
+        return self._directory.store_path(StoreId(store.name, partition))
 
 
 def expire_below(store: Store, planned: StoreInput) -> bytes | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..log.records import Segment
+from ..log.records import CommitMark, Segment
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,14 @@ class LaneInput:
 
 @dataclass(frozen=True)
 class TopicInput:
-    """One partition of one source topic, by lanes in ascending order. A topic fed from outside has one lane."""
+    """One partition of one source topic, by lanes in ascending order. A topic fed from outside has one lane.
+
+    `commit`: of a global table's topic, the last commit of its writer that is looked at here.
+    """
 
     topic: str
     lanes: tuple[LaneInput, ...]
+    commit: CommitMark | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class StoreInput:
     """Where a store must stand before the epoch: `position` changelog records applied.
 
     `segments`: committed changelog segments from `applied` (what the client's copy is known to hold) to `position`.
-    `clock`: the committed clock by which rows expire.
+    `clock`: the committed clock by which rows expire. `commit`: the last one that all of this is taken from.
     """
 
     store: str
@@ -56,6 +60,7 @@ class StoreInput:
     position: int
     segments: tuple[Segment, ...]
     clock: int = -1
+    commit: CommitMark | None = None
 
 
 @dataclass(frozen=True)

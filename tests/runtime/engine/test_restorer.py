@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,6 +120,26 @@ def test_state_of_another_incarnation_is_removed(place: Place) -> None:
     assert place.hold("2").stores == ()
     assert place.directory.stores() == []
     assert place.hold("2").process_id == first.process_id
+
+
+def test_stores_of_commits_that_a_copied_log_does_not_have_are_wiped_and_the_others_kept(place: Place) -> None:
+    place.commit(OTHER, 3, 4)
+    place.restorer().restore([OTHER])
+    shutil.copytree(place.root / "log", place.root / "copy")
+    place.commit(TASK, 31)
+    place.restorer().restore([TASK])  # with commit 34, which the copy does not have
+    (place.root / "log").rename(place.root / "gone")
+    (place.root / "copy").rename(place.root / "log")
+    place.committed = Committed(place.log, DECLARED)
+    for hour in 50, 51:  # nor with these, though it has as many, and the store is not ahead of them
+        place.commit(TASK, hour)
+
+    answer = place.hold()
+    assert (answer.strangers, answer.trouble) == ({"hours/0": 34}, None)
+    assert [(each.partition, each.position) for each in answer.stores] == [(1, 2)]
+    place.restorer().restore([TASK])
+    assert place.windows() == [window(hour) for hour in (*range(31), 50, 51)]
+    assert place.hold().strangers == {}
 
 
 def test_restoring_comes_to_the_committed_end_of_all_tasks(place: Place) -> None:
