@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .compiler.language.judge import Refusal, Request, Verdict
@@ -44,20 +43,25 @@ class SparkOnDemand:
         return self._started
 
     def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
-        """A verdict for each request, by Spark's own analyzer; see `compiler.judge.Analyzer`."""
+        """A verdict for each request, by Spark's own analyzer; see `compiler.judge.Analyzer`.
+
+        Raises SparkEndedError, and what `session` does.
+        """
         from .runtime.engine.analyzer import Refused, SparkAnalyzer
+        from .runtime.engine.gone_jvm import telling_of_a_gone_jvm
 
         self.session()
         if self._analyzer is None:
             self._analyzer = SparkAnalyzer(self._settings())
-        verdicts = self._analyzer.analyze(requests)
+        with telling_of_a_gone_jvm():
+            verdicts = self._analyzer.analyze(requests)
         return [Refusal(**vars(each)) if isinstance(each, Refused) else each for each in verdicts]
 
     def close(self) -> None:
         """Stop the session that was started, if any."""
         if self._started is not None and self._given is None:
-            from py4j.protocol import Py4JError
+            from .runtime.engine.gone_jvm import ignoring_a_gone_jvm
 
-            with suppress(Py4JError, OSError, EOFError):  # of a JVM that is gone: there is nothing to stop
+            with ignoring_a_gone_jvm():
                 self._started.stop()
         self._started = self._analyzer = None

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-
 from ...errors import HeadwaterError, MachineError
 from ..log.records import TaskCommit
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
 from .errors import JobError, RecordError, SparkEndedError
+from .gone_jvm import has_ended
 from .job import MOST_TRIED, EpochJob
 from .last_record import last_record
 from .plugged import Plugged
@@ -35,9 +34,6 @@ RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 
 CRASHED = "Python worker exited unexpectedly"
 """What Spark says of a worker that was killed, or crashed."""
-
-NO_ANSWER = "Answer from Java side is empty"
-"""What py4j says when the JVM ends during a call."""
 
 FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
 """Errors of the JVM that a value can cause."""
@@ -243,12 +239,6 @@ def _task(plan: EpochPlan) -> TaskPlan:
 def _limited(plan: EpochPlan, records: int, attempt: int) -> EpochPlan:
     threads = tuple(tuple(replace(task, max_records=records) for task in thread) for thread in plan.threads)
     return replace(plan, threads=threads, attempt=attempt)
-
-
-def has_ended(error: Exception) -> bool:
-    """Whether it is an error of py4j whose JVM is gone."""
-    gone = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and NO_ANSWER in str(error)
-    return gone or isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 def told(error: Exception) -> HeadwaterError | None:

@@ -14,12 +14,20 @@ from ...errors import HeadwaterError
 MINIMUM = 17
 """Spark 4 runs on Java 17 and later (Spark 4.0 migration guide)."""
 
+_HOME = "JAVA_HOME"
+"""Environment variable that goes before the PATH, for Spark as for us."""
+
 
 class JavaError(HeadwaterError):
     """No Java, or one that is too old: `found` is its version text, None when there is none."""
 
     def __init__(self, message: str, found: str | None) -> None:
-        super().__init__(message, f"install a JDK or JRE {MINIMUM} or later and put it on the PATH, or set JAVA_HOME")
+        super().__init__(
+            message,
+            f"set JAVA_HOME to the folder of a JDK or JRE {MINIMUM} or later, or unset it and put one on the PATH"
+            if os.environ.get(_HOME)
+            else f"install a JDK or JRE {MINIMUM} or later and put it on the PATH, or set JAVA_HOME to its folder",
+        )
         self.found = found
 
 
@@ -31,12 +39,21 @@ class Java:
     version: str
 
 
-def _executable() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        candidate = Path(home) / "bin" / "java"
-        return str(candidate) if candidate.exists() else None
-    return shutil.which("java")
+def _executable() -> str:
+    """The Java that Spark would start. Raises JavaError where there is none."""
+    home = os.environ.get(_HOME)
+    needed = f"Spark needs Java {MINIMUM} or later, and "
+    if not home:
+        found = shutil.which("java")
+        if found is None:
+            raise JavaError(f"{needed}there is no java on the PATH", None)
+        return found
+    candidate = Path(home) / "bin" / "java"
+    if not Path(home).exists():
+        raise JavaError(f"{needed}JAVA_HOME is {home}, which is not there", None)
+    if not candidate.is_file():
+        raise JavaError(f"{needed}JAVA_HOME is {home}, where there is no bin/java", None)
+    return str(candidate)
 
 
 def check_java() -> Java:
@@ -45,13 +62,10 @@ def check_java() -> Java:
     Raises JavaError with one sentence when there is none, when it does not start, or when it is older than 17.
     """
     executable = _executable()
-    if executable is None:
-        where = "at JAVA_HOME" if os.environ.get("JAVA_HOME") else "on this machine"
-        raise JavaError(f"Spark needs Java {MINIMUM} or later, and there is no Java {where}", None)
     try:
         asked = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False)
     except OSError as error:
-        raise JavaError(f"Spark needs Java, and {executable} does not start: {error}", None) from error
+        raise JavaError(f"Spark needs Java, and {executable} does not start: {error.strerror}", None) from error
     found = re.search(r'version "([^"]+)"', asked.stderr + asked.stdout)
     if found is None:
         raise JavaError(f"Spark needs Java {MINIMUM} or later, and {executable} does not say its version", None)

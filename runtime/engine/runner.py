@@ -48,8 +48,9 @@ def main(
     `settings`: a function where some are looked up in the environment.
     """
     from .application import run_topologies
+    from .gone_jvm import ignoring_a_gone_jvm
     from .sentences import Lines
-    from .session import ignoring_a_gone_jvm, start_session
+    from .session import start_session
 
     parser = argparse.ArgumentParser(description=f"Runs {topology.application} until interrupted.")
     parser.add_argument("--until-caught-up", action="store_true", help="end once all committed input is consumed")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import HeadwaterError, MachineError, shortened
+from ...errors import HeadwaterError
+from .gone_jvm import quiet_py4j
 from .java import check_java
 from .spark_folder import spark_folder
+from .starting import LOG_LEVEL, starting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,9 +95,6 @@ _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 POOLS = ("epochs", "restore")
 
-LOG_LEVEL = "HEADWATER_SPARK_LOG"
-"""Environment variable with the level at which Spark itself logs (`WARN`, `INFO`); off without it."""
-
 
 class SettingError(HeadwaterError):
     """A profile sets a Spark setting that Headwater pins to something else, or a legacy one: `name`, `value`."""
@@ -140,20 +137,6 @@ class ConnectError(HeadwaterError):
         )
 
 
-class SparkStartError(HeadwaterError):
-    """Spark has not started: `cause` is what it says."""
-
-    def __init__(self, cause: str) -> None:
-        home = os.environ.get("SPARK_HOME")
-        super().__init__(
-            f"Spark has not started: {shortened(cause)}",
-            "look at the `spark:` section of the profile"
-            + (f", and at SPARK_HOME, which is {home}" if home else "")
-            + f"; {LOG_LEVEL}=WARN in the environment shows all that Spark says",
-        )
-        self.cause = cause
-
-
 def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
     """The Spark settings of a profile's `spark:` section, with Headwater's own. `master` is `spark.master`.
 
@@ -191,9 +174,11 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     level = os.environ.get(LOG_LEVEL, "OFF").upper()
     # Spark logs every failed query as a page of JSON; what failed is said once, by whoever ran it.
     logging.getLogger("SQLQueryContextLogger").disabled = level == "OFF"
+    if level == "OFF":
+        quiet_py4j()
     builder = SparkSession.builder.appName(name)
     if submitted:
-        with _starting():
+        with starting():
             session = builder.config(map=settings).getOrCreate()
         session.sparkContext.setLogLevel(level)
         require_fitting(session)
@@ -202,7 +187,7 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     settings["spark.scheduler.allocation.file"] = _pools(directory)
     if level == "OFF":
         settings["spark.driver.extraJavaOptions"] = _quiet(settings, directory)
-    with _starting(directory / "spark.log" if level == "OFF" else None):
+    with starting(directory / "spark.log" if level == "OFF" else None):
         _start_java(settings, directory)
         session = builder.config(map=settings).getOrCreate()
     if level == "OFF":
@@ -238,15 +223,6 @@ def _start_java(settings: Mapping[str, str], directory: Path) -> None:
             os.environ[_ARGUMENTS] = given
 
 
-@contextmanager
-def ignoring_a_gone_jvm() -> Iterator[None]:
-    """For the end of a session: of a JVM that is gone there is nothing to stop."""
-    from py4j.protocol import Py4JError
-
-    with suppress(Py4JError, OSError, EOFError):
-        yield
-
-
 def differences(session: SparkSession) -> dict[str, tuple[str, str]]:
     """Pinned settings that this session does not have: name -> (needed, found). Legacy ones need to be unset: ""."""
     found = {name: session.conf.get(name, "") or "" for name in PINNED}
@@ -270,62 +246,15 @@ def _text(value: Any) -> str:
 
 
 def _quiet(settings: Mapping[str, str], directory: Path) -> str:
-    """Spark says a dozen warnings while it starts, none of which a user can act on."""
+    """Spark says a dozen warnings while it starts, none of which a user can act on. Errors tell why it has not."""
     options = settings.get("spark.driver.extraJavaOptions", "")
     path = directory / "log4j2.properties"
     path.write_text(
-        "status = off\nrootLogger.level = off\nrootLogger.appenderRef.stderr.ref = stderr\n"
+        "status = off\nrootLogger.level = error\nrootLogger.appenderRef.stderr.ref = stderr\n"
         "appender.console.type = Console\nappender.console.name = stderr\nappender.console.target = SYSTEM_ERR\n"
         "appender.console.layout.type = PatternLayout\n"
     )
     return f"{options} -Dlog4j2.configurationFile=file:{path}".strip()
-
-
-@contextmanager
-def _starting(path: Path | None = None) -> Iterator[None]:
-    """Make one sentence of a start that fails. `path`: a file to which what the JVM says on stderr goes meanwhile."""
-    try:
-        with nullcontext() if path is None else _stderr_to(path):
-            yield
-    except Exception as error:  # pyspark's, py4j's, the system's
-        said = path.read_text("utf-8", "replace") if path is not None and path.exists() else ""
-        raise SparkStartError(start_cause(error, said)) from error
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Send to a file what the JVM, started meanwhile, says on stderr."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with path.open("wb") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-_JAVA_ERROR = re.compile(
-    r"^(?:: |Caused by: |Exception in thread \"\w+\" )?[\w.$]+(?:Exception|Error): (?P<text>\S.*)$", re.M
-)
-"""How Java prints an error, and py4j one of Java's."""
-
-_GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
-"""pyspark's word for a JVM that ended before it could be spoken to: then the JVM has said why."""
-
-
-def start_cause(error: Exception, said: str) -> str:
-    """Why Spark has not started, in one line; `said`: what its JVM printed."""
-    if isinstance(error, OSError):
-        return MachineError.of(error).message
-    text = str(error)
-    if _GATEWAY_EXITED in text:
-        text = said
-    if (found := _JAVA_ERROR.search(text)) is not None:
-        return found["text"]
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("Picked up", "WARN"))]
-    return lines[0] if lines else "its JVM ended without a word"
 
 
 def _quiet_accumulators(session: SparkSession) -> None:

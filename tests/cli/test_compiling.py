@@ -357,7 +357,8 @@ def test_debug_without_java_names_the_way_out(headwater: Headwater, monkeypatch:
 
     assert result.exit_code == 1
     assert "fail" in result.stdout
-    assert "install a JDK" in result.stderr
+    assert "JAVA_HOME is /nowhere, which is" in result.stdout
+    assert "set JAVA_HOME to the folder of a JDK" in result.stderr
 
 
 @pytest.mark.parametrize("written", ["3", "null", "[7]"])

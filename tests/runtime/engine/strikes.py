@@ -32,6 +32,13 @@ POINTS = {
 }
 """Name -> the role of the process, and the operation (see `striking/sitecustomize.py`)."""
 
+WITH_SPARK = {
+    "Spark has its settings": ("driver", r"remove .*/spark\.properties$"),
+    "Spark can take sums of workers": ("driver", r"bind \('localhost', "),
+    "the second topology's state directory is locked": ("driver", r"create .*/state/.*-second/\.lock$"),
+}
+"""Points at which a JVM is there that may be killed alone."""
+
 ONCE = {
     "Spark's JVM is started",
     "the state directory is locked",
@@ -52,7 +59,7 @@ class Strike:
 
     def told(self, marker: Path) -> str:
         """For HEADWATER_STRIKE. `marker`: the file that is made when the point is reached."""
-        role, place = POINTS[self.point]
+        role, place = {**POINTS, **WITH_SPARK}[self.point]
         return json.dumps({"role": role, "place": place, "number": self.number, "marker": str(marker)})
 
 

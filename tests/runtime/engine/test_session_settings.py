@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.engine.session import SettingError, settings_of, start_cause
+from headwater.runtime.engine.session import SettingError, settings_of
+from headwater.runtime.engine.starting import start_cause
 
 
 def test_executor_that_is_slow_is_given_up_no_sooner_than_spark_does_or_the_profile_says() -> None:
@@ -36,7 +37,11 @@ def test_setting_that_results_rest_on_cannot_be_changed() -> None:
             'Exception in thread "main" java.lang.IllegalArgumentException: bad size\n\tat x\n',
             "bad size",
         ),
-        (RuntimeError("[JAVA_GATEWAY_EXITED] exited"), "", "its JVM ended without a word"),
+        (
+            RuntimeError("[JAVA_GATEWAY_EXITED] exited"),
+            "",
+            "its JVM has ended and left no message; was it killed, for want of memory?",
+        ),
         (FileNotFoundError(2, "No such file or directory", "/no/bin/spark-submit"), "",
          "/no/bin/spark-submit: No such file or directory"),
     ],

@@ -1,4 +1,4 @@
-"""Stops this process right before the file operation that HEADWATER_STRIKE names: see `strikes.py`.
+"""Stops this process right before the operation that HEADWATER_STRIKE names: see `strikes.py`.
 
 Python imports this when it starts, as its folder is on PYTHONPATH: in a driver, and in the daemon that Spark's Python
 workers are forked from. The product runs as it is, and is stopped at the same point on any machine.
@@ -13,8 +13,10 @@ import sys
 
 
 def described(event, arguments):
-    """A file operation as text: a verb and the path that it makes, opens or removes. None for another event."""
+    """An operation as text: a verb and the path that it makes, opens or removes, or an address. None for another."""
     match event:
+        case "socket.bind":
+            return f"bind {arguments[1]}"
         case "open":
             path, verb = arguments[0], "create" if int(arguments[2]) & os.O_CREAT else "open"
         case "os.link" | "os.rename":
