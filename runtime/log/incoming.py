@@ -139,6 +139,26 @@ def valid_times(times: pa.Array, column: str | None) -> pa.Array:
     return times.cast(pa.int64())
 
 
+def missing_time(topic: Topic, error: BadValueError, columns: Mapping[str, Any] | None) -> BadValueError:
+    """The error; where it calls the topic's column for the timestamp null, and it is not there at all, that.
+
+    `columns`: what was given, None for a tombstone.
+    """
+    column = topic.timestamp
+    if (
+        error.column != column
+        or column is None
+        or (columns is not None and {column, f"value.{column}"} & columns.keys())
+    ):
+        return error
+    if columns is None:
+        return BadValueError(error.row, "a tombstone has no value that gives its timestamp: give `timestamp`")
+    found = ", ".join(map(str, columns)) or "none"
+    return BadValueError(
+        error.row, f"the timestamp is taken from this column, which is missing; there is {found}", column
+    )
+
+
 def convert(
     name: str,
     values: Any,

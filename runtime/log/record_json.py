@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..operators.rows import Int64s, Kind
 from ..topology import Topic
-from .incoming import Incoming, convert, event_times, valid_times
+from .incoming import Incoming, convert, event_times, missing_time, valid_times
 from .keys import normal_key
 from .schema import HEADERS, WINDOW_COLUMNS, key_columns, topic_schema, value_columns
 from .values import BadValueError, from_json, located, texts, to_json
@@ -155,7 +155,9 @@ def _timestamps(
         try:
             times = event_times(topic, some, len(absent), clock)
         except BadValueError as error:
-            raise BadValueError(int(absent[error.row]), error.cause, error.column) from error
+            row = int(absent[error.row])
+            found = BadValueError(row, error.cause, error.column)
+            raise missing_time(topic, found, rows[row]["value"]) from error
         given = _fill(given, absent, times)
     return valid_times(given.fill_null(clock), "timestamp")
 

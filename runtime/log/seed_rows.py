@@ -25,6 +25,7 @@ from .incoming import (
     from_python,
     from_table,
     from_text,
+    missing_time,
     valid_times,
 )
 from .incoming import source_columns as columns_of
@@ -33,6 +34,9 @@ from .schema import key_columns, value_columns
 from .values import BadValueError, from_json
 
 csv.field_size_limit(2**31 - 1)  # of the process; less would be no limit of Arrow's, which reads the rows
+
+_NOT_UTF8 = "invalid UTF8"
+"""What Arrow says of it."""
 
 PIECE_ROWS = 65_536
 """Rows that are turned into columns at once: enough for Arrow, little memory."""
@@ -44,7 +48,7 @@ _CSV_BLOCK = 16 << 20
 def csv_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
     """The rows of a CSV file in UTF-8 with a header. Raises SeedError."""
     first = 0
-    with _told(path.name, lambda row: f"line {_csv_line(path, first + row)}"):
+    with _in_utf8(path), _told(path.name, lambda row: f"line {_csv_line(path, first + row)}"):
         _check_quotes(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(csv.reader(file), [])
@@ -91,7 +95,7 @@ def yielded_rows(source: str, found: Any, topic: Topic, clock: int) -> Iterator[
         for piece in _pieces(found):
             if isinstance(piece, pa.Table):
                 incoming = from_table(topic, piece, clock)
-            elif all(_in_record_form(row) for row in piece):
+            elif _in_record_form(topic, piece):
                 incoming = parse_records(topic, piece, clock, from_python)
             else:
                 incoming = _from_objects(topic, piece, clock, from_python, seen)
@@ -118,6 +122,33 @@ def _told(source: str, place: Callable[[int], str] = str) -> Iterator[None]:
         raise SeedError(source, error.cause) from error
     except (pa.ArrowInvalid, UnicodeDecodeError, OSError) as error:
         raise SeedError(source, str(error)) from error
+
+
+@contextmanager
+def _in_utf8(path: Path) -> Iterator[None]:
+    """Say in which line a file is not UTF-8."""
+    try:
+        yield
+    except (SeedError, UnicodeDecodeError) as error:
+        cause = error.__cause__ if isinstance(error, SeedError) else error
+        found = _not_utf8(path) if isinstance(cause, UnicodeDecodeError) or _NOT_UTF8 in str(cause) else None
+        if found is None:
+            raise
+        line, byte = found
+        raise SeedError(
+            path.name, f"the byte 0x{byte:02x} is not UTF-8; save the file as UTF-8", f"line {line}"
+        ) from error
+
+
+def _not_utf8(path: Path) -> tuple[int, int] | None:
+    """The first line that is not UTF-8, from 1, and the byte that is to blame."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                return number, line[error.start]
+    return None
 
 
 def _line_among(numbers: Sequence[int]) -> Callable[[int], str]:
@@ -174,7 +205,7 @@ def _csv_line(path: Path, row: int) -> int:
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not empty, with the lines they start in. Slow: read only to tell of an error."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         reader = csv.reader(file)
         start = 1
         for cells in reader:
@@ -185,7 +216,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _json_lines(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
     """The objects of a file, with their lines, in pieces. Empty lines are passed over."""
-    with _told(path.name), path.open(encoding="utf-8-sig") as file:
+    with _in_utf8(path), _told(path.name), path.open(encoding="utf-8-sig") as file:
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
         while piece := list(islice(lines, PIECE_ROWS)):
             yield [number for number, _ in piece], [_object(path, number, line) for number, line in piece]
@@ -237,8 +268,25 @@ def _as_table(found: Any) -> pa.Table | None:
         raise pa.ArrowInvalid(str(error)) from error
 
 
-def _in_record_form(row: Mapping[str, Any]) -> bool:
-    return row.keys() <= FIELDS and isinstance(row.get("value", 0), Mapping | None)
+def _in_record_form(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether objects are records, and not rows of a topic that may have a column called `value`.
+
+    If the first one can be nothing else, the others are wrong where they are none.
+    """
+    columns = _columns_of(topic)
+
+    def can_be_one(row: Mapping[str, Any]) -> bool:
+        return isinstance(row.get("value", 0), Mapping | None)
+
+    if can_be_one(rows[0]) and columns.isdisjoint(rows[0]):
+        return True
+    return all(row.keys() <= FIELDS and can_be_one(row) for row in rows)
+
+
+def _columns_of(topic: Topic) -> set[str]:
+    """The names by which rows may have the topic's columns."""
+    names = {"key": key_columns(topic), "value": value_columns(topic)}
+    return {each for role, columns in names.items() for name in columns for each in (name, f"{role}.{name}")}
 
 
 def _from_objects(
@@ -249,11 +297,18 @@ def _from_objects(
     seen: set[str],
 ) -> Incoming:
     """Objects with a field for each column; adds their fields to `seen`."""
-    for row in rows:
+    known = _columns_of(topic)
+    for number, row in enumerate(rows):
+        if known.isdisjoint(row):
+            wanted = ", ".join([*key_columns(topic), *value_columns(topic)])
+            raise BadValueError(number, f"no column {wanted}; there is {', '.join(map(str, row)) or 'none'}")
         seen.update(map(str, row))
     absent_too = seen | key_columns(topic).keys() | value_columns(topic).keys()
     columns = {
         name: convert(source, [row.get(source) for row in rows], data_type, values)
         for name, (source, data_type) in columns_of(topic, absent_too).items()
     }
-    return build(topic, columns, len(rows), clock)
+    try:
+        return build(topic, columns, len(rows), clock)
+    except BadValueError as error:
+        raise missing_time(topic, error, rows[error.row]) from error

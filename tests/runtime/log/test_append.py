@@ -255,3 +255,54 @@ def test_booleans_for_numbers_and_texts_and_these_for_booleans_are_refused(log, 
         append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in values] if rows is None else rows)
     fine = [True, None] if declared == "boolean" else [None, None]
     assert append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in fine]).records == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "cause"),
+    [
+        ({}, "row 2: no column carrier, flight, delay, at; there is none"),
+        ({"carier": "UA"}, "row 2: no column carrier, flight, delay, at; there is carier"),
+        ({"carrier": "UA", "att": NOON}, "row 2, column at: the timestamp is taken from this column, which is missing; "
+         "there is carrier, att"),
+        ({"carrier": "UA", "at": None}, "row 2, column at: the timestamp is null"),
+    ],
+)  # fmt: skip
+def test_row_without_a_column_that_it_needs_is_told_what_it_has(log, flights, row, cause):
+    with pytest.raises(SeedError) as caught:
+        append(log, APPLICATION, flights, [flight(), row])
+    assert caught.value.message == f"the rows to append, {cause}"
+    assert log.commits(APPLICATION).latest() == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "cause"),
+    [
+        ({"value": {"flight": 1, "at": NOON}, "foo": 1}, "row 2: a record has no foo"),
+        ({"vlaue": {"flight": 1, "at": NOON}}, "row 2: a record has no vlaue"),
+        ({}, "row 2: there is no value (null deletes)"),
+        ({"value": {"flight": 1}}, "row 2, column at: the timestamp is taken from this column, which is missing; "
+         "there is flight"),
+        ({"key": {"carrier": "UA"}, "value": None}, "row 2: a tombstone has no value that gives its timestamp: "
+         "give `timestamp`"),
+    ],
+)  # fmt: skip
+def test_record_with_something_else_than_a_record_has_is_told_that(log, flights, record, cause):
+    with pytest.raises(SeedError) as caught:
+        append(log, APPLICATION, flights, [{"value": {"flight": 1, "at": NOON}}, record])
+    assert caught.value.message == f"the rows to append, {cause}"
+
+
+def test_record_that_is_wrong_from_the_first_on_is_told_that(log, airlines):
+    with pytest.raises(SeedError, match=r"row 1: a record has no foo$"):
+        append(log, APPLICATION, airlines, [{"value": {"name": "x"}, "foo": 1}])
+    with pytest.raises(SeedError, match=r"row 1: no column carrier, name; there is none$"):
+        append(log, APPLICATION, airlines, [{}])
+
+
+def test_row_of_a_topic_with_a_column_called_value_is_no_record(log, read):
+    topic = Topic("t", partitions=1, key="k string", value="value int, timestamp int")
+    append(log, APPLICATION, topic, [{"k": "a", "value": None, "timestamp": 1}, {"k": "b", "value": 2}])
+    assert [record.value for record in read(topic)] == [
+        {"value": None, "timestamp": 1},
+        {"value": 2, "timestamp": None},
+    ]

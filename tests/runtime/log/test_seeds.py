@@ -468,9 +468,23 @@ def test_file_that_is_not_there_or_not_parquet_is_told(plant, project, flights):
     (project / "a.parquet").write_text("x")
     with pytest.raises(SeedError, match=r"a\.parquet: "):
         plant(flights, SeedSpec("a.parquet"))
-    (project / "a.csv").write_bytes(b"carrier,flight,delay,at\n\xff\xfe,1,1,1970-01-01\n")
-    with pytest.raises(SeedError, match=r"a\.csv: "):
-        plant(flights, SeedSpec("a.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b"carrier,flight,delay,at\nUA,1,1,1970-01-01\n\xfcA,1,1,1970-01-01\n"),
+        ("a.csv", b'carrier,flight,delay,at\n"UA",1,1,1970-01-01\n\xfcA,1,1,1970-01-01\n'),
+        ("a.csv", b"carrier,flight,delay,at\nUA,1,1,1970-01-01\nUA,\xfc,1,1970-01-01\n"),
+        ("a.jsonl", b'\n\n{"carrier": "\xfcA"}\n'),
+    ],
+    ids=["plain", "quoted", "number", "json"],
+)
+def test_line_that_is_not_utf8_is_told(plant, project, flights, name, content):
+    (project / name).write_bytes(content)
+    with pytest.raises(SeedError) as caught:
+        plant(flights, SeedSpec(name))
+    assert caught.value.message == f"{name}, line 3: the byte 0xfc is not UTF-8; save the file as UTF-8"
 
 
 def test_seed_without_rows_is_committed_once(log, plant, project, airlines):
