@@ -8,9 +8,10 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
+from ...private_files import opener
 from ...unusable_paths import unusable_paths_told
 from .durable_files import link, make_directory, sync_directory, write_durably
-from .errors import CommitExistsError, CommitGapError
+from .errors import CommitExistsError, CommitGapError, CommitsMissingError
 
 KEPT_SNAPSHOTS = 2
 """How many snapshots stay: the last, and one for a reader that is just loading the one before."""
@@ -43,7 +44,10 @@ class CommitStore(Protocol):
         ...
 
     def latest(self) -> int:
-        """The highest number there is; 0 if there is none. May look through all of them: for starting only."""
+        """The highest number there is; 0 if there is none. May look through all of them: for starting only.
+
+        A store that knows that there were commits, and that they are gone, raises LogError.
+        """
         ...
 
     def save_snapshot(self, number: int, data: bytes) -> None:
@@ -59,12 +63,14 @@ class DirectoryCommitStore:
     """Commits as files of one directory of a local file system: `<number>.json` and `<number>.snapshot`.
 
     `link(2)` makes a file that is already whole appear under its name, and fails if the name is taken: that is the
-    exclusive create. File systems without it are refused.
+    exclusive create. File systems without it are refused. `entry`: a file that is there from the first commit on,
+    elsewhere than the commits: so commits that are gone do not pass for none.
     """
 
-    def __init__(self, application: str, directory: Path) -> None:
+    def __init__(self, application: str, directory: Path, entry: Path | None = None) -> None:
         self.application = application
         self._directory = directory
+        self._entry = entry
 
     @unusable_paths_told
     def create(self, number: int, data: bytes) -> str:
@@ -82,6 +88,8 @@ class DirectoryCommitStore:
         finally:
             temporary.unlink()
         sync_directory(self._directory)
+        if number == 1:
+            self.enter()
         return identity
 
     @unusable_paths_told
@@ -101,8 +109,26 @@ class DirectoryCommitStore:
 
     @unusable_paths_told
     def latest(self) -> int:
-        """See `CommitStore.latest`."""
-        return max(self._numbers(".json"), default=0)
+        """See `CommitStore.latest`. Raises CommitsMissingError."""
+        latest = max(self._numbers(".json"), default=0)
+        if latest or self._entry is None or not self._entry.exists():
+            return latest
+        latest = max(self._numbers(".json"), default=0)  # the first may have come between the two looks
+        if not latest:
+            raise CommitsMissingError(self.application, self._directory, self._entry)
+        return latest
+
+    @unusable_paths_told
+    def enter(self) -> None:
+        """Note durably that there are commits, where there are some; one that older versions have made has no note."""
+        if self._entry is None or self._entry.exists() or not self._path(1).exists():
+            return
+        make_directory(self._entry.parent)
+        with open(self._entry, "a", opener=opener):
+            pass
+        sync_directory(self._entry.parent)
+        if not self._path(1).exists():  # dropped meanwhile
+            self._entry.unlink(missing_ok=True)
 
     @unusable_paths_told
     def save_snapshot(self, number: int, data: bytes) -> None:

@@ -26,7 +26,9 @@ SUFFIX = ".seg"
 
 
 class EmbeddedLog:
-    """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`."""
+    """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`, and an empty file for
+    each application that has committed, `applications/<application>`.
+    """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
@@ -40,6 +42,8 @@ class EmbeddedLog:
         check_directory(self.root)
         ensure_identity(self.root)
         remove_leftovers(self.root)
+        for application in self.applications():
+            self.commits(application).enter()
 
     @unusable_paths_told
     def identity(self) -> str:
@@ -57,7 +61,7 @@ class EmbeddedLog:
 
     def commits(self, application: str) -> DirectoryCommitStore:
         """See `Log.commits`."""
-        return DirectoryCommitStore(application, self.root / "commits" / application)
+        return DirectoryCommitStore(application, self.root / "commits" / application, self._entry(application))
 
     @unusable_paths_told
     def write_segments(
@@ -102,6 +106,7 @@ class EmbeddedLog:
     @unusable_paths_told
     def drop(self, application: str) -> None:
         """See `Log.drop`."""
+        self._entry(application).unlink(missing_ok=True)  # first: commits without it are no less there
         there = [path for kind in ("commits", "segments") if (path := self.root / kind / application).exists()]
         # Renamed first, so that a crash half-way leaves neither a sequence with its beginning gone nor files whose
         # names the application will take again.
@@ -109,6 +114,9 @@ class EmbeddedLog:
         for path in doomed:
             sync_directory(path.parent)
             shutil.rmtree(path, ignore_errors=True)  # another process may remove it as a leftover, and so is what stays
+
+    def _entry(self, application: str) -> Path:
+        return self.root / "applications" / application
 
     @unusable_paths_told
     def _read(self, segment: Segment, batches: Sequence[int]) -> memoryview:

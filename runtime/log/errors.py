@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ...errors import HeadwaterError
 
@@ -57,6 +58,20 @@ class CommitDamagedError(LogError):
         self.application = application
         self.number = number
         self.what = what
+
+
+class CommitsMissingError(LogError):
+    """All commits of an application are gone, and nobody has started it again: `folder` had them, `entry` tells so."""
+
+    def __init__(self, application: str, folder: Path, entry: Path) -> None:
+        super().__init__(
+            f"the commits of {application} are missing: {folder} was removed or emptied",
+            f"put it back from a copy of the log; or begin without what was committed there: a topology with "
+            f"`headwater build --full-refresh`, what was seeded and appended by removing {entry}",
+        )
+        self.application = application
+        self.folder = folder
+        self.entry = entry
 
 
 class StartedAgainError(LogError):

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from headwater.project import Project
 from headwater.runtime.engine.events import Event, StoreLost, StoresStrange
+from headwater.runtime.engine.results import RunFailedError
+from headwater.runtime.log.errors import CommitsMissingError
 
 pytestmark = pytest.mark.spark
 
@@ -185,3 +187,20 @@ def test_log_and_its_copy_by_turns_on_one_state_directory_have_the_totals_that_e
     shop.order("one", 5, cup=1)
     assert shop.told() == ([], set())
     assert shop.charges("one")[-1:] == [("cup", 5)]
+
+
+def test_application_whose_commits_are_gone_is_refused_until_they_are_back_or_it_is_started_again(shop: Shop) -> None:
+    shop.order("one", 1, ax=5)
+    commits, gone = shop.root / "one/commits/shop-sales", shop.root / "gone"
+    commits.rename(gone)
+    with pytest.raises(RunFailedError, match="the commits of shop-sales are missing"):
+        shop.order("one", 2, ax=1)
+    with pytest.raises(CommitsMissingError):
+        shop.rows("one", "lasting")
+    gone.rename(commits)
+    shop.order("one", 3, ax=1)
+    assert shop.rows("one", "forgetful") == {"ax": 7}
+
+    shutil.rmtree(commits)
+    shop.project("one").build(full_refresh=True)
+    assert shop.rows("one", "forgetful") == {"ax": 7}

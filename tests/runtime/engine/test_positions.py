@@ -66,8 +66,8 @@ def test_writer_whose_commits_were_put_back_from_an_older_copy_is_missed(applica
 
 
 def test_records_of_a_global_table_that_are_gone_are_missed(applications: Applications) -> None:
-    applications.feed("names", 2, partition=1)
+    applications.feed("names", 1, 1, partition=1)
     applications.start(CLEANING)
     applications.commit("cleaning", *GLOBAL_TASK, {}, globals_={"names": {1: 2}})
     remove_last_commit(applications, "p-seed")
-    assert found(applications, CLEANING) == [Gap("names", 1, 2, 0)]
+    assert found(applications, CLEANING) == [Gap("names", 1, 2, 1)]

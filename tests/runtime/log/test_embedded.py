@@ -2,6 +2,10 @@ import shutil
 
 import pytest
 
+from headwater.runtime.log.errors import CommitsMissingError
+from headwater.runtime.log.records import AppendRecord
+from headwater.runtime.log.state import LogState
+
 
 def test_applications_are_those_that_have_committed(log, records):
     assert log.applications() == []
@@ -43,3 +47,34 @@ def test_drop_that_is_broken_off_leaves_no_file_whose_name_is_taken_again(log, r
 
     assert (log.applications(), list(log.files("demo-app"))) == ([], [])
     assert log.write_segments(path, "t", records(3), 0, 0)
+
+
+@pytest.mark.parametrize("gone", ["commits", "commits/flights-seed", "commits/flights-seed/000000000001.json"])
+def test_application_whose_commits_are_gone_does_not_pass_for_a_new_one(log, gone):
+    for application in "flights-seed", "flights-old":
+        LogState.load(log.commits(application)).commit(AppendRecord(0, ()))
+    path = log.root / gone
+    path.rename(log.root / "gone")
+    log.check()
+    with pytest.raises(CommitsMissingError, match="the commits of flights-seed are missing") as caught:
+        LogState.load(log.commits("flights-seed"))
+    assert str(caught.value.entry) in caught.value.hint
+
+    path.parent.mkdir(exist_ok=True)
+    if path.is_dir():
+        path.rmdir()
+    (log.root / "gone").rename(path)
+    assert LogState.load(log.commits("flights-seed")).number == 1
+    path.rename(log.root / "gone")
+    log.drop("flights-seed")
+    assert LogState.load(log.commits("flights-seed")).number == 0
+
+
+def test_commits_of_an_older_version_are_missed_once_they_were_seen(log):
+    LogState.load(log.commits("flights-seed")).commit(AppendRecord(0, ()))
+    shutil.rmtree(log.root / "applications")
+    assert LogState.load(log.commits("flights-seed")).number == 1
+    log.check()
+    shutil.rmtree(log.root / "commits")
+    with pytest.raises(CommitsMissingError):
+        LogState.load(log.commits("flights-seed"))
