@@ -46,7 +46,7 @@ _STACK = (
     "a regular expression does so for a repeated group: write [ab]* for (a|b)*"
 )
 
-_LADDER = 4
+_LADDER = 8
 """By what the first prefixes that are tried grow: a run costs what its records cost, so short ones come first."""
 
 
@@ -184,25 +184,23 @@ def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | N
     task = _task(plan)
     most = min(task.max_records, sum(lane.end - lane.position for topic in task.inputs for lane in topic.lanes))
     good, bad = -1, most + 1
-    counts = _ladder(most)
-    while counts:
+    while counts := _ladder(good, most) if bad > most else _between(good, bad):
         trial = job.try_each(plan, [replace(task, max_records=count) for count in counts])
         if trial.failed is not None:
             number, error = trial.failed
             _refuse_outside(part, plan, error)
             bad = counts[number]
         good = max([good, *(counts[number] for number in trial.passed if counts[number] < bad)])
-        counts = _between(good, bad)
     return None if bad > most else bad
 
 
-def _ladder(most: int) -> list[int]:
-    """0, 1, 4, 16 and so on, and `most`."""
-    counts, count = [0], 1
+def _ladder(good: int, most: int) -> list[int]:
+    """The next rungs above `good` that one job tries, of 0, 1, 8, 64 and so on, and `most`."""
+    rungs, count = [0], 1
     while count < most:
-        counts.append(count)
+        rungs.append(count)
         count *= _LADDER
-    return [*counts, most] if most else counts
+    return [rung for rung in dict.fromkeys([*rungs, most]) if rung > good][:MOST_TRIED]
 
 
 def _between(good: int, bad: int) -> list[int]:

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JNetworkError
 
 from headwater.runtime.engine.errors import JobError, RecordError
 from headwater.runtime.engine.failures import cause_of, isolate
-from headwater.runtime.engine.job import Trial
+from headwater.runtime.engine.job import MOST_TRIED, Trial
 from headwater.runtime.engine.last_record import short_json
 from headwater.runtime.engine.worker_errors import StageFailedError, with_facts
 from headwater.runtime.log.embedded import EmbeddedLog
@@ -57,6 +57,7 @@ class FailsAt:
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         self.tried += 1
+        assert len(tasks) <= MOST_TRIED, "a job tries no more"
         for number, task in enumerate(tasks):
             try:
                 self.run(replace(plan, threads=((task,),)))
@@ -112,11 +113,13 @@ def test_first_record_that_fails_is_blamed_or_the_change_that_it_begins(
     assert (failure.error.offset, failure.error.step) == (blamed, "topologies/t.yml:7")
 
 
-def test_record_among_very_many_is_found_in_few_jobs(log: EmbeddedLog, planned: EpochPlan) -> None:
+@pytest.mark.parametrize(("count", "bad", "jobs"), [(20_000, 13_333, 6), (400_000, 399_999, 8)])
+def test_record_among_very_many_is_found_in_few_jobs(
+    log: EmbeddedLog, planned: EpochPlan, count: int, bad: int, jobs: int
+) -> None:
     (task,) = planned.threads[0]
     (source,) = task.inputs
     (lane,) = source.lanes
-    count = 20_000
     times = pa.array(np.arange(count))
     table = pa.table(
         {
@@ -130,14 +133,14 @@ def test_record_among_very_many_is_found_in_few_jobs(log: EmbeddedLog, planned: 
     (written,) = log.write_segments("segments/p-t/changes/b.seg", "changes", table, 0, 0)
     segments = (replace(written, base_offset=0, base_position=0),)
     inputs = (replace(source, lanes=(replace(lane, segments=segments),)),)
-    plan = replace(planned, threads=((replace(task, max_records=200_000, inputs=inputs),),))
-    fails = FailsAt(log, 13_333)
+    plan = replace(planned, threads=((replace(task, max_records=500_000, inputs=inputs),),))
+    fails = FailsAt(log, bad)
     job: Any = fails
 
     _, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ValueError("it failed"))
 
-    assert failure.error.offset == 13_333
-    assert fails.tried <= 5
+    assert failure.error.offset == bad
+    assert fails.tried <= jobs
 
 
 @dataclass
