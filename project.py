@@ -229,20 +229,29 @@ class Project:
         """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
 
         On the main thread and without `stop`, Ctrl-C and SIGTERM finish the epoch and commit it. What was done is
-        also in `target/run_results.json`. Raises InvalidProjectError, JavaError, and RunFailedError if an application
-        failed or was taken over, unless `check` is False: then that is in the result.
+        also in `target/run_results.json`. Spark is not started where the log refuses all of them. Raises
+        InvalidProjectError, JavaError, OtherLogError, and RunFailedError if an application failed or was taken over,
+        unless `check` is False: then that is in the result.
         """
-        from .runtime.engine.application import run_topologies
+        from .runtime.engine.application import refused, run_topologies
         from .runtime.loading import load_runner
 
+        self._log_to_read(self._target_settings())  # before `compile`, which may have to start Spark
         runners = [load_runner(emitted.runner) for emitted in self.compile().emitted]
         topologies = [runner.topology for runner in runners]
         settings = self.settings()
-        session = self._spark.session()
-        with _stopping(stop) as event:
-            results = run_topologies(
-                topologies, settings, until_caught_up=until_caught_up, observer=observer, stop=event, session=session
-            )
+        results = refused(topologies, settings, observer)
+        if results is None:
+            session = self._spark.session()
+            with _stopping(stop) as event:
+                results = run_topologies(
+                    topologies,
+                    settings,
+                    until_caught_up=until_caught_up,
+                    observer=observer,
+                    stop=event,
+                    session=session,
+                )
         self._write_results(results)
         if check:
             results.check()

@@ -78,13 +78,13 @@ def _log(project: Project) -> str:
 
 
 def _state(project: Project) -> str:
-    from ..runtime.engine.clients import has_executors
+    from ..runtime.engine.clients import local_state
     from ..runtime.state.machine import refuse_network_file_system
 
     settings = project.settings()
-    path = Path(settings.state_dir)
-    if has_executors(str(settings.spark.get("master", "local"))):
-        return f"{path} on the executors' machines, which a run looks at"
+    path = local_state(settings)
+    if path is None:
+        return f"{settings.state_dir} on the executors' machines, which a run looks at"
     there = next(each for each in (path, *path.parents) if each.exists())
     refuse_network_file_system(there)
     if not os.access(there, os.W_OK):
@@ -95,12 +95,12 @@ def _state(project: Project) -> str:
 def _rights(project: Project) -> str:
     """Records are in the log, the state and what failed; what is generated has the profile's settings."""
     from ..project import TARGET
-    from ..runtime.engine.clients import has_executors
+    from ..runtime.engine.clients import local_state
 
     settings = project.settings()
     folders = [Path(str(settings.log.options["path"]))] if "path" in settings.log.options else []
-    if not has_executors(str(settings.spark.get("master", "local"))):
-        folders.append(Path(settings.state_dir))
+    state_dir = local_state(settings)
+    folders += [] if state_dir is None else [state_dir]
     found = [(path, told) for path in (*folders, project.root / TARGET) if (told := open_to_others(path))]
     if found:
         paths = " ".join(shlex.quote(str(path)) for path, _ in found)

@@ -14,24 +14,19 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
 from ..log.errors import StartedAgainError
 from ..log.garbage import collect_garbage
-from ..log.log import Log
 from ..log.records import INCARNATION
-from ..log.state import LogState
-from ..state.known_log import check_known_by, place_of
 from ..topology import Settings, Topology
 from .assigned import Assigned
-from .clients import ExecutorWatch, has_executors
+from .beginning import Begun, check_log, check_state, look
+from .clients import ExecutorWatch
 from .committed import Committed, describe
 from .committer import Committer
-from .compatibility import differences
-from .errors import ConsumedRecordsMissingError, FencedError, IncompatibleStateError
+from .errors import FencedError
 from .events import (
     ApplicationStarted,
     ApplicationStopped,
@@ -46,10 +41,7 @@ from .events import (
 from .failures import told
 from .group import Group
 from .idleness import TaskKey
-from .inputs import check_topics
 from .loop import EpochLoop, Tally
-from .plugged import Plugged, origin_of
-from .positions import gaps
 from .results import ApplicationResult, RunResults, Status
 from .sentences import lost
 from .session import start_session
@@ -72,13 +64,17 @@ def run_topologies(
 
     `session`: a Spark session that stays open; without one, one is started and stopped. An error of one application is
     in its result. It ends a lasting run, by setting `stop`; a run until caught up goes on with the others, unless one
-    of them was taken over by another run.
+    of them was taken over by another run. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     stop = stop or threading.Event()
     observer = observer or Silent()
+    refusal = refused(topologies, settings, observer) if session is None else None
+    if refusal is not None:
+        return refusal
     spark = session or start_session(settings.spark)
     try:
+        check_log(topologies, settings)
         claimed: list[Committer] = []
         runs = [ApplicationRun(spark, topology, settings, observer, held, claimed) for topology in topologies]
         for run in runs:
@@ -96,6 +92,41 @@ def run_topologies(
     return RunResults(started, time.monotonic() - begun, tuple(results))
 
 
+def refused(topologies: Sequence[Topology], settings: Settings, observer: Observer | None = None) -> RunResults | None:
+    """What a run comes to whose applications are all refused for what is in the log; None where it can be begun.
+
+    Asked before Spark is started, which takes many seconds. Raises OtherLogError.
+    """
+    started, begun = time.time_ns() // 1_000_000, time.monotonic()
+    check_log(topologies, settings)
+    errors = [_refusal(topology, settings) for topology in topologies]
+    results = tuple(
+        ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error))
+        for topology, error in zip(topologies, errors, strict=True)
+        if error is not None
+    )
+    if not results or len(results) < len(errors):
+        return None
+    for result in results:
+        (observer or Silent()).on(ApplicationStopped(result.application, result.status, 0, 0))
+    return RunResults(started, time.monotonic() - begun, results)
+
+
+def _refusal(topology: Topology, settings: Settings) -> HeadwaterError | None:
+    """Why the application cannot start, as things are now."""
+    try:
+        found = look(topology, settings)
+        check_state(topology, Committed(found.log, topology, found.own))
+    except StartedAgainError:  # just now: whoever asks next may find nothing wrong
+        return None
+    except Exception as failed:
+        error = told(failed)
+        if error is None:
+            raise
+        return error
+    return None
+
+
 def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
     """Run an application after others; when it is taken over, those that follow are not started."""
     result = run.run(stop, True)
@@ -110,16 +141,6 @@ def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
         return run.run(stop, False)
     finally:
         stop.set()
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """An application as the run found it when it began."""
-
-    plugged: Plugged
-    log: Log
-    own: LogState
-    committer: Committer
 
 
 class ApplicationRun:
@@ -140,7 +161,7 @@ class ApplicationRun:
         self._observer = observer
         self._held = held
         self._claimed = claimed
-        self._begun: _Begun | HeadwaterError | None = None
+        self._begun: Begun | HeadwaterError | None = None
         self._assigned: Assigned | None = None
         self._generation = -1
         self._restored = 0
@@ -150,7 +171,7 @@ class ApplicationRun:
     def begin(self) -> None:
         """Look at what the application has committed, before anything of the run is claimed. An error is for `run`."""
         try:
-            self._begun = self._look()
+            self._begun = look(self._topology, self._settings)
         except Exception as failed:
             self._begun = told(failed)
             if self._begun is None:
@@ -181,28 +202,15 @@ class ApplicationRun:
                 raise
         return self._ended(status, error, time.monotonic() - begun)
 
-    def _look(self) -> _Begun:
-        plugged = Plugged(origin_of(self._settings))
-        log = plugged.log(self._settings.log)
-        ref, state_dir = self._settings.log, Path(self._settings.state_dir)
-        if not has_executors(
-            self._session.sparkContext.master
-        ):  # before a new log is made in the place of one that is missing
-            place = place_of(ref.name, ref.options)
-            check_known_by(state_dir, [self._topology.application], log.identity(), place)
-        log.check()
-        own = LogState.load(log.commits(self._topology.application))
-        return _Begun(plugged, log, own, Committer(own))
-
     def _run(self, stop: threading.Event, until_caught_up: bool) -> Status:
-        begun = self._begun or self._look()
+        begun = self._begun or look(self._topology, self._settings)
         if isinstance(begun, HeadwaterError):
             raise begun
         if stop.is_set():
             return "not_started"
         committed = Committed(begun.log, self._topology, begun.own)
         with Group(self._session, self._topology, self._settings, committed, begun.plugged, self) as group:
-            self._check(committed)
+            check_state(self._topology, committed)
             incarnation = committed.own.incarnation or uuid.uuid4().hex
             assigned = self._place(group, incarnation)
             if stop.is_set():
@@ -282,19 +290,3 @@ class ApplicationRun:
                 )
             )
         return assigned
-
-    def _check(self, committed: Committed) -> None:
-        """Refuse to start on state that means something else.
-
-        Raises WriterChangedError, TopicChangedError, IncompatibleStateError, ConsumedRecordsMissingError.
-        """
-        own = committed.own
-        own.refresh()  # whoever held the state directories until now may have committed
-        committed.refresh()  # after it, so that no writer is older than what was consumed of it
-        check_topics(self._topology, committed)
-        found = tuple(differences(own.topology, describe(self._topology, committed.begun), own.consumed))
-        if found:
-            raise IncompatibleStateError(self._topology.application, found)
-        missing = tuple(gaps(self._topology, committed))
-        if missing:
-            raise ConsumedRecordsMissingError(self._topology.application, missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,8 +77,15 @@ def has_executors(master: str) -> bool:
 
 
 def local_state(settings: Settings) -> Path | None:
-    """The folder of the stores, where clients are on this machine; None where executors have them on theirs."""
-    return None if has_executors(str(settings.spark.get("master", "local"))) else Path(settings.state_dir)
+    """The folder of the stores, where clients are on this machine; None where executors have them on theirs.
+
+    The session that this process has decides, as a run takes it whatever the profile says; before there is one, the
+    profile.
+    """
+    spark: Any = sys.modules.get("pyspark")
+    context = None if spark is None else spark.SparkContext._active_spark_context
+    master = str(settings.spark.get("master", "local")) if context is None else context.master
+    return None if has_executors(master) else Path(settings.state_dir)
 
 
 def _registered(session: SparkSession) -> dict[str, Executor]:

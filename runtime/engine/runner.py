@@ -47,7 +47,7 @@ def main(
 
     `settings`: a function where some are looked up in the environment.
     """
-    from .application import run_topologies
+    from .application import refused, run_topologies
     from .gone_jvm import ignoring_a_gone_jvm
     from .sentences import Lines
     from .session import start_session
@@ -71,23 +71,25 @@ def main(
     if given.clients:
         settings = replace(settings, clients=given.clients)
     try:
-        session = start_session(settings.spark, topology.application)
-        with stopping() as stop:
-            results = run_topologies(
-                [topology],
-                settings,
-                until_caught_up=given.until_caught_up,
-                observer=Lines(),
-                stop=stop,
-                session=session,
-            )
-        with ignoring_a_gone_jvm():
-            session.stop()
+        results = refused([topology], settings, Lines())
+        if results is None:
+            session = start_session(settings.spark, topology.application)
+            with stopping() as stop:
+                results = run_topologies(
+                    [topology],
+                    settings,
+                    until_caught_up=given.until_caught_up,
+                    observer=Lines(),
+                    stop=stop,
+                    session=session,
+                )
+            with ignoring_a_gone_jvm():
+                session.stop()
     except HeadwaterError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except OSError as refused:
-        print(f"error: {MachineError.of(refused)}", file=sys.stderr)
+    except OSError as failed:
+        print(f"error: {MachineError.of(failed)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # while Spark starts
         print("interrupted", file=sys.stderr)

@@ -21,6 +21,7 @@ from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import INCARNATION, GenerationRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.known_log import OtherLogError
 from headwater.runtime.topology import PluginRef, Settings
 
 pytestmark = pytest.mark.spark
@@ -252,12 +253,13 @@ def test_log_that_is_missing_is_refused_and_state_is_kept_for_its_return(place: 
     place.feed(500)
     place.run()
     log, moved = place.root / "log", place.root / "moved"
+    settings = Settings(PluginRef("embedded", {"path": str(log)}), str(place.root / "state"))
+    new = replace(delays.TOPOLOGY, name="new")  # without state, it would make a log
     log.rename(moved)
     for there in (lambda: None, log.mkdir):  # moved away, and then the empty folder that is left of a mount
         there()
-        result = place.run()
-        assert result.status == "failed"
-        assert f"the one at {log}: that log is missing" in (result.error or "")
+        with pytest.raises(OtherLogError, match=f"the one at {log}: that log is missing"):
+            run_topologies([new, delays.TOPOLOGY], settings, until_caught_up=True, session=place.session)
         assert not log.exists() or not list(log.iterdir())
     log.rmdir()
     moved.rename(log)
