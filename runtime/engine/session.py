@@ -7,7 +7,9 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,9 +187,11 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
         return session
     directory = spark_folder()
     settings["spark.scheduler.allocation.file"] = _pools(directory)
+    if settings["spark.master"].startswith("local"):
+        _keep_in(directory, settings)
     if level == "OFF":
         settings["spark.driver.extraJavaOptions"] = _quiet(settings, directory)
-    with starting(directory / "spark.log" if level == "OFF" else None):
+    with starting(directory / "spark.log" if level == "OFF" else None), _temporary_files_in(directory):
         _start_java(settings, directory)
         session = builder.config(map=settings).getOrCreate()
     if level == "OFF":
@@ -245,6 +249,26 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@contextmanager
+def _temporary_files_in(directory: Path) -> Iterator[None]:
+    """Have PySpark make its own there, too, while it starts."""
+    before, tempfile.tempdir = tempfile.tempdir, str(directory)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+def _keep_in(directory: Path, settings: dict[str, str]) -> None:
+    """Have Spark and the libraries of its JVM keep their temporary files there: killed, they leave them behind."""
+    directory /= "tmp"
+    directory.mkdir()
+    settings.setdefault("spark.local.dir", str(directory))
+    options = "spark.driver.extraJavaOptions"
+    own = shlex.quote(f"-Djava.io.tmpdir={directory}")
+    settings[options] = f"{own} {settings[options]}"  # the last one counts: the profile's
+
+
 def _quiet(settings: Mapping[str, str], directory: Path) -> str:
     """Spark says a dozen warnings while it starts, none of which a user can act on. Errors tell why it has not."""
     options = settings.get("spark.driver.extraJavaOptions", "")
@@ -254,7 +278,7 @@ def _quiet(settings: Mapping[str, str], directory: Path) -> str:
         "appender.console.type = Console\nappender.console.name = stderr\nappender.console.target = SYSTEM_ERR\n"
         "appender.console.layout.type = PatternLayout\n"
     )
-    return f"{options} -Dlog4j2.configurationFile=file:{path}".strip()
+    return f"{options} {shlex.quote(f'-Dlog4j2.configurationFile=file:{path}')}".strip()
 
 
 def _quiet_accumulators(session: SparkSession) -> None:

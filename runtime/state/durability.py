@@ -8,13 +8,13 @@ says that somebody has found the files damaged.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
-from ...private_files import opener, write_text
+from ...private_files import write_text
 from ..log.durable_files import sync_directory
 from .machine import boot_id
+from .whole_files import write_whole
 
 _MARKER = "unsynced"
 _DAMAGED = "damaged"
@@ -61,12 +61,7 @@ def mark_unsynced(directory: Path) -> None:
     marker = directory / _MARKER
     if marker.exists():
         return
-    temporary = directory / f"{_MARKER}.{os.getpid()}"
-    with open(temporary, "w", opener=opener) as file:
-        file.write(boot_id())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(marker)
+    write_whole(marker, boot_id(), durably=True)
     sync_directory(directory)
 
 

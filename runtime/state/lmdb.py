@@ -20,7 +20,7 @@ from .checksums import refuse_disorder, refuse_hidden, sealed
 from .lmdb_environment import Environment
 from .lmdb_environments import of_this_process
 from .long_keys import PREFIX, is_long, original, stored_key, stored_value
-from .store import Changes, StoreWriteError
+from .store import Changes
 
 MAP_SIZE = 64 << 20
 """Bytes of address space to begin with; doubled whenever it is full. The file takes only what is used."""
@@ -104,10 +104,6 @@ class LmdbStore:
             environment.lengthen()
         except lmdb.MapFullError:
             return False
-        except lmdb.Error as error:
-            if type(error) not in (lmdb.Error, lmdb.DiskError):
-                raise  # The others are ours: they tell of wrong calls, not of the system.
-            raise StoreWriteError(self._directory, str(error)) from error
         return True
 
     def _stored(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:

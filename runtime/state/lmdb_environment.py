@@ -33,6 +33,7 @@ DAMAGE = (
 _ROWS, _FACTS = b"checked rows", b"checked facts"
 _OLD_ROWS, _OLD_FACTS = b"rows", b"facts"
 _LOCK = "lock.mdb"
+_LOCK_BYTES = 8192  # what LMDB maps of it, for 126 readers
 _DATABASES = 4
 _POSITION = b"position"
 _SAFE_COMMITS = 1
@@ -53,6 +54,8 @@ class Environment:
             mark_unsynced(directory)
         elif lmdb_file.missing_bytes(file):
             self._lengthen(file)
+        if writable:
+            _allocate(directory / _LOCK, _LOCK_BYTES)
         # Without sync a killed process loses nothing and a stopped machine is noticed (see durability).
         self._lmdb = lmdb.open(
             str(directory),
@@ -192,6 +195,18 @@ class Environment:
 
     def _overtaken(self, transaction: Any) -> bool:
         return bool(self._lmdb.info()["last_txnid"] > transaction.id() + _SAFE_COMMITS)
+
+
+def _allocate(path: Path, size: int) -> None:
+    """Take room for a file that is mapped to be written: where a disk is full, the process is killed at that write."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        os.close(handle)
 
 
 def _has(environment: Any, database: bytes, transaction: Any = None) -> bool:

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...private_files import make_folder
-from ...unusable_paths import unusable_paths_told
 from .durability import damage, is_damaged, is_trusted, mark_damaged
 from .lmdb_environment import DAMAGE, Environment
+from .lmdb_errors import machine_errors_told
 from .store import StoreDamagedError
 
 
@@ -33,9 +33,9 @@ class Environments:
         """The environment of `directory`, opened if need be: made, or made again where it cannot be trusted.
 
         One that is only read is not made: raises StoreDamagedError where it cannot be trusted. So it does, after
-        saying so to all who use the files, where they are found damaged meanwhile.
+        saying so to all who use the files, where they are found damaged meanwhile. Raises StoreUnusableError.
         """
-        with self._lock:
+        with self._lock, machine_errors_told(directory):
             environment = self._open.get(directory)
             if environment is not None and not self._serves(environment, writable):
                 self._forget(directory)
@@ -52,7 +52,7 @@ class Environments:
 
     def close(self, directory: Path) -> None:
         """Sync and close the environment of `directory`, if it is open."""
-        with self._lock:
+        with self._lock, machine_errors_told(directory):
             environment = self._open.get(directory)
             if environment is not None:
                 if environment.writable and environment.is_current():
@@ -80,7 +80,6 @@ class Environments:
         self._open.pop(directory).close()
 
 
-@unusable_paths_told
 def _opened(directory: Path, map_size: int) -> Environment:
     make_folder(directory)
     if is_trusted(directory):

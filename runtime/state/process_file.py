@@ -12,17 +12,17 @@ those commits are: so a log that is missing does not pass for a new one (see `kn
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from ...private_files import make_folder, write_text
+from ...private_files import make_folder
 from ...unusable_paths import unusable_paths_told
 from ..tasks.errors import LockError
 from .machine import boot_id, started_at
+from .whole_files import write_whole
 
 PATIENCE_S = 60.0
 """How long to wait for the JVM of a killed driver: it notices at once, and then shuts down."""
@@ -100,9 +100,7 @@ class ProcessFile:
     def written(self, directory: Path) -> Self:
         """Put this into the file of a directory, whole or not at all."""
         make_folder(directory)
-        temporary = directory / f"{_NAME}.{os.getpid()}"
-        write_text(temporary, json.dumps(asdict(self)))
-        temporary.replace(directory / _NAME)
+        write_whole(directory / _NAME, json.dumps(asdict(self)))
         return self
 
     @classmethod

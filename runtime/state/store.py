@@ -6,20 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ...errors import HeadwaterError
+from ...errors import MachineError
 from ..tasks.errors import TaskCorruptedError
 
 Changes = tuple[Sequence[bytes], Sequence[bytes | None]]
 """Keys and, beside them, their new values; None deletes. A later row wins over an earlier one of the same key."""
 
 
-class StoreWriteError(HeadwaterError):
-    """The system would not write to a store. Nothing of the change has happened."""
+class StoreUnusableError(MachineError):
+    """The system refuses the files of a store. Nothing of a change that was being written has happened."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"store {path} cannot be written: {reason}", "is its disk full?")
-        self.path = path
-        self.reason = reason
+    def __init__(self, path: Path, number: int | None, reason: str) -> None:
+        super().__init__(str(path), number, f"the store cannot be used: {reason}")
 
 
 class StoreDamagedError(TaskCorruptedError):
@@ -62,7 +60,7 @@ class StateStore(Protocol):
         """Apply `changes` in order and move from `from_position` to `position`, in one transaction.
 
         `expire_below` then deletes all keys below it. Raises, with nothing applied, TaskMigratedError when the store
-        does not stand at `from_position`, and StoreWriteError.
+        does not stand at `from_position`, and StoreUnusableError.
         """
 
     def close(self) -> None:

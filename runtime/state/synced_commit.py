@@ -12,17 +12,17 @@ A store that version 0.1 has made has no note, and is taken for what it says it 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from zlib import crc32
 
-from ...private_files import make_folder, write_text
+from ...private_files import make_folder
 from ...unusable_paths import unusable_paths_told
 from ..log.durable_files import sync_directory, sync_file
 from ..log.log import Log
 from ..log.records import CommitMark
+from .whole_files import write_whole
 
 _SUFFIX = ".commit"
 _UNKNOWN = CommitMark("", 0, 0)
@@ -57,10 +57,7 @@ def note_sync(store: Path, commit: CommitMark | None) -> None:
     if found is not None and found.application == commit.application and found.number > commit.number:
         return
     make_folder(store.parent)
-    note = note_of(store)
-    temporary = note.with_name(f"{note.name}.{os.getpid()}")
-    write_text(temporary, json.dumps(asdict(commit)))
-    temporary.replace(note)
+    write_whole(note_of(store), json.dumps(asdict(commit)))
 
 
 def keep_note(store: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.state.store import StateStore, StoreBackend, StoreWriteError
+from headwater.runtime.state.store import StateStore, StoreBackend, StoreUnusableError
 from headwater.runtime.tasks.errors import TaskMigratedError
 
 
@@ -184,7 +184,7 @@ def test_disk_that_takes_no_more_leaves_the_store_as_it_was(store: StateStore) -
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
     try:
-        with pytest.raises(StoreWriteError, match="disk full"):
+        with pytest.raises(StoreUnusableError, match="raise the limit of a file's size"):
             store.apply([(keys, [b"x" * 100] * len(keys))], 1, 2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
