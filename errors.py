@@ -23,7 +23,8 @@ _WAYS_OUT = {
     errno.EMFILE: "raise the number of files that a process may open (ulimit -n)",
     errno.ENFILE: "close other programs, or raise the number of files that the system may open",
     errno.EIO: "look at the disk: the log of the system says what is wrong with it",
-    errno.ENOMEM: "close other programs, or give the machine more memory",
+    errno.ENOMEM: "close other programs or give the machine more memory, or take smaller epochs (`max_records` under "
+    "`epoch` in the profile)",
     errno.ELOOP: "look at the symbolic links in that path: they lead in a circle",
     errno.EISDIR: "move it away: there is a folder where a file belongs",
     errno.ENOTDIR: "move it away: there is a file where a folder belongs",
@@ -66,8 +67,11 @@ class MachineError(HeadwaterError):
         return error.errno in _WAYS_OUT
 
     @classmethod
-    def of(cls, error: OSError, path: str | os.PathLike[str] | None = None) -> MachineError:
+    def of(cls, error: OSError | MemoryError, path: str | os.PathLike[str] | None = None) -> MachineError:
         """What the system said; of `path` where it does not say of what."""
+        if isinstance(error, MemoryError):
+            said = f" ({error})" if str(error) else ""
+            return cls(None, errno.ENOMEM, f"there is not enough memory{said}")
         named = [os.fsdecode(each) for each in (error.filename, error.filename2) if isinstance(each, str | bytes)]
         where = " -> ".join(named) or (None if path is None else os.fspath(path))
         return cls(where, error.errno, error.strerror or str(error) or type(error).__name__)

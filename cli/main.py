@@ -141,6 +141,8 @@ class Commands(click.Group):
             if not MachineError.explains(error):
                 raise
             raise Failure(MachineError.of(error)) from error
+        except MemoryError as error:
+            raise Failure(MachineError.of(error)) from error
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from None

@@ -38,6 +38,9 @@ CRASHED = "Python worker exited unexpectedly"
 FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
 """Errors of the JVM that a value can cause."""
 
+_THREADS = re.compile(r"java\.lang\.OutOfMemoryError: [Uu]nable to create (?:new )?native thread")
+"""An error of the JVM that no value causes: the machine has no thread for it."""
+
 JAVA = re.compile(r"(?:Caused by)?: (?P<error>[\w.$]+(?:Exception|Error))(?:: (?P<text>.*))?$")
 """How py4j tells an error of Java's, and Java the cause of one."""
 
@@ -92,6 +95,13 @@ def _refuse_outside(part: Subtopology, plan: EpochPlan, error: Exception) -> Non
         raise corrupted from error
     if (facts := facts_of(error)) is not None and facts.kind == "outside":
         raise JobError(plan.application, part.name, facts.cause, facts.hint or None) from error
+    if (machine := _THREADS.search(str(error))) is not None:
+        raise JobError(
+            plan.application,
+            part.name,
+            f"the machine gave Spark's JVM no further thread ({machine[0]})",
+            "raise the number of processes that this user may have (ulimit -u), or close other programs",
+        ) from error
     if has_ended(error):
         raise JobError(
             plan.application,
@@ -248,7 +258,7 @@ def told(error: Exception) -> HeadwaterError | None:
         return error
     if has_ended(error):
         return SparkEndedError()
-    return MachineError.of(error) if isinstance(error, OSError) else None
+    return MachineError.of(error) if isinstance(error, OSError | MemoryError) else None
 
 
 def cause_of(error: Exception) -> str:

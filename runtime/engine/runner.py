@@ -88,7 +88,7 @@ def main(
     except HeadwaterError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except OSError as failed:
+    except (OSError, MemoryError) as failed:
         print(f"error: {MachineError.of(failed)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # while Spark starts

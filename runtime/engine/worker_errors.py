@@ -75,7 +75,7 @@ def _facts(error: Exception) -> Facts:
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
         case TaskCorruptedError():
             return Facts("corrupted", error.reason)
-        case OSError():
+        case OSError() | MemoryError():
             return _facts(MachineError.of(error))
         case HeadwaterError():
             return Facts("outside", shortened(error.message), hint=error.hint or "")

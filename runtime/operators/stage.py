@@ -130,7 +130,7 @@ class Stage:
                 if not isinstance(error, SumOverflowError):  # of a store, of the log
                     raise
                 raise StepError(type(node).__name__, node.at, _name(task), error) from error
-            except OSError:  # of the machine
+            except (OSError, MemoryError):  # of the machine
                 raise
             except Exception as error:
                 raise StepError(type(node).__name__, node.at, _name(task), error) from error

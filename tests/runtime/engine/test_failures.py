@@ -15,8 +15,9 @@ import pytest
 from commits import part, topic
 from py4j.protocol import Py4JNetworkError
 
+from headwater.errors import MachineError
 from headwater.runtime.engine.errors import JobError, RecordError
-from headwater.runtime.engine.failures import cause_of, isolate
+from headwater.runtime.engine.failures import cause_of, isolate, told
 from headwater.runtime.engine.job import MOST_TRIED, Trial
 from headwater.runtime.engine.last_record import short_json
 from headwater.runtime.engine.worker_errors import StageFailedError, with_facts
@@ -195,6 +196,42 @@ def test_error_of_the_machine_is_told_at_once_and_no_record_is_looked_for(
     assert "segments/a.seg" in raised.value.message
     assert raised.value.hint
     assert fails.tried == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        pa.ArrowMemoryError("malloc of size 99 failed"),
+    ],
+)
+def test_want_of_memory_is_told_at_once_and_no_record_is_looked_for(
+    log: EmbeddedLog, planned: EpochPlan, error: Exception
+) -> None:
+    fails = FailsAt(log, 0)
+    job: Any = fails
+    with pytest.raises(JobError, match="there is not enough memory") as raised:
+        isolate(job, part("reads", (CHANGES,)), planned, in_worker(error))
+
+    assert "`max_records`" in str(raised.value.hint)
+    assert fails.tried == 0
+
+
+def test_want_of_threads_is_told_at_once_and_no_record_is_looked_for(log: EmbeddedLog, planned: EpochPlan) -> None:
+    fails = FailsAt(log, 0)
+    job: Any = fails
+    said = "Job aborted: java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory"
+    with pytest.raises(JobError, match="no further thread") as raised:
+        isolate(job, part("reads", (CHANGES,)), planned, RuntimeError(said))
+
+    assert "ulimit -u" in str(raised.value.hint)
+    assert fails.tried == 0
+
+
+def test_want_of_memory_in_the_driver_is_an_error_of_the_machine() -> None:
+    error = told(MemoryError())
+    assert isinstance(error, MachineError)
+    assert error.message == "there is not enough memory"
 
 
 def test_jvm_that_is_gone_is_told_with_the_records_it_worked_on(log: EmbeddedLog, planned: EpochPlan) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.joins import StreamTableJoin
 from headwater.runtime.operators.materialize import Materialize
+from headwater.runtime.operators.node import Edges
 from headwater.runtime.operators.pipe import pipe_schema
 from headwater.runtime.operators.project import Project
 from headwater.runtime.operators.rows import Flow
@@ -18,6 +19,7 @@ from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.stage import StepError
 from headwater.runtime.operators.stored_rows import stored_columns
 from headwater.runtime.operators.table import Table
+from headwater.runtime.operators.task_epoch import TaskEpoch
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.lmdb import LmdbBackend
 from headwater.runtime.state.task_stores import TaskStores
@@ -190,6 +192,25 @@ def test_error_of_a_step_names_its_place(application, part):
     with pytest.raises(StepError, match=r"topologies/t.yml:12: sum overflows bigint") as caught:
         app.run()
     assert (caught.value.step, caught.value.at, caught.value.task) == ("Aggregate", "topologies/t.yml:12", "p_0")
+
+
+@dataclass(frozen=True)
+class _Failing:
+    """A step of another one's making, which raises."""
+
+    error: Exception
+    at: str = "topologies/t.yml:12"
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
+def test_error_of_the_machine_is_not_called_one_of_a_step(application, part, error):
+    app = application(part("p", 1, (((Source(AIRLINES, ("f",)), _Failing(error)), {}, {}),)))
+    app.append(AIRLINES, [(("AA",), ("American",), 0)])
+    with pytest.raises(type(error)):
+        app.run()
 
 
 def test_headers_stay_with_their_records(application, part):
