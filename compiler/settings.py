@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..runtime.durations import parse_duration
 from ..runtime.topology import PluginRef, Settings
-from .reading.durations import parse_duration
+from .reading.environment import DurationFromEnvironment, FromEnvironment
 from .reading.load import LoadedProject
 
 DEFAULT_LOG = ".headwater/log"
@@ -29,7 +30,7 @@ def settings_of(loaded: LoadedProject) -> Settings:
         log=_log(target.get("log") or "embedded"),
         state_dir=target.get("state_dir", DEFAULT_STATE),
         clients=target.get("clients", defaults.clients),
-        epoch_interval_ms=parse_duration(epoch["interval"]) if "interval" in epoch else defaults.epoch_interval_ms,
+        epoch_interval_ms=_duration(epoch["interval"]) if "interval" in epoch else defaults.epoch_interval_ms,
         max_records=epoch.get("max_records", defaults.max_records),
         spark=spark_of(loaded),
         plugins=plugins_of(loaded),
@@ -79,8 +80,14 @@ def _log(written: Any) -> PluginRef:
         return PluginRef(name, dict(written.get("options") or {}))
     options = {key: value for key, value in written.items() if key != "type"}
     if "grace" in options:
-        options["grace_ms"] = parse_duration(options.pop("grace"))
+        options["grace_ms"] = _duration(options.pop("grace"))
     return PluginRef(name, {"path": DEFAULT_LOG} | _without_notes(options))
+
+
+def _duration(text: str) -> int:
+    """Its milliseconds, which keep where from the environment they come."""
+    milliseconds = parse_duration(text)
+    return DurationFromEnvironment(milliseconds, text) if isinstance(text, FromEnvironment) else milliseconds
 
 
 def _without_notes(written: Any) -> dict[str, Any]:

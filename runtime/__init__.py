@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .engine.runner import main
     from .engine.sql_steps import branch, explode, fork, key_by, merge, select, where, with_columns
     from .engine.worker import process
-    from .environment import env_var
+    from .environment import duration, env_var, whole_number
     from .operators.aggregate import Aggregate
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins import GlobalJoin, StreamTableJoin
@@ -39,7 +39,7 @@ _HOMES = {
     "engine.runner": ("main",),
     "engine.sql_steps": ("branch", "explode", "fork", "key_by", "merge", "select", "where", "with_columns"),
     "engine.worker": ("process",),
-    "environment": ("env_var",),
+    "environment": ("duration", "env_var", "whole_number"),
     "operators.aggregate": ("Aggregate",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins": ("GlobalJoin", "StreamTableJoin"),
@@ -88,6 +88,7 @@ __all__ = [
     "Topology",
     "Window",
     "branch",
+    "duration",
     "env_var",
     "explode",
     "fork",
@@ -97,6 +98,7 @@ __all__ = [
     "process",
     "select",
     "where",
+    "whole_number",
     "with_columns",
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..errors import HeadwaterError
+from .durations import parse_duration
 
 
 class EnvironmentVariableError(HeadwaterError):
@@ -18,9 +19,36 @@ class EnvironmentVariableError(HeadwaterError):
         self.at = at
 
 
+class EnvironmentValueError(HeadwaterError):
+    """What a profile takes from the environment is not what is needed; it is not shown. `at`: the `file:line`."""
+
+    def __init__(self, needed: str, at: str) -> None:
+        super().__init__(
+            f"{at}: what the environment gives is not {needed}", "set the variable that this line names to one"
+        )
+        self.needed = needed
+        self.at = at
+
+
 def env_var(name: str, default: str | None = None, *, at: str) -> str:
     """The value of an environment variable, or `default`. Raises EnvironmentVariableError when there is neither."""
     value = os.environ.get(name, default)
     if value is None:
         raise EnvironmentVariableError(name, at)
     return value
+
+
+def whole_number(text: str, *, at: str) -> int:
+    """A number from the environment. Raises EnvironmentValueError."""
+    try:
+        return int(text)
+    except ValueError:
+        raise EnvironmentValueError("a whole number", at) from None  # its message would show the value
+
+
+def duration(text: str, *, at: str) -> int:
+    """The milliseconds of a duration from the environment. Raises EnvironmentValueError."""
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise EnvironmentValueError("a duration such as 500ms, 10s or 5m", at) from None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..reading.environment import FromEnvironment, Lookup, NumberFromEnvironment
+from ..reading.environment import DurationFromEnvironment, FromEnvironment, Lookup, NumberFromEnvironment
 
 WIDTH = 120
 """Columns of generated code."""
@@ -76,10 +76,11 @@ def literal(value: Any) -> Expression:
     What was looked up in the environment is looked up again: its value is not written down.
     """
     if isinstance(value, FromEnvironment):
-        texts = (quoted(each) if isinstance(each, str) else _lookup(each, value.at) for each in value.parts)
-        return Code(" + ".join(texts))
+        return Code(_looked_up(value))
     if isinstance(value, NumberFromEnvironment):
-        return Code(f"int({_lookup(value.lookup, value.at)})")
+        return Code(f"whole_number({_lookup(value.lookup, value.at)}, at={quoted(value.at)})")
+    if isinstance(value, DurationFromEnvironment):
+        return Code(f"duration({_looked_up(value.text)}, at={quoted(value.text.at)})")
     if isinstance(value, str):
         return Text(value)
     if isinstance(value, Mapping):
@@ -93,6 +94,10 @@ def literal(value: Any) -> Expression:
     if value is None or isinstance(value, bool | float):
         return Code(repr(value))
     raise TypeError(f"{type(value).__name__} has no literal in generated code")
+
+
+def _looked_up(value: FromEnvironment) -> str:
+    return " + ".join(quoted(each) if isinstance(each, str) else _lookup(each, value.at) for each in value.parts)
 
 
 def _lookup(read: Lookup, at: str) -> str:

@@ -14,6 +14,9 @@ from .names import Constants
 from .python import Code, Expression, Text, call, dict_of, laid_out, literal, quoted, statement
 from .template import content_hash, docstring, import_from, render, title
 
+_LOOKING_UP = ("env_var", "whole_number", "duration")
+"""Functions of `headwater.runtime` that generated settings are looked up with."""
+
 
 @dataclass(frozen=True)
 class RunnerTemplate:
@@ -43,6 +46,8 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
     looked_up = comes_from_environment(
         [getattr(settings, each.name) for each in fields(settings)] + [settings.log.options]
     )
+    settings_text = _function(written) if looked_up else statement("SETTINGS = ", written)
+    functions = {name for name in _LOOKING_UP if f"{name}(" in settings_text} if looked_up else set()
     template = RunnerTemplate(
         docstring=docstring(
             f"Runs t{title(graph)[1:]}",
@@ -50,10 +55,10 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
             f"Made by `headwater compile` from {graph.file} and profiles.yml: change those files, not this one.",
         ),
         topology=declared,
-        settings=_function(written) if looked_up else statement("SETTINGS = ", written),
+        settings=settings_text,
         given="settings" if looked_up else "SETTINGS",
         imports=(
-            import_from("headwater.runtime", writer.classes | {"main"} | ({"env_var"} if looked_up else set())),
+            import_from("headwater.runtime", writer.classes | {"main"} | functions),
             import_from("job", {"SUBTOPOLOGIES"}),
         ),
     )

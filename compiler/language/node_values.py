@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from ..reading.durations import parse_duration
+from ...runtime.durations import parse_duration
 from ..reading.nodes import Mapping, Node, Scalar, Sequence
 
 _Default = TypeVar("_Default")

@@ -56,9 +56,25 @@ class NumberFromEnvironment(int):
         return type(self), (int(self), self.lookup, self.at)
 
 
+class DurationFromEnvironment(int):
+    """The milliseconds of a duration that was put together with lookups."""
+
+    text: FromEnvironment
+
+    def __new__(cls, value: int, text: FromEnvironment) -> Self:
+        """The milliseconds with the text."""
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As of FromEnvironment."""
+        return type(self), (int(self), self.text)
+
+
 def comes_from_environment(value: Any) -> bool:
     """Whether anything in a value, or in the lists and mappings in it, was looked up."""
-    if isinstance(value, FromEnvironment | NumberFromEnvironment):
+    if isinstance(value, FromEnvironment | NumberFromEnvironment | DurationFromEnvironment):
         return True
     if isinstance(value, dict):
         return any(map(comes_from_environment, value.values()))

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from ...errors import INTERRUPTED, HeadwaterError, MachineError
-from ..environment import EnvironmentVariableError
+from ..environment import EnvironmentValueError, EnvironmentVariableError
 from ..topology import PluginRef, Settings, Topology
 
 
@@ -60,7 +60,7 @@ def main(
     given = parser.parse_args(arguments)
     try:
         settings = settings() if callable(settings) else settings
-    except EnvironmentVariableError as error:
+    except (EnvironmentVariableError, EnvironmentValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     if given.log_path:

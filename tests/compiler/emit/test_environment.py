@@ -14,7 +14,12 @@ import pytest
 from headwater.cli.init import command as init
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.emit.runner import render_runner
-from headwater.compiler.reading.environment import FromEnvironment, Lookup, NumberFromEnvironment
+from headwater.compiler.reading.environment import (
+    DurationFromEnvironment,
+    FromEnvironment,
+    Lookup,
+    NumberFromEnvironment,
+)
 from headwater.compiler.reading.load import load_project
 from headwater.compiler.settings import settings_of
 from headwater.compiler.topology.graph import TopologyGraph
@@ -33,11 +38,17 @@ shop:
       log:
         type: embedded
         path: "{{ env_var('DISK') }}/log"
+        grace: "{{ env_var('GRACE') }}h"
       state_dir: "{{ env_var('DISK') }}/state"
       clients: "{{ env_var('CLIENTS') | int }}"
+      epoch:
+        interval: "{{ env_var('INTERVAL') }}"
 """
-WHEN_COMPILED = {"S3_SECRET": "hush", "DISK": "/hush", "CLIENTS": "3", "HOST": "hush.example"}
-WHEN_RUN = {"S3_SECRET": "other", "DISK": "disk", "CLIENTS": "2"}
+WHEN_COMPILED = {"S3_SECRET": "hush", "DISK": "/hush", "CLIENTS": "3", "HOST": "hush.example"} | {
+    "GRACE": "7919",
+    "INTERVAL": "7927ms",
+}
+WHEN_RUN = {"S3_SECRET": "other", "DISK": "disk", "CLIENTS": "2", "GRACE": "2", "INTERVAL": "3s"}
 
 
 @pytest.fixture
@@ -65,7 +76,8 @@ def runner(shop: Path) -> Path:
 
 def test_value_of_the_environment_is_not_written_down(runner: Path) -> None:
     text = runner.read_text("utf-8")
-    assert "hush" not in text
+    for value in ("hush", "7919", "7_919", "7927", "7_927", "28508400000", "28_508_400_000"):
+        assert value not in text
     assert 'env_var("S3_SECRET", at="profiles.yml:7")' in text
 
 
@@ -83,6 +95,28 @@ def test_runner_looks_the_environment_up_when_it_runs(
     assert settings.log.options["path"] == str(shop / "disk" / "log")
     assert settings.state_dir == str(shop / "disk" / "state")
     assert settings.clients == 2
+    assert settings.epoch_interval_ms == 3_000
+    assert settings.log.options["grace_ms"] == 7_200_000
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"), [("CLIENTS", "a whole number"), ("INTERVAL", "a duration"), ("GRACE", "a duration")]
+)
+def test_wrong_value_of_the_environment_when_it_runs_is_told_with_its_line_and_not_shown(
+    runner: Path, name: str, needed: str
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, str(runner)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **WHEN_RUN, name: "hush"},
+    )
+
+    line = next(number for number, text in enumerate(PROFILES.splitlines(), 1) if f"'{name}'" in text)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"error: profiles.yml:{line}: what the environment gives is not {needed}")
+    assert "hush" not in ended.stderr
 
 
 def test_runner_without_the_variable_names_it_and_its_line(runner: Path) -> None:
@@ -92,7 +126,7 @@ def test_runner_without_the_variable_names_it_and_its_line(runner: Path) -> None
         capture_output=True,
         text=True,
         check=False,
-        env=environment | {"DISK": "d", "CLIENTS": "1"},
+        env=environment | {name: value for name, value in WHEN_RUN.items() if name != "S3_SECRET"},
     )
     assert ended.returncode != 0
     assert ended.stderr.startswith("error: profiles.yml:7: the environment variable S3_SECRET is not set")
@@ -118,7 +152,11 @@ def test_wrong_value_of_the_environment_is_not_shown(shop: Path) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [FromEnvironment("a/b", ("a/", Lookup("B")), "p.yml:3"), NumberFromEnvironment(3, Lookup("N", "1"), "p.yml:4")],
+    [
+        FromEnvironment("a/b", ("a/", Lookup("B")), "p.yml:3"),
+        NumberFromEnvironment(3, Lookup("N", "1"), "p.yml:4"),
+        DurationFromEnvironment(3_000, FromEnvironment("3s", (Lookup("S"), "s"), "p.yml:5")),
+    ],
 )
 def test_value_of_the_environment_that_is_copied_or_pickled_keeps_where_it_comes_from(value):
     for again in (deepcopy(value), pickle.loads(pickle.dumps(value))):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.compiler.reading.durations import parse_duration
+from headwater.runtime.durations import parse_duration
 
 
 @pytest.mark.parametrize(
