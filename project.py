@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from .arguments import ArgumentError, check_methods, check_name, check_names, check_number
 from .compiler.checks.catalog import InstalledPlugins
 from .compiler.diagnostics import did_you_mean
 from .compiler.outcomes import Compiled, InvalidProjectError, OwnedStore, Parsed, UnknownNameError, find_store
@@ -72,6 +73,8 @@ class Project:
         without_plugins: Sequence[str] = (),
         session: SparkSession | None = None,
     ) -> None:
+        check_names("select", select)
+        check_names("without_plugins", without_plugins)
         self.root = Path(path).resolve()
         self._profile = profile
         self._target = target
@@ -189,6 +192,7 @@ class Project:
         """
         from .runtime.anew import held, readers, start_anew
 
+        check_names("topics", topics)
         settings = self.settings()
         log, state_dir = self._log(settings), _state_here(settings)
         names = topics or self._seeds()
@@ -207,6 +211,7 @@ class Project:
         from .runtime.log.append import append
 
         settings = self.settings()
+        check_name("topic", topic)
         declared = self._parsed.topics.get(topic)
         if declared is None:
             raise UnknownNameError("topic", topic, did_you_mean(topic, self._parsed.topics))
@@ -236,6 +241,8 @@ class Project:
         from .runtime.engine.application import refused, run_topologies
         from .runtime.loading import load_runner
 
+        check_methods("observer", observer, "on")
+        check_methods("stop", stop, "is_set", "wait")
         self._log_to_read(self._target_settings())  # before `compile`, which may have to start Spark
         runners = [load_runner(emitted.runner) for emitted in self.compile().emitted]
         topologies = [runner.topology for runner in runners]
@@ -259,6 +266,7 @@ class Project:
 
     def build(self, *, full_refresh: bool = False, observer: Observer | None = None, check: bool = True) -> RunResults:
         """Compile, seed, and run until all input is consumed. Raises and `check` as `seed` and `run` do."""
+        check_methods("observer", observer, "on")
         self.compile()
         if full_refresh:
             self.start_anew()
@@ -309,6 +317,9 @@ class Project:
         from .runtime.log.reader import TopicReader
         from .runtime.log.record_table import table_schema
 
+        check_name("topic", topic)
+        check_number("start", start, 0)
+        check_number("limit", limit, 0)
         log = self._log_to_read(self._target_settings())
         declared = self._topic_of(log, topic)
 
@@ -338,6 +349,11 @@ class Project:
         from .runtime.frames import Rows
         from .runtime.query import GlobalQuery, StoreQuery
 
+        check_name("store", store)
+        check_number("start", start)
+        check_number("end", end)
+        if key is not None and not isinstance(key, Mapping):
+            raise ArgumentError("key", key, "a mapping of key columns to values")
         try:
             owned = find_store(self._checked.topologies, store)
         except UnknownNameError as error:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +170,34 @@ def test_records_can_be_read_again_and_as_a_table(shop: Path) -> None:
 def test_table_of_a_read_without_an_end_is_refused(shop: Path) -> None:
     with pytest.raises(HeadwaterError, match="has no end"):
         Project(shop).read("orders", follow=True).to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda project: project.read("orders", limit=-1), "limit must be a whole number from 0, not -1 (int)"),
+        (lambda project: project.read("orders", limit=True), "limit must be a whole number from 0, not True (bool)"),
+        (lambda project: project.read("orders", start="x"), "start must be a whole number from 0, not 'x' (str)"),
+        (lambda project: project.read(5), "topic must be a text, not 5 (int)"),
+        (lambda project: project.append(5, []), "topic must be a text, not 5 (int)"),
+        (lambda project: project.query("sales_by_day", start="x"), "start must be a whole number, not 'x' (str)"),
+        (lambda project: project.query("sales_by_day", key="x"), "key must be a mapping of key columns to values, "
+         "not 'x' (str)"),
+        (lambda project: project.query(None), "store must be a text, not None (NoneType)"),
+        (lambda project: project.run(observer=print), "observer must be an object with the method on, "
+         "not <built-in function print> (builtin_function_or_method)"),
+        (lambda project: project.build(observer=print), "observer must be an object with the method on, "
+         "not <built-in function print> (builtin_function_or_method)"),
+        (lambda project: project.run(stop=1), "stop must be an object with the method is_set and wait, not 1 (int)"),
+        (lambda project: project.seed("orders"), "topics must be a list of texts, not 'orders' (str)"),
+        (lambda project: Project(project.root, select="sales"), "select must be a list of texts, not 'sales' (str)"),
+    ],
+)  # fmt: skip
+def test_argument_of_another_kind_is_told_at_once(shop: Path, call: Callable[[Any], object], said: str) -> None:
+    with pytest.raises(HeadwaterError) as caught:
+        call(Project(shop))
+    assert caught.value.message == said
+    assert not (shop / ".headwater").exists()
 
 
 def test_selection_of_a_topology_seeds_what_it_reads(shop: Path) -> None:
