@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from .engine.worker import process
     from .environment import duration, env_var, whole_number
     from .operators.aggregate import Aggregate
+    from .operators.declarations import Flow
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins import GlobalJoin, StreamTableJoin
     from .operators.materialize import Materialize
     from .operators.project import Project
-    from .operators.rows import Flow
     from .operators.sink import Sink
     from .operators.source import Source
     from .operators.table import Table
@@ -41,11 +41,11 @@ _HOMES = {
     "engine.worker": ("process",),
     "environment": ("duration", "env_var", "whole_number"),
     "operators.aggregate": ("Aggregate",),
+    "operators.declarations": ("Flow",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins": ("GlobalJoin", "StreamTableJoin"),
     "operators.materialize": ("Materialize",),
     "operators.project": ("Project",),
-    "operators.rows": ("Flow",),
     "operators.sink": ("Sink",),
     "operators.source": ("Source",),
     "operators.table": ("Table",),

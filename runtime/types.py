@@ -13,7 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from ..errors import HeadwaterError
-from .operators.rows import Flow
+from .operators.declarations import Flow
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 """Arrow's type of a Spark SQL `timestamp`."""

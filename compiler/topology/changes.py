@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...runtime.operators.declarations import Emit
 from ..language.certain import cannot_fail
 from ..language.expressions import Expression
 from ..language.operations import Aggregation, Filter, GlobalTableJoin, Projection, Streaming, TableJoin, Tabling
-from .graph import Emit
 from .wired import Reading, Vertex, VertexAction, Wired, Writing
 
 

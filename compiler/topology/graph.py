@@ -2,8 +2,8 @@
 
 Owns the shape of `job.py` as data; templates only lay it out. Every choice (which engine runs a step, which columns
 travel, where repartition topics are) has been made when these objects exist. Topics, stores and windows are the
-runtime's own declarations; the node classes below carry the names and fields of the operators in
-`headwater.runtime.operators`, so that a node is written down as `<class name>(<fields that differ from the default>)`.
+runtime's own declarations, and so are the operators of a Python stage (`runtime/operators/declarations.py`): a node is
+written down as `<class name>(<fields that differ from the default>)`.
 
 **Pipe.** One ordered pipe of rows runs through a subtopology: Python stage 0 (reads the sources), SQL steps, Python
 stage, SQL steps, ..., Python stage (writes). Edges are named by flow or table and rebound in place: a step on flow
@@ -20,167 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ...runtime.operators.declarations import Declaration, Flow
 from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store, Topic
-
-
-@dataclass(frozen=True)
-class Flow:
-    """Columns of an edge, as Spark SQL DDL. `value` may hold `_now timestamp`: the epoch's planned time."""
-
-    key: str
-    value: str
-
-
-Emit = Literal["each", "collapsed"]
-"""`collapsed`: one change per key and epoch, from its start to its end; `each`: every change."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Reads a topic into one edge per name of `into`, in order. `columns`: those needed (None: all).
-
-    `rank` orders topics with equal timestamps: tables before streams, then declaration.
-    """
-
-    topic: Topic
-    into: tuple[str, ...]
-    columns: Flow | None = None
-    rank: int = 0
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Keeps the last row of each key: upserts in, changes of a table out. `old`: with the replaced rows."""
-
-    flow: str
-    store: Store
-    emit: Emit = "each"
-    old: bool = False
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Project:
-    """Renames and selects columns (new name -> physical name); None leaves that side as it is."""
-
-    flow: str
-    key: Mapping[str, str] | None = None
-    value: Mapping[str, str] | None = None
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class StreamTableJoin:
-    """Looks the key up in the rows of `store`, changed in order by those on edge `table`. `values`: new -> column."""
-
-    flow: str
-    table: str
-    store: Store
-    how: Literal["inner", "left"]
-    values: Mapping[str, str]
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class GlobalJoin:
-    """Looks up `by` (key column of the table -> physical column of the flow) in a global table."""
-
-    flow: str
-    table: GlobalTable
-    how: Literal["inner", "left"]
-    by: Mapping[str, str]
-    values: Mapping[str, str]
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """Aggregates by key (and window, if the store has one); what and how is in `store`. `name`: the step's clock."""
-
-    flow: str
-    store: Store
-    emit: Emit = "each"
-    old: bool = False
-    of: Literal["stream", "table"] = "stream"
-    name: str = ""
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Materialize:
-    """Stores the flow's value columns (made by expressions over aggregates) beside the aggregates' state."""
-
-    flow: str
-    store: Store
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Settle:
-    """After a filter of a table: removes deletions of rows that were not there."""
-
-    flow: str
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class ToStream:
-    """A table's changes become records: replaced rows are dropped."""
-
-    flow: str
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Fork:
-    """One copy of each row for each reader, in order."""
-
-    flow: str
-    into: tuple[str, ...]
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Rows of several edges with equal columns, in the order in which they come."""
-
-    flows: tuple[str, ...]
-    into: str
-    at: str = ""
-
-
-@dataclass(frozen=True)
-class Sink:
-    """Writes a topic. The edge carries the topic's columns, maybe more.
-
-    `append`: a stream's records; `each`: a table's changes; `per_epoch`: a table's changes, collapsed per key;
-    `repartition`: to the partitions of the new key, without null keys unless `keep_null_keys`. `of`: whether it
-    repartitions a stream or a table that is regrouped.
-    """
-
-    flow: str
-    topic: Topic
-    mode: Literal["append", "each", "per_epoch", "repartition"] = "append"
-    keep_null_keys: bool = False
-    of: Literal["stream", "table"] = "stream"
-    at: str = ""
-
-
-Node = (
-    Source
-    | Table
-    | Project
-    | StreamTableJoin
-    | GlobalJoin
-    | Aggregate
-    | Materialize
-    | Settle
-    | ToStream
-    | Fork
-    | Merge
-    | Sink
-)
 
 SqlKind = Literal["where", "select", "with_columns", "explode", "branch", "fork", "merge", "key_by"]
 
@@ -192,7 +33,7 @@ class PythonStage:
     `reads`: edges that come from SQL (empty in stage 0); `yields`: edges that go on to SQL (empty in the last stage).
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[Declaration, ...]
     reads: Mapping[str, Flow] = field(default_factory=dict)
     yields: Mapping[str, Flow] = field(default_factory=dict)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ...runtime.operators import declarations
 from ...runtime.topology import Store, Topic
 from ..language.expressions import Expression
 from ..language.operations import (
@@ -69,7 +70,7 @@ class Layout:
 
     def _python(self, level: int, vertices: Sequence[Vertex]) -> graph.PythonStage:
         reads = {edge.name: edge.flow for edge in self._live(level).values()}
-        nodes: list[graph.Node] = []
+        nodes: list[declarations.Declaration] = []
         for vertex in vertices:
             nodes += self._nodes(vertex)
         for number in self._live(level + 1):
@@ -93,7 +94,7 @@ class Layout:
             self._edges.update(edges)
         return steps
 
-    def _nodes(self, vertex: Vertex) -> list[graph.Node]:
+    def _nodes(self, vertex: Vertex) -> list[declarations.Declaration]:
         """The operators of a vertex; its outputs become known."""
         action, at = vertex.action, vertex.at
         if isinstance(action, Reading):
@@ -107,7 +108,7 @@ class Layout:
             return self._fork(vertex, action, edge)
         after = self.wired.shapes[vertex.outputs[0]]
         out = replace(edge, shape=after)
-        node: graph.Node
+        node: declarations.Declaration
         match action:
             case Projection(columns=columns):
                 wanted = self._wanted(vertex, columns)
@@ -117,11 +118,11 @@ class Layout:
                 ):
                     self._edges[vertex.outputs[0]] = out
                     return []
-                node = graph.Project(
+                node = declarations.Project(
                     edge.name, value={name: edge.physical(e.refs[0]) for name, e in wanted.items()}, at=at
                 )
             case Rekeying(columns=columns):
-                node = graph.Project(
+                node = declarations.Project(
                     edge.name, key={name: edge.physical(e.refs[0]) for name, e in columns.items()}, at=at
                 )
             case TableJoin(table=table, how=how, values=values):
@@ -130,35 +131,37 @@ class Layout:
                 looked_at = self._edges[vertex.lookups[0]]
                 store = looked_at.shape.store
                 assert store is not None, f"{table} has been given a store"
-                node = graph.StreamTableJoin(edge.name, looked_at.name, self.stores[store.name], how, wanted_values, at)
+                node = declarations.StreamTableJoin(
+                    edge.name, looked_at.name, self.stores[store.name], how, wanted_values, at
+                )
             case GlobalTableJoin(table=global_table, how=how, by=by, values=values):
                 wanted_values = {new: old for new, old in values.items() if new in self.needed[vertex.outputs[0]]}
                 out = replace(out, value=_added(edge.value, wanted_values))
                 self.stores.setdefault(global_table.store.name, global_table.store)
                 keys = {name: edge.physical(e.as_column) for name, e in by.items()}
-                node = graph.GlobalJoin(edge.name, global_table, how, keys, wanted_values, at)
+                node = declarations.GlobalJoin(edge.name, global_table, how, keys, wanted_values, at)
             case Aggregation():
                 store = self._aggregates(action, edge)
                 out = replace(out, value=tuple(after.value))
                 emit, old = self.changes.of(vertex.outputs[0])
-                node = graph.Aggregate(edge.name, store, emit, old, action.of, action.name, at)
+                node = declarations.Aggregate(edge.name, store, emit, old, action.of, action.name, at)
             case Materialization(store=store):
-                node = graph.Materialize(edge.name, self.stores[store.name], at)
+                node = declarations.Materialize(edge.name, self.stores[store.name], at)
             case Tabling(store=store):
                 self.stores[store.name] = store
                 out = replace(out, value=tuple(after.value))
                 emit, old = self.changes.of(vertex.outputs[0])
-                node = graph.Table(edge.name, store, emit, old, at)
+                node = declarations.Table(edge.name, store, emit, old, at)
             case Settling():
-                node = graph.Settle(edge.name, at)
+                node = declarations.Settle(edge.name, at)
             case Streaming():
-                node = graph.ToStream(edge.name, at)
+                node = declarations.ToStream(edge.name, at)
             case _:
                 raise AssertionError(f"{action} is not for Python")
         self._edges[vertex.outputs[0]] = out
         return [node]
 
-    def _source(self, vertex: Vertex, action: Reading) -> graph.Node:
+    def _source(self, vertex: Vertex, action: Reading) -> declarations.Declaration:
         shape = self.wired.shapes[vertex.outputs[0]]
         needed = frozenset[str]().union(*(self.needed[edge] for edge in vertex.outputs))
         value = tuple(name for name in shape.value if name in needed)
@@ -171,7 +174,7 @@ class Layout:
             self._edges[number] = LiveEdge(name, self.wired.shapes[number], value)
         everything = len(value) == len(shape.value)
         columns = None if everything else self._edges[vertex.outputs[0]].flow
-        return graph.Source(topic, action.into, columns, action.rank, vertex.at)
+        return declarations.Source(topic, action.into, columns, action.rank, vertex.at)
 
     def _repartition_topic(self, topic: Topic, shape: Shape) -> Topic:
         """The topic with only the columns that its readers need."""
@@ -179,7 +182,7 @@ class Layout:
             self.topics[topic.name] = replace(topic, value=columns_ddl(shape.value))
         return self.topics[topic.name]
 
-    def _sink(self, vertex: Vertex, action: Writing, edge: LiveEdge) -> graph.Node:
+    def _sink(self, vertex: Vertex, action: Writing, edge: LiveEdge) -> declarations.Declaration:
         if action.mode == "repartition":
             columns = {n: t for n, t in edge.shape.value.items() if n in self.needed[vertex.inputs[0]]}
             topic = self._repartition_topic(action.topic, replace(edge.shape, value=columns))
@@ -187,29 +190,29 @@ class Layout:
             topic = self.topics.setdefault(action.topic.name, action.topic)
         keeps = action.mode == "repartition" and self.keeps_null_keys(topic.name)
         regroups = action.mode == "repartition" and edge.shape.is_table
-        return graph.Sink(edge.name, topic, action.mode, keeps, "table" if regroups else "stream", vertex.at)
+        return declarations.Sink(edge.name, topic, action.mode, keeps, "table" if regroups else "stream", vertex.at)
 
-    def _fork(self, vertex: Vertex, action: Forking, edge: LiveEdge) -> list[graph.Node]:
+    def _fork(self, vertex: Vertex, action: Forking, edge: LiveEdge) -> list[declarations.Declaration]:
         outputs = list(zip(action.into, vertex.outputs, strict=True))
         if len(outputs) == 1:
             self._edges[outputs[0][1]] = edge
             return []
         for name, number in outputs:
             self._edges[number] = replace(edge, name=name)
-        return [graph.Fork(edge.name, action.into, vertex.at)]
+        return [declarations.Fork(edge.name, action.into, vertex.at)]
 
-    def _merge(self, vertex: Vertex, action: Merging) -> list[graph.Node]:
+    def _merge(self, vertex: Vertex, action: Merging) -> list[declarations.Declaration]:
         needed = self.needed[vertex.outputs[0]]
         value = tuple(name for name in self.wired.shapes[vertex.outputs[0]].value if name in needed)
-        nodes: list[graph.Node] = []
+        nodes: list[declarations.Declaration] = []
         names = []
         for number in vertex.inputs:
             edge = self._edges[number]
             names.append(edge.name)
             if edge.value != value:
-                nodes.append(graph.Project(edge.name, value={name: name for name in value}, at=vertex.at))
+                nodes.append(declarations.Project(edge.name, value={name: name for name in value}, at=vertex.at))
         self._edges[vertex.outputs[0]] = LiveEdge(action.into, self.wired.shapes[vertex.outputs[0]], value)
-        return [*nodes, graph.Merge(tuple(names), action.into, vertex.at)]
+        return [*nodes, declarations.Merge(tuple(names), action.into, vertex.at)]
 
     def _wanted(self, vertex: Vertex, columns: Mapping[str, Expression]) -> dict[str, Expression]:
         needed = self.needed[vertex.outputs[0]]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...runtime.operators import declarations
 from ..language.expressions import Ref
 from ..language.judge import meta_name
 from ..language.operations import Shape
 from ..language.stores import columns_ddl
 from ..types import quoted
-from . import graph
 from .liveness import NOW
 
 
@@ -27,10 +27,10 @@ class LiveEdge:
         return {name: f"key.{name}" if name in self.value else name for name in self.shape.key}
 
     @property
-    def flow(self) -> graph.Flow:
+    def flow(self) -> declarations.Flow:
         """Its columns as the graph declares them."""
         types = {**self.shape.value, NOW: "timestamp"}
-        return graph.Flow(columns_ddl(self.shape.key), columns_ddl({name: types[name] for name in self.value}))
+        return declarations.Flow(columns_ddl(self.shape.key), columns_ddl({name: types[name] for name in self.value}))
 
     def physical(self, ref: Ref) -> str:
         """The physical name of a key or value column."""

@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...runtime.operators.declarations import Sink, Source
 from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store, Topic
 from ..language.model import AssignmentModel, PluginUse, ProjectModel, TopologyModel
 from ..language.operations import CheckedTopology, GlobalTableJoin
 from .changes import Changes, null_keys_matter
 from .describe import processor_nodes
 from .engines import levels
-from .graph import ProcessorNode, PythonStage, Sink, Source, SubtopologyGraph, TopologyGraph
+from .graph import ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
 from .layout import Layout
 from .liveness import live_columns
 from .wired import GlobalReading, Reading, Vertex, Wired

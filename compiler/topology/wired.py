@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
+from ...runtime.operators.declarations import SinkMode
 from ...runtime.topology import GlobalTable, Topic
 from ..language.expressions import Expression
 from ..language.operations import Action as FlowAction
 from ..language.operations import Shape
 
-Mode = Literal["append", "each", "per_epoch", "repartition"]
-
 
 @dataclass(frozen=True)
 class Reading:
-    """Reads a topic: one output for each name of `into`. `rank`: see `graph.Source`."""
+    """Reads a topic: one output for each name of `into`. `rank`: see `declarations.Source`."""
 
     topic: Topic
     into: tuple[str, ...]
@@ -41,7 +39,7 @@ class Writing:
     """Writes a topic."""
 
     topic: Topic
-    mode: Mode
+    mode: SinkMode
 
 
 @dataclass(frozen=True)

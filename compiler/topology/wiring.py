@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ...runtime.operators.declarations import SinkMode
 from ...runtime.topology import Topic
 from ..language.operations import (
     Aggregation,
@@ -25,7 +26,7 @@ from ..language.operations import (
     Tabling,
 )
 from ..language.stores import columns_ddl, declared_store
-from .wired import Forking, GlobalReading, Merging, Mode, Reading, Splitting, Vertex, VertexAction, Wired, Writing
+from .wired import Forking, GlobalReading, Merging, Reading, Splitting, Vertex, VertexAction, Wired, Writing
 
 
 def wire(topology: CheckedTopology, application: str) -> Wired:
@@ -216,7 +217,7 @@ def _shares(flow: CheckedFlow, name: str) -> Repartition | None:
     return first if isinstance(first, Repartition) and first.of == name else None
 
 
-def _mode(shape: Shape) -> Mode:
+def _mode(shape: Shape) -> SinkMode:
     if not shape.is_table:
         return "append"
     return "each" if shape.emit == "each_update" else "per_epoch"

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..log.log import Log
+from ..operators.declarations import Flow
 from ..operators.node import Node
-from ..operators.rows import Flow
 from ..operators.stage import Stage
 from ..state.store import StateStore
 from ..state.task_stores import TaskStores

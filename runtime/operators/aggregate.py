@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from ..log.keys import encode_keys
 from ..state.codec import RowCodec
-from ..topology import Store
+from . import declarations
 from .aggregate_counts import stored_counts
 from .aggregates import aggregate, kept_aggregates, own_state, results, row_count, state_columns
 from .changes import Versions, changes
@@ -19,7 +18,6 @@ from .groups import LOWEST, Groups, by_key, group_by
 from .node import Edges, step_name
 from .rows import Bools, Int64s, Kind, Rows, is_old, null_keys
 from .stored_rows import RowStore, StoredRows, stored_columns, window_keys
-from .table import Emit
 from .task_epoch import TaskEpoch
 from .windows import assign, window_column
 
@@ -28,7 +26,7 @@ _STATE = "_state"
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class Aggregate(declarations.Aggregate):
     """Aggregates by key, and by window if `store.window` is set; what is aggregated is in `store.aggregates`.
 
     `of`: a stream, or a table that was re-grouped: then OLD rows are subtracted, and all aggregates must be able to do
@@ -43,14 +41,6 @@ class Aggregate:
     aggregates, expressions over aggregates follow: then the state of each key goes on with its last change
     (`Rows.state`), and `Materialize` stores both.
     """
-
-    flow: str
-    store: Store
-    emit: Emit = "each"
-    old: bool = False
-    of: Literal["stream", "table"] = "stream"
-    name: str = ""
-    at: str = ""
 
     def __post_init__(self) -> None:
         if self.of == "table" and row_count(self.store.aggregates) is None:

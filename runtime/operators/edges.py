@@ -6,18 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from . import declarations
 from .node import Edges
 from .rows import Kind, after_old, interleave, is_old
 from .task_epoch import TaskEpoch
 
 
 @dataclass(frozen=True)
-class Fork:
+class Fork(declarations.Fork):
     """One copy of each row for each reader. All that the first does with a row comes before the second sees it."""
-
-    flow: str
-    into: tuple[str, ...]
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""
@@ -27,12 +24,8 @@ class Fork:
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(declarations.Merge):
     """The rows of edges with equal columns, in the order in which they are processed."""
-
-    flows: tuple[str, ...]
-    into: str
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""
@@ -40,11 +33,8 @@ class Merge:
 
 
 @dataclass(frozen=True)
-class Settle:
+class Settle(declarations.Settle):
     """After a filter of a table: removes the deletions of rows that were not there."""
-
-    flow: str
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""
@@ -53,11 +43,8 @@ class Settle:
 
 
 @dataclass(frozen=True)
-class ToStream:
+class ToStream(declarations.ToStream):
     """A table's changes become records: replaced rows are dropped."""
-
-    flow: str
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""

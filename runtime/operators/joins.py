@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from ..log.keys import encode_keys
 from ..state.codec import RowCodec
-from ..topology import GlobalTable, Store
 from ..types import parse_columns
+from . import declarations
 from .groups import group_codes
 from .node import Edges, step_name
 from .pipe import typed
@@ -20,11 +19,9 @@ from .rows import Bools, Int64s, Kind, Rows, null_keys, path_order
 from .stored_rows import RowStore, store_keys, stored_columns, visible_columns
 from .task_epoch import TaskEpoch
 
-How = Literal["inner", "left"]
-
 
 @dataclass(frozen=True)
-class StreamTableJoin:
+class StreamTableJoin(declarations.StreamTableJoin):
     """Looks the key up in a table as it is when the record is processed.
 
     That is: the row of `store` when the epoch began, changed by the changes on edge `table` that come before the
@@ -35,13 +32,6 @@ class StreamTableJoin:
     | inner | dropped, counted | dropped, counted |
     | left | dropped, counted | goes on with nulls |
     """
-
-    flow: str
-    table: str
-    store: Store
-    how: How
-    values: Mapping[str, str]
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
@@ -66,7 +56,7 @@ class StreamTableJoin:
 
 
 @dataclass(frozen=True)
-class GlobalJoin:
+class GlobalJoin(declarations.GlobalJoin):
     """Looks any columns up in a global table: `by` has, for each of its key columns, the physical one of the flow.
 
     | | null value | looked-up key null |
@@ -74,13 +64,6 @@ class GlobalJoin:
     | inner | dropped, counted | dropped, counted |
     | left | dropped, counted | goes on with nulls |
     """
-
-    flow: str
-    table: GlobalTable
-    how: How
-    by: Mapping[str, str]
-    values: Mapping[str, str]
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ..state.codec import RowCodec
-from ..topology import Store
+from . import declarations
 from .aggregates import state_columns
 from .groups import group_codes, last_rows
 from .node import Edges
@@ -18,15 +18,11 @@ from .task_epoch import TaskEpoch
 
 
 @dataclass(frozen=True)
-class Materialize:
+class Materialize(declarations.Materialize):
     """Keeps the last row of each key of a table's changes, which go on unchanged.
 
     In a store of aggregates the row also has their hidden state, which came along (`Rows.state`) and ends here.
     """
-
-    flow: str
-    store: Store
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""

@@ -19,8 +19,9 @@ from ..log.log import Log
 from ..tasks.plan import LaneInput, TaskPlan, TopicInput
 from ..topology import Topic
 from ..types import parse_columns
+from .declarations import Flow
 from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
-from .rows import Flow, Int64s, Kind, Rows, to_numpy
+from .rows import Int64s, Kind, Rows, to_numpy
 
 META_COLUMNS = ("_kind", "_timestamp", "_order", "_headers")
 

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
 from ..types import parse_columns, physical_columns
-from .rows import Flow, Int64s, Kind, Rows, after_old, path_order, to_numpy
+from .declarations import Flow
+from .rows import Int64s, Kind, Rows, after_old, path_order, to_numpy
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
 """The first columns of every batch. `_meta`: payload of a control row, else headers and state, see `_pack`."""

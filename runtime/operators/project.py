@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from . import declarations
 from .node import Edges
 from .task_epoch import TaskEpoch
 
 
 @dataclass(frozen=True)
-class Project:
-    """New key and value columns: new name -> physical name of the column it is; None leaves that side as it is."""
-
-    flow: str
-    key: Mapping[str, str] | None = None
-    value: Mapping[str, str] | None = None
-    at: str = ""
+class Project(declarations.Project):
+    """See `declarations.Project`."""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""

@@ -39,18 +39,6 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Flow:
-    """The columns an edge carries: key and value as Spark SQL DDL, only those that a later step needs.
-
-    Names are unique in a batch: a key column whose name a value column of this flow has too is stored as `key.<name>`.
-    A windowed key's `window_start` and `window_end` (timestamp) are part of `key`.
-    """
-
-    key: str
-    value: str
-
-
-@dataclass(frozen=True)
 class Rows:
     """Records of one task and epoch on one edge, in the order in which the task takes them.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from ..log.keys import encode_keys, partition_of
 from ..log.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..topology import Topic
+from . import declarations
 from .groups import group_by, last_rows
 from .node import Edges, step_name
 from .pipe import typed
@@ -20,7 +20,7 @@ from .task_epoch import TaskEpoch
 
 
 @dataclass(frozen=True)
-class Sink:
+class Sink(declarations.Sink):
     """Appends to a topic; the edge has the topic's columns, maybe more.
 
     | mode | what is written |
@@ -36,13 +36,6 @@ class Sink:
     old and a new row of the same group are told apart from others, so that the group is updated once. `per_epoch` knows
     a row that came and went only if old rows come along.
     """
-
-    flow: str
-    topic: Topic
-    mode: Literal["append", "each", "per_epoch", "repartition"] = "append"
-    keep_null_keys: bool = False
-    of: Literal["stream", "table"] = "stream"
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""

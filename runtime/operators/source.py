@@ -10,27 +10,17 @@ import numpy as np
 from ..log.log import Log
 from ..log.schema import key_columns, value_columns
 from ..tasks.plan import TaskPlan
-from ..topology import Topic
 from ..types import columns_ddl
+from . import declarations
+from .declarations import Flow
 from .merge import Reading, TakenRecords, read_task
 from .node import Edges
-from .rows import Flow
 from .task_epoch import TaskEpoch
 
 
 @dataclass(frozen=True)
-class Source:
-    """Reads a topic into an edge, or into several: then the first sees a record before the second does.
-
-    `columns`: those needed, by their own names; None: all. `rank`: what comes first of equal timestamps: global
-    tables, tables, streams, each in order of declaration; sources of equal rank come in the order of the stage.
-    """
-
-    topic: Topic
-    into: tuple[str, ...]
-    columns: Flow | None = None
-    rank: int = 0
-    at: str = ""
+class Source(declarations.Source):
+    """See `declarations.Source`."""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """Nothing: `take` has put the records there."""

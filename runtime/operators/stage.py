@@ -25,10 +25,11 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json, to_json
 from ..topology import GlobalTable, Store, Topic
 from .aggregate_sums import SumOverflowError
+from .declarations import Flow
 from .merge import NegativeTimestampError
 from .node import Edges, Node
 from .pipe import pipe_schema, receive, send
-from .rows import Flow, Int64s, Rows, concat, path_order
+from .rows import Int64s, Rows, concat, path_order
 from .source import Source, take
 from .task_epoch import TaskEpoch, Written
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 
-from ..topology import Store
+from . import declarations
 from .changes import Versions, changes
 from .groups import Groups, by_key, group_codes
 from .node import Edges, step_name
@@ -16,22 +15,14 @@ from .rows import Kind, null_keys
 from .stored_rows import RowStore, store_keys, stored_columns
 from .task_epoch import TaskEpoch
 
-Emit = Literal["each", "collapsed"]
-
 
 @dataclass(frozen=True)
-class Table:
+class Table(declarations.Table):
     """Keeps the last processed row of each key, older timestamp or not: upserts in, changes of a table out.
 
     `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows. Null keys are dropped
     and counted.
     """
-
-    flow: str
-    store: Store
-    emit: Emit = "each"
-    old: bool = False
-    at: str = ""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.rows import Flow
+from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.types import (
     TypeSyntaxError,
     arrow_type,

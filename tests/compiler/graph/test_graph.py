@@ -9,6 +9,7 @@ import pytest
 
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.topology import graph
+from headwater.runtime.operators import declarations
 
 Compile = Callable[..., CheckedProject]
 
@@ -101,8 +102,8 @@ def test_carrier_delays_are_two_subtopologies(compiled: Compile) -> None:
 
 def test_carrier_delays_carry_only_what_is_needed(compiled: Compile) -> None:
     found = topology(compiled, CARRIER_DELAYS, FLIGHTS)
-    flights = next(source for source in nodes(found, graph.Source) if source.topic.name == "flights")
-    assert flights.columns == graph.Flow("carrier string", "dep_delay double")
+    flights = next(source for source in nodes(found, declarations.Source) if source.topic.name == "flights")
+    assert flights.columns == declarations.Flow("carrier string", "dep_delay double")
     repartition = next(topic for topic in found.topics if topic.name == "shop-t-hourly-repartition")
     assert (repartition.key, repartition.value) == ("airline string", "dep_delay double")
     assert found.repartition_topics == (repartition.name,)
@@ -140,7 +141,7 @@ def test_joins_on_one_re_keyed_stream_share_a_topic_and_aggregates_do_not(compil
         """,
     )
     assert set(found.repartition_topics) == {"shop-t-keyed-repartition", "shop-t-c-repartition"}
-    (shared,) = (s for s in nodes(found, graph.Source) if s.topic.name == "shop-t-keyed-repartition")
+    (shared,) = (s for s in nodes(found, declarations.Source) if s.topic.name == "shop-t-keyed-repartition")
     assert shared.into == ("a", "b")
 
 
@@ -162,7 +163,7 @@ def test_null_keys_go_through_a_topic_iff_a_left_join_reads_them(compiled: Compi
     found = topology(
         compiled, f"tables:\n  people: {{topic: users}}\nflows:\n  a: {{from: clicks, steps: {steps}, to: o}}\n"
     )
-    sinks = [sink for sink in nodes(found, graph.Sink) if sink.mode == "repartition"]
+    sinks = [sink for sink in nodes(found, declarations.Sink) if sink.mode == "repartition"]
     assert [sink.keep_null_keys for sink in sinks] == [kept]
 
 
@@ -182,7 +183,7 @@ def test_global_join_needs_no_repartition_topic(compiled: Compile) -> None:
         """,
     )
     assert found.repartition_topics == ()
-    (join,) = nodes(found, graph.GlobalJoin)
+    (join,) = nodes(found, declarations.GlobalJoin)
     assert join.by == {"user": "upper(value.user)"}
     assert [(step.kind, step.columns) for step in sql(found)] == [
         ("select", {"upper(value.user)": "upper(user)"}),
@@ -206,7 +207,7 @@ def test_topic_between_flows_of_a_topology_cuts_it(compiled: Compile) -> None:
 def test_flows_on_one_topic_share_its_source_and_subtopology(compiled: Compile) -> None:
     found = topology(compiled, "flows:\n  a: {from: clicks, to: oa}\n  b: {from: clicks, to: ob}\n")
     assert [part.name for part in found.subtopologies] == ["a"]
-    assert [source.into for source in nodes(found, graph.Source)] == [("a", "b")]
+    assert [source.into for source in nodes(found, declarations.Source)] == [("a", "b")]
 
 
 def test_renames_are_arrow_and_expressions_are_sql(compiled: Compile) -> None:
@@ -245,7 +246,7 @@ def test_column_that_nobody_reads_is_not_computed(compiled: Compile) -> None:
         """,
     )
     assert sql(found)[0].columns == {"m": "seconds * 2"}
-    assert nodes(found, graph.Source)[0].columns == graph.Flow("user string", "seconds int")
+    assert nodes(found, declarations.Source)[0].columns == declarations.Flow("user string", "seconds int")
 
 
 def test_key_column_is_renamed_where_its_namesake_goes(compiled: Compile) -> None:
@@ -323,9 +324,9 @@ def test_table_sends_on_what_those_behind_it_need(
     compiled: Compile, flows: str, emit: str, old: bool, modes: list[str]
 ) -> None:
     found = topology(compiled, f"flows:\n  t: {{from: clicks, steps: [to_table]}}\n{flows}")
-    table = nodes(found, graph.Table)[0]
+    table = nodes(found, declarations.Table)[0]
     assert (table.emit, table.old) == (emit, old)
-    assert [sink.mode for sink in nodes(found, graph.Sink)] == modes
+    assert [sink.mode for sink in nodes(found, declarations.Sink)] == modes
 
 
 @pytest.mark.parametrize(
@@ -341,15 +342,15 @@ def test_expression_over_aggregates_sees_each_update_if_it_may_fail(compiled: Co
     found = topology(
         compiled, f"flows:\n  a: {{from: clicks, steps: [{{aggregate: {{values: {{n: '{value}'}}}}}}], to: o}}\n"
     )
-    aggregate = nodes(found, graph.Aggregate)[0]
+    aggregate = nodes(found, declarations.Aggregate)[0]
     assert (aggregate.emit, aggregate.old) == (emit, False)
-    assert [sink.mode for sink in nodes(found, graph.Sink)] == ["per_epoch"]
+    assert [sink.mode for sink in nodes(found, declarations.Sink)] == ["per_epoch"]
 
 
 def test_each_update_is_neither_collapsed_by_the_table_nor_by_the_sink(compiled: Compile) -> None:
     found = topology(compiled, "flows:\n  t: {from: clicks, steps: [{to_table: {emit: each_update}}], to: o}\n")
-    assert nodes(found, graph.Table)[0].emit == "each"
-    assert [sink.mode for sink in nodes(found, graph.Sink)] == ["each"]
+    assert nodes(found, declarations.Table)[0].emit == "each"
+    assert [sink.mode for sink in nodes(found, declarations.Sink)] == ["each"]
 
 
 def test_filtered_table_is_settled_once_behind_its_projections(compiled: Compile) -> None:
@@ -382,9 +383,9 @@ def test_join_with_a_filtered_table_gives_it_a_store_of_its_own(compiled: Compil
           a: {from: clicks, steps: [{join: {table: adults, values: {name: adults.name}}}], to: o}
         """,
     )
-    (join,) = nodes(found, graph.StreamTableJoin)
+    (join,) = nodes(found, declarations.StreamTableJoin)
     assert join.store.name == "adults"
-    assert [table.store.name for table in nodes(found, graph.Table)] == ["people", "adults"]
+    assert [table.store.name for table in nodes(found, declarations.Table)] == ["people", "adults"]
 
 
 def test_dead_branch_is_left_out_but_keeps_its_case(compiled: Compile) -> None:

@@ -10,10 +10,10 @@ import pytest
 from conformance.notation import by_topic, parse_input, parse_output, token_of
 
 from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.edges import Merge, Settle, ToStream
 from headwater.runtime.operators.joins import GlobalJoin, StreamTableJoin
 from headwater.runtime.operators.pipe import pipe_schema
-from headwater.runtime.operators.rows import Flow
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table

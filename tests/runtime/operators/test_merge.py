@@ -10,8 +10,9 @@ import pytest
 
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.schema import topic_schema
+from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.merge import NegativeTimestampError, Reading, RecordId, read_task
-from headwater.runtime.operators.rows import Flow, Kind
+from headwater.runtime.operators.rows import Kind
 from headwater.runtime.tasks.plan import LaneInput, TaskPlan, TopicInput
 from headwater.runtime.topology import Topic
 

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.pipe import BATCH_ROWS, META, pipe_schema, receive, send
-from headwater.runtime.operators.rows import Flow, Kind, Rows
+from headwater.runtime.operators.rows import Kind, Rows
 
 
 def rows(path, kinds, key, value, headers=None):

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.joins import StreamTableJoin
 from headwater.runtime.operators.materialize import Materialize
 from headwater.runtime.operators.node import Edges
 from headwater.runtime.operators.pipe import pipe_schema
 from headwater.runtime.operators.project import Project
-from headwater.runtime.operators.rows import Flow
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.stage import StepError

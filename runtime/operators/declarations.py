@@ -1,0 +1,192 @@
+"""What a Python stage consists of, as data: the fields of every operator. Plain frozen data, no Arrow, no I/O.
+
+The compiler makes these, and generated code writes them down by class and field. The operators of this folder are the
+same classes with a `run`: each inherits its declaration, so that a field is written once. Edges are named by flow or
+table. All column names are physical: a value column has its own name; a key column its name, or `key.<name>` while the
+edge carries a value column of that name. `at`: `file:line` of the step in the YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ..topology import GlobalTable, Store, Topic
+
+Emit = Literal["each", "collapsed"]
+"""`collapsed`: one change per key and epoch, from its start to its end; `each`: every change."""
+
+How = Literal["inner", "left"]
+"""Whether a join drops the records that find nothing."""
+
+SinkMode = Literal["append", "each", "per_epoch", "repartition"]
+"""What a sink writes: see `sink.Sink`."""
+
+Side = Literal["stream", "table"]
+"""What an operator reads: records, or changes of a table."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The columns an edge carries: key and value as Spark SQL DDL, only those that a later step needs.
+
+    Names are unique in a batch: a key column whose name a value column of this flow has too is stored as `key.<name>`.
+    A windowed key's `window_start` and `window_end` (timestamp) are part of `key`. `value` may hold `_now timestamp`:
+    the epoch's planned time.
+    """
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """Reads a topic into an edge, or into several: then the first sees a record before the second does.
+
+    `columns`: those needed, by their own names; None: all. `rank`: what comes first of equal timestamps: global
+    tables, tables, streams, each in order of declaration; sources of equal rank come in the order of the stage.
+    """
+
+    topic: Topic
+    into: tuple[str, ...]
+    columns: Flow | None = None
+    rank: int = 0
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Keeps the last row of each key: upserts in, changes of a table out. `old`: with the replaced rows."""
+
+    flow: str
+    store: Store
+    emit: Emit = "each"
+    old: bool = False
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Project:
+    """New key and value columns: new name -> physical name of the column it is; None leaves that side as it is."""
+
+    flow: str
+    key: Mapping[str, str] | None = None
+    value: Mapping[str, str] | None = None
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class StreamTableJoin:
+    """Looks the key up in the rows of `store`, changed in order by those on edge `table`. `values`: new -> column."""
+
+    flow: str
+    table: str
+    store: Store
+    how: How
+    values: Mapping[str, str]
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class GlobalJoin:
+    """Looks `by` (key column of the table -> physical column of the flow) up in a global table."""
+
+    flow: str
+    table: GlobalTable
+    how: How
+    by: Mapping[str, str]
+    values: Mapping[str, str]
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Aggregates by key, and by window if the store has one; what and how is in `store.aggregates`.
+
+    `of`: a stream, or a table that was re-grouped: then its old rows are subtracted. `emit`: every update, or one
+    change for each key and epoch. `old`: with the replaced rows. `name`: the step's clock.
+    """
+
+    flow: str
+    store: Store
+    emit: Emit = "each"
+    old: bool = False
+    of: Side = "stream"
+    name: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Materialize:
+    """Stores a table's rows that SQL has made: expressions over aggregates, beside the aggregates' state."""
+
+    flow: str
+    store: Store
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Settle:
+    """After a filter of a table: removes deletions of rows that were not there."""
+
+    flow: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class ToStream:
+    """A table's changes become records: replaced rows are dropped."""
+
+    flow: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Fork:
+    """One copy of each row for each reader, in order."""
+
+    flow: str
+    into: tuple[str, ...]
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Rows of several edges with equal columns, in the order in which they are processed."""
+
+    flows: tuple[str, ...]
+    into: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Writes a topic. The edge has the topic's columns, maybe more.
+
+    `keep_null_keys`: whether records without a key go to a repartition topic. `of`: whether it repartitions a stream,
+    or a table that is regrouped.
+    """
+
+    flow: str
+    topic: Topic
+    mode: SinkMode = "append"
+    keep_null_keys: bool = False
+    of: Side = "stream"
+    at: str = ""
+
+
+Declaration = (
+    Source
+    | Table
+    | Project
+    | StreamTableJoin
+    | GlobalJoin
+    | Aggregate
+    | Materialize
+    | Settle
+    | ToStream
+    | Fork
+    | Merge
+    | Sink
+)
