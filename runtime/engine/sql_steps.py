@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 META = ("_kind", "_ts", "_order", "_meta")
 
@@ -69,8 +70,14 @@ def key_by(
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
-    """Compute the new key columns (name -> SQL), for null values too, as Kafka's mapper is called for them."""
-    return _project(rows, key, keep, None, flow, at, guard="_kind >= 0")
+    """Compute the new key columns (name -> SQL), for null values too, as Kafka's mapper is called for them.
+
+    Equal keys look the same to the steps behind: a float's -0.0 is 0.0.
+    """
+    computed = _computed(key, flow, "_kind >= 0")
+    fields = _open(rows, flow).select(*computed).schema.fields
+    normal = [_normal(column, field.dataType).alias(field.name) for column, field in zip(computed, fields, strict=True)]
+    return _projected(rows, dict(zip(key, normal, strict=True)), keep, None, flow, at)
 
 
 def explode(
@@ -155,17 +162,56 @@ def _project(
     at: str,
     guard: str,
 ) -> DataFrame:
+    return _projected(rows, dict(zip(columns, _computed(columns, flow, guard), strict=True)), keep, key, flow, at)
+
+
+def _computed(columns: Mapping[str, str], flow: str | None, guard: str) -> list[Column]:
     mine, _ = _guards(flow)
-    computed = [_expr(f"IF({mine}{guard}, ({sql}), NULL)").alias(name) for name, sql in columns.items()]
-    kept, renamed = _kept(rows, columns, keep, key, flow)
+    return [_expr(f"IF({mine}{guard}, ({sql}), NULL)").alias(name) for name, sql in columns.items()]
+
+
+def _projected(
+    rows: DataFrame,
+    computed: Mapping[str, Column],
+    keep: Sequence[str] | None,
+    key: Mapping[str, str] | None,
+    flow: str | None,
+    at: str,
+) -> DataFrame:
+    kept, renamed = _kept(rows, computed, keep, key, flow)
     tagged = [_column(name) for name in _tags(rows)]
-    projected = _open(rows, flow).select(*META, *tagged, *kept.values(), *renamed.values(), *computed)
-    return _named(_close(projected, flow, [*kept, *renamed, *columns], _tags(rows)), at)
+    projected = _open(rows, flow).select(*META, *tagged, *kept.values(), *renamed.values(), *computed.values())
+    return _named(_close(projected, flow, [*kept, *renamed, *computed], _tags(rows)), at)
+
+
+def _normal(column: Column, data_type: DataType) -> Column:
+    """The column with 0.0 for -0.0, as `log.keys.normal_key` has it. Other types pass as they are."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
+
+    if isinstance(data_type, FloatType | DoubleType):
+        return column + functions.lit(0).cast(data_type)
+    if isinstance(data_type, ArrayType) and _holds_floats(data_type):
+        return functions.transform(column, lambda item: _normal(item, data_type.elementType))
+    if isinstance(data_type, StructType) and _holds_floats(data_type):
+        fields = [_normal(column.getField(field.name), field.dataType).alias(field.name) for field in data_type]
+        return functions.when(column.isNotNull(), functions.struct(*fields))
+    return column
+
+
+def _holds_floats(data_type: DataType) -> bool:
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
+
+    if isinstance(data_type, ArrayType):
+        return _holds_floats(data_type.elementType)
+    if isinstance(data_type, StructType):
+        return any(_holds_floats(field.dataType) for field in data_type)
+    return isinstance(data_type, FloatType | DoubleType)
 
 
 def _kept(
     rows: DataFrame,
-    columns: Mapping[str, str],
+    columns: Mapping[str, object],
     keep: Sequence[str] | None,
     key: Mapping[str, str] | None,
     flow: str | None,

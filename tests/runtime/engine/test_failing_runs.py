@@ -90,6 +90,29 @@ def test_value_on_which_the_stack_of_the_jvm_runs_out_is_named_and_shortened(
     assert spark_session.range(3).count() == 3
 
 
+@pytest.mark.parametrize(
+    ("step", "fine", "text", "cause"),
+    [
+        ("select: {n: 'length(repeat(text, 900000000))'}", "", "long", "integer overflow"),
+        (
+            'select: {n: \'from_xml(text, "a int", map("mode", "FAILFAST"))\'}',
+            "<r><a>1</a></r>",
+            "<r><a>x</r>",
+            "[MALFORMED_RECORD_IN_PARSING",
+        ),
+    ],
+    ids=["repeat", "from_xml"],
+)
+def test_function_that_fails_on_a_value_is_told_with_its_cause(
+    tmp_path: Path, spark_session: SparkSession, step: str, fine: str, text: str, cause: str
+) -> None:
+    words = Words(tmp_path, spark_session, step)
+
+    error = words.error(fine, text)
+
+    assert error.startswith(f"topologies/t.yml:7: record words[0]@1 cannot be processed: {cause}")
+
+
 def test_record_that_fails_in_a_later_step_is_found(tmp_path: Path, spark_session: SparkSession) -> None:
     words = Words(tmp_path, spark_session, "select: {n: cast(text as int)}")
 

@@ -57,6 +57,40 @@ def test_key_by_is_evaluated_for_null_values(rows: DataFrame) -> None:
     assert data(keyed) == [(1, 1, "x,y"), (0, None, "none"), (1, 0, "none"), (-1, None, None)]
 
 
+@pytest.mark.parametrize("flow", [None, "f"])
+def test_step_behind_key_by_sees_equal_keys_as_the_same_value(rows: DataFrame, flow: str | None) -> None:
+    negative = "CAST('-0.0' AS DOUBLE)"
+    keys = {
+        "d": f"IF(v = 1, {negative}, {negative} + v)",
+        "f": f"CAST({negative} AS FLOAT)",
+        "a": f"array({negative}, 1.5D, NULL)",
+        "s": f"named_struct('x.y', {negative}, 't', k)",
+        "n": f"IF(v = 1, array(named_struct('x', {negative})), NULL)",
+        "t": "k",
+    }
+    pipe = rows if flow is None else sql_steps.fork(rows, [flow, "g"])
+    keyed = sql_steps.key_by(pipe, keys, keep=["v"], flow=flow)
+    told = sql_steps.select(keyed, {"told": "concat_ws('|', d, f, to_json(struct(a, s, n)), t)"}, keep=["v"], flow=flow)
+    found = (told if flow is None else told.select("_kind", "@f.*")).collect()
+
+    assert [row["told"] for row in found if row["_kind"] == 1 and row["told"]] == [
+        '0.0|0.0|{"a":[0.0,1.5,null],"s":{"x.y":0.0,"t":"a"},"n":[{"x":0.0}]}|a',
+        '0.0|0.0|{"a":[0.0,1.5,null],"s":{"x.y":0.0,"t":"c"}}|c',
+    ]
+    assert [(field.name, field.dataType.simpleString()) for field in keyed.schema if field.name in keys] == (
+        []
+        if flow
+        else [
+            ("d", "double"),
+            ("f", "float"),
+            ("a", "array<double>"),
+            ("s", "struct<x.y:double,t:string>"),
+            ("n", "array<struct<x:double>>"),
+            ("t", "string"),
+        ]
+    )
+
+
 def test_explode_yields_elements_in_order_and_nothing_for_null(rows: DataFrame) -> None:
     exploded = sql_steps.explode(rows, {"t": "split(tags, ',')"}, keep=["k"])
     assert data(exploded) == [(1, "a", "x"), (1, "a", "y"), (-1, None, None)]
