@@ -1,4 +1,5 @@
-"""Paths at which something else lies than Headwater put there, or that it may not use, told with their way out."""
+"""Paths at which something else lies than Headwater put there, or that it may not use, and disks that are full or fail:
+told with their way out."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from .errors import MachineError
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
-_TOLD = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS})
+_TOLD = frozenset(
+    {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
+    | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
+)
 """Those that no caller has an answer to. Others, such as a file that is there already, mean something to callers."""
 
 

@@ -1,0 +1,87 @@
+"""A log on a disk that is full, takes no writes or is gone: what is said, and that all goes on when there is room."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from disks import fill, small_disk
+
+from headwater import Project
+from headwater.cli.init import command as init
+from headwater.errors import HeadwaterError, MachineError
+from headwater.runtime.log.embedded import EmbeddedLog
+
+WRITES: dict[str, Callable[[EmbeddedLog], object]] = {
+    "commit": lambda log: log.commits("p-t").create(2, b"x" * 5_000),
+    "snapshot": lambda log: log.commits("p-t").save_snapshot(1, b"x" * 5_000),
+    "first commit": lambda log: log.commits("p-other").create(1, b"x" * 5_000),
+    "new log": lambda log: EmbeddedLog(log.root / "other").check(),
+}
+
+
+def files(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_write_to_a_full_disk_is_told_with_its_path_and_leaves_nothing(tmp_path: Path, what: str) -> None:
+    with small_disk(tmp_path / "disk", 256 << 10) as disk:
+        log = EmbeddedLog(disk / "log")
+        log.check()
+        log.commits("p-t").create(1, b"first")
+        before = files(log.root)
+        fill(disk / "full")
+
+        with pytest.raises(MachineError, match=r"No space left on device .*make room on that disk") as raised:
+            WRITES[what](log)
+
+        assert (raised.value.path or "").startswith(str(log.root))
+        assert files(log.root) == before
+        (disk / "full").unlink()
+        WRITES[what](log)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with pytest.raises(MachineError, match="Read-only file system"):
+            log.commits("p-t").save_snapshot(2, b"x")
+
+
+def test_append_and_seed_to_a_full_disk_are_told_and_go_on_when_there_is_room(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 256 << 10) as disk:
+        root = tmp_path / "shop"
+        init.main(["shop", "--project-dir", str(root)], standalone_mode=False)
+        profiles = root / "profiles.yml"
+        profiles.write_text(profiles.read_text().replace("path: .headwater/log", f"path: {disk / 'log'}"))
+        project = Project(root)
+        fill(disk / "full")
+
+        with pytest.raises(MachineError, match="No space left on device"):
+            project.seed()
+
+        (disk / "full").unlink()
+        (seeded,) = project.seed()
+        fill(disk / "full")
+        with pytest.raises(MachineError, match="No space left on device"):
+            project.append("orders", project.read("orders").to_arrow().select(order_columns()))
+
+        (disk / "full").unlink()
+        project.append("orders", project.read("orders").to_arrow().select(order_columns()))
+        assert project.read("orders").to_arrow().num_rows == 2 * seeded.records
+
+
+def order_columns() -> list[str]:
+    return ["order_id", "product", "quantity", "price", "ordered_at"]
+
+
+def test_log_that_vanishes_is_told_and_not_begun_again(tmp_path: Path) -> None:
+    log = EmbeddedLog(tmp_path / "log")
+    log.check()
+    log.commits("p-t").create(1, b"first")
+    shutil.rmtree(tmp_path / "log")
+
+    with pytest.raises(HeadwaterError, match="p-t"):
+        log.commits("p-t").create(2, b"second")
+
+    assert not (tmp_path / "log").exists()
