@@ -310,8 +310,9 @@ class Project:
     ) -> Rows[Record]:
         """Committed records of a topic from offset `start` on, at most `limit`. `follow`: and those yet to come.
 
-        To go through, or as an Arrow, pandas or Spark frame. Errors of the project elsewhere than in headwater.yml and
-        profiles.yml do not matter. Raises UnknownNameError, InvalidProjectError.
+        To go through, or as an Arrow, pandas or Spark frame. Records are shown as they were declared when they were
+        written, see `declared_otherwise`. Errors of the project elsewhere than in headwater.yml and profiles.yml do not
+        matter. Raises UnknownNameError, InvalidProjectError.
         """
         from .runtime.frames import Rows
         from .runtime.log.reader import TopicReader
@@ -357,7 +358,9 @@ class Project:
         try:
             owned = find_store(self._checked.topologies, store)
         except UnknownNameError as error:
-            raise self._unknown(error) from error
+            if error.kind == "store" and store in self._parsed.topics:
+                error = UnknownNameError("store", store, f"it is a topic: `headwater read {store}` shows it")
+            raise self._unknown(error) from None
         if owned.store.type != "window" and (start is not None or end is not None):
             raise UnknownNameError("window store", store, "only windows have bounds of time")
         settings = self._target_settings()
@@ -557,8 +560,24 @@ class Project:
                 check_writers(log, project, [declared])
             found = declared_topic(log, project, name, declared) or declared
         if found is None:
-            raise self._unknown(UnknownNameError("topic", name, did_you_mean(name, self._parsed.topics)))
+            is_store = name.rpartition(".")[2] in {each.name for each in self._resources.of("store")}
+            hint = f"it is a store: `headwater query {name}` shows it" if is_store else None
+            raise self._unknown(UnknownNameError("topic", name, hint or did_you_mean(name, self._parsed.topics)))
         return found
+
+    def declared_otherwise(self, topic: str) -> str | None:
+        """How the project declares a topic other than its records were written, which is how `read` shows them.
+
+        None where both are the same. Raises UnknownNameError, InvalidProjectError.
+        """
+        from .runtime.log.append import changes, describe
+
+        now = self._parsed.topics.get(topic)
+        if now is None or self._parsed.diagnostics.has_errors:  # which may be in what it says of the topic
+            return None
+        then = self._topic_of(self._log_to_read(self._target_settings()), topic)
+        was, is_ = changes(describe(then), now)
+        return ", ".join(f"{field} was {was[field]!r} and is {is_[field]!r}" for field in was) or None
 
     def _check_started(self, log: Log, owned: OwnedStore) -> None:
         """Refuse to show as empty a store that was filled under the name of another topology so far.

@@ -13,6 +13,7 @@ from .cells import cell, time_text
 from .findings import warn
 from .options import ProjectOptions, WholeNumber, format_option, whole_project_options
 from .tables import note_cut
+from .terminal import WARNING, say
 
 if TYPE_CHECKING:
     from ..runtime.log.record_json import Record
@@ -45,6 +46,8 @@ def command(
     project = options.project()
     records = project.read(topic, start=start, limit=limit, follow=follow)
     warn(project)
+    if (otherwise := project.declared_otherwise(topic)) is not None:
+        say(WARNING, f"{topic} is shown as it was declared when its records were written: {otherwise}", err=True)
     try:
         if style == "json":
             for record in records:

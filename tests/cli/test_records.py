@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from headwater import Project
+
 Headwater = Callable[..., Result]
 
 
@@ -124,6 +126,41 @@ def test_read_from_an_offset_leaves_out_what_is_before(headwater: Headwater) -> 
 
 def test_read_of_an_empty_topic_says_so(headwater: Headwater) -> None:
     assert headwater("read", "daily_sales").stdout == "no records\n"
+
+
+def test_topic_declared_otherwise_than_its_records_is_shown_as_these_are_and_warned_of(
+    headwater: Headwater, shop: Path
+) -> None:
+    headwater("seed")
+    assert headwater("read", "orders").stderr == ""
+    before = headwater("read", "orders", "--format", "json").stdout
+    topics = shop / "topics" / "orders.yml"
+    topics.write_text(topics.read_text().replace("order_id: bigint", "number: string", 1))
+
+    shown = headwater("read", "orders", "--format", "json")
+
+    assert shown.stdout == before
+    assert shown.stderr == (
+        "warning: orders is shown as it was declared when its records were written: "
+        "key was 'order_id bigint' and is 'number string'\n"
+    )
+    with Project(shop) as project:
+        assert project.declared_otherwise("orders") == "key was 'order_id bigint' and is 'number string'"
+        assert project.declared_otherwise("daily_sales") is None
+        assert project.read("orders").schema.field("order_id").type == "int64"
+
+
+def test_store_that_is_read_and_topic_that_is_queried_are_told_with_the_right_command(headwater: Headwater) -> None:
+    read, query = headwater("read", "sales_by_day"), headwater("query", "orders")
+
+    assert (read.exit_code, query.exit_code) == (2, 2)
+    assert read.stderr == (
+        "error: the project has no topic 'sales_by_day'\n"
+        "  hint: it is a store: `headwater query sales_by_day` shows it\n"
+    )
+    assert query.stderr == (
+        "error: the project has no store 'orders'\n  hint: it is a topic: `headwater read orders` shows it\n"
+    )
 
 
 def test_read_of_an_unknown_topic_is_wrong_use(headwater: Headwater) -> None:
