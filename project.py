@@ -214,7 +214,7 @@ class Project:
         check_name("topic", topic)
         declared = self._parsed.topics.get(topic)
         if declared is None:
-            raise UnknownNameError("topic", topic, did_you_mean(topic, self._parsed.topics))
+            raise self._no_topic(topic)
         if declared.writer is not None:
             raise HeadwaterError(
                 f"{topic} is written by {declared.writer}", "append to a topic that is fed from outside"
@@ -561,9 +561,16 @@ class Project:
             found = declared_topic(log, project, name, declared) or declared
         if found is None:
             is_store = name.rpartition(".")[2] in {each.name for each in self._resources.of("store")}
-            hint = f"it is a store: `headwater query {name}` shows it" if is_store else None
-            raise self._unknown(UnknownNameError("topic", name, hint or did_you_mean(name, self._parsed.topics)))
+            raise self._unknown(
+                UnknownNameError("topic", name, f"it is a store: `headwater query {name}` shows it")
+                if is_store
+                else self._no_topic(name)
+            )
         return found
+
+    def _no_topic(self, name: str) -> UnknownNameError:
+        hint = did_you_mean(name, self._parsed.topics) or "`headwater ls --type topic` lists those that there are"
+        return UnknownNameError("topic", name, hint)
 
     def declared_otherwise(self, topic: str) -> str | None:
         """How the project declares a topic other than its records were written, which is how `read` shows them.
@@ -596,8 +603,13 @@ class Project:
         from .runtime.log.seeds import SeedSpec, seed
 
         model = self._parsed.model.topics.get(name)
+        if name not in self._parsed.topics:
+            raise self._no_topic(name)
         if model is None or model.seed is None:
-            raise UnknownNameError("seed for the topic", name, f"seeds: {', '.join(self._seeds()) or 'none'}")
+            writer = self._parsed.topics[name].writer
+            written = f"it is written by {writer}; " if writer is not None else ""
+            hint = f"{written}topics with a seed: {', '.join(self._seeds()) or 'none'}"
+            raise UnknownNameError("seed for the topic", name, hint)
         said = model.seed.to_python()
         spec = SeedSpec(**{key: said[key] for key in ("path", "function", "format", "order") if key in said})
         check_writers(log, self._parsed.loaded.name, [self._parsed.topics[name]])

@@ -19,7 +19,9 @@ def command(options: ProjectOptions, state: bool, yes: bool) -> None:
     project = options.project()
     doomed = project.cleanable(state=state)
     if state and doomed and not yes:
-        click.confirm(f"Remove {', '.join(map(str, doomed))}?", abort=True)
+        for path in doomed:
+            click.echo(f"  {path}")
+        click.confirm("Remove what is listed?" if len(doomed) > 1 else "Remove it?", abort=True)
     for path in project.clean(state=state):
         click.echo(f"removed {path}")
     if not doomed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import click
 
 from ..errors import HeadwaterError
+from .options import NoProjectError, find_project
+from .terminal import WARNING, say
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -40,6 +43,10 @@ def command(name: str | None, directory: Path | None) -> None:
     present = sorted(target for target in texts.keys() - kept if (root / target).exists())
     if present:
         raise HeadwaterError(f"{root / present[0]} is there already", "choose another folder; nothing was written")
+    with suppress(NoProjectError):
+        around = find_project(root.resolve().parent)
+        message = f"{root} lies inside the project {around}: a command in one of them does not know of the other"
+        say(WARNING, message, err=True)
     for target, text in texts.items():
         path = root / target
         if target in kept:

@@ -236,7 +236,7 @@ def test_clean_of_state_asks_first(headwater: Headwater, state_dir: Path) -> Non
 
     asked = headwater("clean", "--state", stdin="n\n")
     assert (asked.exit_code, kept.exists()) == (1, True)
-    assert str(kept) in asked.stdout
+    assert f"  {kept}\nRemove " in asked.stdout
     done = headwater("clean", "--state", "--yes")
     assert (done.exit_code, kept.exists()) == (0, False)
     assert f"removed {kept}" in done.stdout

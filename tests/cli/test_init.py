@@ -28,6 +28,21 @@ def test_named_project_is_scaffolded_into_its_own_folder(tmp_path: Path, monkeyp
     ]
 
 
+def test_project_inside_another_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    alone = CliRunner().invoke(main, ["init", "shop"])
+    monkeypatch.chdir(tmp_path / "shop")
+
+    inside = CliRunner().invoke(main, ["init", "inner"])
+
+    assert (alone.exit_code, alone.stderr) == (0, "")
+    assert inside.exit_code == 0
+    assert inside.stderr == (
+        f"warning: inner lies inside the project {tmp_path / 'shop'}: "
+        "a command in one of them does not know of the other\n"
+    )
+
+
 def test_project_without_name_is_called_like_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "my-shop"
     folder.mkdir()

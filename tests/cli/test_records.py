@@ -39,7 +39,21 @@ def test_changed_seed_is_an_error_that_names_full_refresh(headwater: Headwater, 
 
 
 def test_topic_without_a_seed_is_wrong_use(headwater: Headwater) -> None:
-    assert headwater("seed", "daily_sales").exit_code == 2
+    result = headwater("seed", "daily_sales")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: the project has no seed for the topic 'daily_sales'\n"
+        "  hint: it is written by shop-sales; topics with a seed: orders\n"
+    )
+
+
+def test_seed_of_an_unknown_topic_says_so(headwater: Headwater) -> None:
+    for name, hint in (
+        ("oders", "Did you mean 'orders'?"),
+        ("zz", "`headwater ls --type topic` lists those that there are"),
+    ):
+        result = headwater("seed", name)
+        assert (result.exit_code, result.stderr) == (2, f"error: the project has no topic {name!r}\n  hint: {hint}\n")
 
 
 def test_read_as_json_gives_the_record_form(headwater: Headwater) -> None:
