@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from waiting import wait_until
 from headwater import Project
 from headwater.runtime.log.commit_json import decode_commit
 from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.leftovers import GRACE_S, remove_leftovers
 from headwater.runtime.log.records import EpochRecord, GenerationRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.lmdb import LmdbStore
@@ -85,7 +88,8 @@ class Run:
         self._before = self._commits.latest()
         number = len(list(root.glob("output-*.txt")))
         self._output, self._marker = root / f"output-{number}.txt", root / f"struck-{number}"
-        environment = {**os.environ, "SPARK_SUBMIT_OPTS": java}
+        temporary(root).mkdir(exist_ok=True)
+        environment = {**os.environ, "SPARK_SUBMIT_OPTS": java, "TMPDIR": str(temporary(root))}
         if strike is not None:
             path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
             environment |= {"PYTHONPATH": path, "HEADWATER_STRIKE": strike.told(self._marker)}
@@ -195,6 +199,27 @@ def read(log: EmbeddedLog, segment: Any) -> list[dict[str, Any]]:
 
 def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(value for name, value in row.items() if name.startswith("key"))
+
+
+def temporary(root: Path) -> Path:
+    """The folder for temporary files of the runs."""
+    return root / "temporary"
+
+
+def kinds(root: Path) -> set[str]:
+    """All paths that runs have made and that are there, a kind of them as one: `commits/shop-spending/#.json`.
+
+    But for snapshots, which come after so many commits, and for what the log leaves alone for a day: files that another
+    process might be about to link.
+    """
+    remove_leftovers(root / ".headwater" / "log", time.time() + 2 * GRACE_S)
+    found = {
+        str(path.relative_to(root))
+        for folder in (root / ".headwater", root / "target", temporary(root))
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts and path.suffix != ".snapshot"
+    }
+    return {re.sub(r"\d+", "#", re.sub(r"[0-9a-f]{32}|[0-9a-f]+(?=-g\d)", "#", path)) for path in found}
 
 
 def unlisted(root: Path) -> set[str]:

@@ -25,10 +25,11 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=
 
 @dataclass(frozen=True)
 class Whole:
-    """An uninterrupted run: where the project was before it, what it made, and options for a quick JVM."""
+    """An uninterrupted run: where the project was before it, what it made, in which files, and a quick JVM."""
 
     fresh: Path
     outcome: dict[str, Any]
+    kinds: set[str]
     java: str
 
     def copy(self, root: Path) -> Path:
@@ -41,12 +42,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     base = tmp_path_factory.mktemp("kills")
     fresh, root, archive = base / "fresh", base / "whole", base / "spark.jsa"
     spending.make(fresh, payments=60 * KILLS, java=QUICK_START)
-    whole = Whole(fresh, {}, f"{QUICK_START} -XX:SharedArchiveFile={archive}")
+    whole = Whole(fresh, {}, set(), f"{QUICK_START} -XX:SharedArchiveFile={archive}")
     whole.copy(root)
     # The JVM leaves its loaded classes in an archive: later ones start in half the time.
     run = Run(root, "--until-caught-up", java=f"{QUICK_START} -XX:ArchiveClassesAtExit={archive}")
     assert run.end() == 0, run.output
     print(f"uninterrupted: {run.commits} commits")
+    whole.kinds.update(spending.kinds(root))
     whole.outcome.update(outcome(root))
     return whole
 
@@ -86,6 +88,7 @@ def test_killed_at_random_points_everything_is_as_if_uninterrupted(
     last = start(root, "--until-caught-up", java=whole.java)
     assert last.end() == 0, last.output
     print(f"the last run: {last.commits} commits")
+    assert spending.kinds(root) - whole.kinds == set()  # nothing is left over, of temporary files neither
 
     assert_same(outcome(root), whole.outcome)
     assert spending.generations(root)
