@@ -8,6 +8,16 @@ from ..errors import HeadwaterError
 from .durations import parse_duration
 
 
+class LookedUp(str):
+    """A text that comes from the environment, in whole or in part: it may be a secret, and is kept out of sight."""
+
+    def __add__(self, other: str) -> LookedUp:
+        return LookedUp(str.__add__(self, other))
+
+    def __radd__(self, other: str) -> LookedUp:
+        return LookedUp(str.__add__(other, self))
+
+
 class EnvironmentVariableError(HeadwaterError):
     """A variable that a profile names is not set where the job runs: `name`; `at`, the profile's `file:line`."""
 
@@ -30,12 +40,12 @@ class EnvironmentValueError(HeadwaterError):
         self.at = at
 
 
-def env_var(name: str, default: str | None = None, *, at: str) -> str:
+def env_var(name: str, default: str | None = None, *, at: str) -> LookedUp:
     """The value of an environment variable, or `default`. Raises EnvironmentVariableError when there is neither."""
     value = os.environ.get(name, default)
     if value is None:
         raise EnvironmentVariableError(name, at)
-    return value
+    return LookedUp(value)
 
 
 def whole_number(text: str, *, at: str) -> int:

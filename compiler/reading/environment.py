@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from jinja2 import nodes
 
+from ...runtime.environment import LookedUp
+
 FUNCTION = "env_var"
 
 
@@ -22,7 +24,7 @@ class Lookup:
     default: str | None = None
 
 
-class FromEnvironment(str):
+class FromEnvironment(LookedUp):
     """A text that was put together of literal texts and lookups, `at` a `file:line`."""
 
     parts: tuple[str | Lookup, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
+from ..environment import LookedUp
 from .gone_jvm import quiet_py4j
 from .java import check_java
 from .spark_folder import spark_folder
 from .starting import LOG_LEVEL, starting
+from .state_links import REQUEST_PROPERTY
+from .worker import PLAN_PROPERTY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,6 +99,15 @@ _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptio
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 """Environment variable with the arguments with which PySpark starts the JVM."""
 
+_REDACTED = "spark.redaction.regex"
+"""Setting with the names of settings whose values Spark shows in no event log and on no page."""
+
+_SPARKS_SECRETS = "(?i)secret|password|token|access[.]?key"
+"""What that is without being set (Spark's configuration, runtime environment)."""
+
+_OF_JOBS = (PLAN_PROPERTY, REQUEST_PROPERTY)
+"""Properties of jobs that hold the options of the log, which may be secrets."""
+
 POOLS = ("epochs", "restore")
 
 
@@ -153,6 +166,9 @@ def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
     local = given.get("spark.master", "local[2]").startswith("local")
     defaults = DEFAULTS if local else {k: v for k, v in DEFAULTS.items() if not k.startswith("spark.driver.")}
     settings = {"spark.master": "local[2]"} | dict(defaults) | given | dict(PINNED)
+    secret = [*_OF_JOBS, *(_name(key) for key, value in profile.items() if isinstance(value, LookedUp))]
+    settings[_REDACTED] = f"{given.get(_REDACTED, _SPARKS_SECRETS)}|^(?:{'|'.join(map(re.escape, secret))})$"
+    settings |= dict.fromkeys(_OF_JOBS, "")  # of a job's properties Spark hides only those that are settings, too
     return settings | {name: f"{given.get(name, '')} {LOCALE}".strip() for name in _JAVA_OPTIONS}
 
 
@@ -212,7 +228,8 @@ def _start_java(settings: Mapping[str, str], directory: Path) -> None:
     path = directory / "spark.properties"
     path.touch(mode=0o600)
     # JSON escapes what a file of Java properties must not hold, in the same way.
-    path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items()), "ascii")
+    own = {key: value for key, value in settings.items() if key.startswith("spark.")}  # the others the context gets
+    path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in own.items()), "ascii")
     given = os.environ.get(_ARGUMENTS)
     os.environ[_ARGUMENTS] = " ".join(
         ["--properties-file", shlex.quote(str(path)), "--load-spark-defaults", given or "pyspark-shell"]

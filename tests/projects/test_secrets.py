@@ -1,0 +1,94 @@
+"""A secret in every place of a profile that `env_var` may stand in: none of it is in a file, or in what is printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headwater.cli.init import command as init
+
+pytestmark = pytest.mark.spark
+
+SECRETS = {
+    "SOME_KEY": "hushkey",
+    "LOG_GRACE": "7919h",
+    "INTERVAL": "487123ms",
+    "MAX_RECORDS": "79379",
+    "DESCRIPTION": "hushdescription",
+    "META": "hushmeta",
+    "TAG": "hushtag",
+}
+PATHS = {"LOG_PATH": "elsewhere", "STATE_DIR": "somewhere"}
+"""What a path is made of shows in messages and in the file system; `target/` does not hold it."""
+
+SHOWN = re.compile(r"hush|7919h|28_?508_?400_?000|487_?123|79_?379")
+"""A secret, as it is given or as a number."""
+
+PROFILES = """\
+shop:
+  target: local
+  targets:
+    local:
+      description: "{{ env_var('DESCRIPTION') }}"
+      tags: ["{{ env_var('TAG') }}"]
+      meta:
+        owner: "{{ env_var('META') }}"
+      spark:
+        master: "local[2]"
+        some.key: "at {{ env_var('SOME_KEY') }}"
+        hadoop.secret.key: "{{ env_var('SOME_KEY') }}"
+        eventLog.enabled: true
+        eventLog.compress: false
+        eventLog.dir: "events"
+      log:
+        type: embedded
+        path: "{{ env_var('LOG_PATH') }}/log"
+        grace: "{{ env_var('LOG_GRACE') }}"
+      state_dir: "{{ env_var('STATE_DIR') }}/state"
+      clients: "{{ env_var('CLIENTS') | int }}"
+      epoch:
+        interval: "{{ env_var('INTERVAL') }}"
+        max_records: "{{ env_var('MAX_RECORDS') | int }}"
+"""
+
+
+def headwater(root: Path, *arguments: str) -> str:
+    """What a command prints. Its temporary files are in a folder beside the project, which it empties."""
+    temporary = root.parent / "temporary"
+    temporary.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater.cli.main", *arguments],
+        cwd=root,
+        env={**os.environ, **SECRETS, **PATHS, "CLIENTS": "1", "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not list(temporary.glob("**/*.properties")), "a file with settings is left"
+    return done.stdout + done.stderr
+
+
+def test_secret_of_a_profile_is_in_no_file_and_in_nothing_that_is_printed(tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    init.main(["shop", "--project-dir", str(root)], standalone_mode=False)
+    (root / "events").mkdir()
+    (root / "profiles.yml").write_text(PROFILES.replace('"events"', f"{root / 'events'}"))
+
+    printed = {
+        command: headwater(root, *command.split())
+        for command in ("parse", "build", "describe", "debug", "ls --format json", "simulate", "read daily_sales")
+    }
+
+    assert [command for command, text in printed.items() if SHOWN.search(text)] == []
+    files = [path for path in root.rglob("*") if path.is_file()]
+    assert any("elsewhere" in path.parts for path in files)
+    assert any(root / "events" in path.parents for path in files)
+    assert [str(path) for path in files if SHOWN.search(path.read_bytes().decode("latin-1"))] == []
+    generated = [path for path in files if root / "target" in path.parents]
+    assert [str(path) for path in generated if re.search(b"elsewhere|somewhere", path.read_bytes())] == []
