@@ -79,6 +79,7 @@ class Group:
             plugins=origin_of(settings),
             strategy=(topology.restore.name, topology.restore.options),
             stores=tuple(store for part in topology.subtopologies for store in part.stores),
+            tables=tuple(table.store for part in topology.subtopologies for table in part.global_tables),
         )
         self.assigned = Assigned(topology.assignment.assignor.name)
         self.clients = clients_of(session, settings.clients)
@@ -158,6 +159,7 @@ class Group:
                 self._restorers[unit.client.name].note(partition, applied)
         managers, self._managers = list(self._managers.values()), {}
         self._for_each(managers, lambda manager: manager.shutdown(clean=True))
+        self._for_each(self.clients, self._release)
 
     def _member(self, client: Client) -> Member:
         """A client as it finds itself: its folder, its process id, its stores."""
@@ -175,6 +177,13 @@ class Group:
             self._racks.rack(client),
             self._racks.tags(client),
         )
+
+    def _release(self, client: Client) -> None:
+        """Note where the client is that it has closed all."""
+        home = replace(self._home, folder=client.folder, process_id=client.process_id)
+        (answer,) = self._links[client.name].ask([StateRequest("release", home)])
+        if answer.trouble is not None:
+            raise StateError(client.name, answer.trouble)
 
     def _tell(self, client: str, answer: StoreAnswer) -> None:
         """Of a store that was damaged, or has lost its rows."""

@@ -7,7 +7,7 @@ one store is in its answer, and the other stores are gone on with.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +20,12 @@ from ..state.known_log import check_known, place_of
 from ..state.process_file import Owner, ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import keep_note, note_sync
-from ..state.task_stores import expire_below
+from ..state.task_stores import GLOBAL, expire_below
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..topology import PluginRef
 from .plugged import Plugged
 from .state_requests import Home, Planned, StateAnswer, StateRequest, StoreAnswer, Trouble
+from .store_check import Kept, damaged
 
 
 class WrongDirectoryError(HeadwaterError):
@@ -39,7 +40,10 @@ class WrongDirectoryError(HeadwaterError):
 def answer(request: StateRequest) -> StateAnswer:
     """Do what is asked."""
     try:
-        return _held(request.home) if request.what == "hold" else Keeper(request.home).answer(request)
+        if request.what == "hold":
+            return _held(request.home)
+        keeper = Keeper(request.home)
+        return keeper.released() if request.what == "release" else keeper.answer(request)
     except HeadwaterError as error:
         return StateAnswer(trouble=_trouble(error))
     except OSError as error:
@@ -59,12 +63,13 @@ def _held(home: Home) -> StateAnswer:
     if found is None:
         raise WrongDirectoryError(directory.path, home.process_id)
     check_known(directory.path, home.log_identity, place_of(*home.log))
-    now = replace(found, incarnation=home.incarnation or found.incarnation, log=home.log_identity)
+    now = replace(found, incarnation=home.incarnation or found.incarnation, log=home.log_identity, closed=False)
     if found.incarnation and now.incarnation != found.incarnation:
         directory.remove_all()  # first: a copy under the new incarnation would pass for one of its own
     if now != found:
         now.written(directory.path)
     strangers = directory.remove_strangers(Plugged(home.plugins).log(PluginRef(*home.log)))
+    broken = () if found.closed else tuple(_broken(directory, home))
     backends = {store.name: Plugged(home.plugins).backend(store) for store in home.stores}
     opened = [
         (each, backends[each.store].open(directory.store_path(each)))
@@ -72,7 +77,25 @@ def _held(home: Home) -> StateAnswer:
         if each.store in backends
     ]
     held = tuple(_standing(each, store) for each, store in opened)
-    return StateAnswer(folder, found.process_id, held, strangers=strangers)
+    return StateAnswer(folder, found.process_id, (*broken, *held), strangers=strangers)
+
+
+def _broken(directory: StateDirectory, home: Home) -> Iterator[StoreAnswer]:
+    """Wipe the stores that are found damaged when they are read in another process, before this one opens any."""
+    declared = {store.name: store for store in home.stores}
+    of_tasks = {
+        str(directory.store_path(each)): (each, declared[each.store])
+        for each in directory.stores()
+        if each.store in declared
+    }
+    kept = [Kept(store, path) for path, (_, store) in of_tasks.items()]
+    tables = ((store, directory.path / GLOBAL / store.name) for store in home.tables)
+    kept += [Kept(store, str(path)) for store, path in tables if path.is_dir()]
+    for at, cause in damaged(kept, home.plugins).items():
+        directory.remove_at(Path(at))
+        if at in of_tasks:  # a global table has all of its rows from its topic
+            store, _ = of_tasks[at]
+            yield StoreAnswer(store.store, store.partition, 0, damage=cause)
 
 
 def _standing(store: StoreId, opened: StateStore) -> StoreAnswer:
@@ -109,6 +132,13 @@ class Keeper:
         }
         stores = tuple(self._store(work[request.what], each) for each in request.stores)
         return StateAnswer(self._home.folder, self._home.process_id, stores)
+
+    def released(self) -> StateAnswer:
+        """Note that all stores are closed: whoever takes them next can open them without a look."""
+        found = ProcessFile.read(self._directory.path)
+        if found is not None:
+            replace(found, closed=True).written(self._directory.path)
+        return StateAnswer(self._home.folder, self._home.process_id)
 
     def _store(self, work: Callable[[Planned], int], planned: Planned) -> StoreAnswer:
         """One that is found damaged stands at nothing from then on, which is no trouble: it is restored."""

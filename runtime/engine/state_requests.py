@@ -14,10 +14,11 @@ from ..tasks.plan import StoreInput
 from ..topology import Store
 from .plugged import Origin
 
-What = Literal["hold", "look", "restore", "close", "let_go", "wipe"]
+What = Literal["hold", "look", "restore", "close", "let_go", "wipe", "release"]
 """`hold`: become the owner of the state directory, and list the stores there. `look`: read all rows, and tell where
 stores stand. `restore`: bring stores to where they are planned to stand. `close`: do so, remove expired rows, make all
-durable, and let go. `let_go`: of the files, whatever state they are in. `wipe`: remove stores."""
+durable, and let go. `let_go`: of the files, whatever state they are in. `wipe`: remove stores. `release`: note that all
+stores are closed."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Home:
 
     `folder`: of the client, below `state_dir`; empty: one that is free is to be taken (see `state.claim`).
     `process_id`: what the directory must have. `incarnation`: of the application; stores of another one are removed.
-    `log`, `strategy`: plugin name and options. `stores`: as the topology declares them. `log_identity`: see
-    `Log.identity`.
+    `log`, `strategy`: plugin name and options. `stores`: as the topology declares them, `tables`: those of global
+    tables. `log_identity`: see `Log.identity`.
     """
 
     state_dir: str
@@ -40,6 +41,7 @@ class Home:
     strategy: tuple[str, Mapping[str, Any]] = ("changelog", {})
     stores: tuple[Store, ...] = ()
     log_identity: str = ""
+    tables: tuple[Store, ...] = ()
 
 
 @dataclass(frozen=True)

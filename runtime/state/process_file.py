@@ -56,12 +56,14 @@ class Owner:
 @dataclass(frozen=True)
 class ProcessFile:
     """What the file of a client says. `incarnation`: of the application, `log`: see `Log.identity`; empty where none
-    is known."""
+    is known. `closed`: whether the last owner came to its end as it should, with all stores closed.
+    """
 
     process_id: str
     owner: Owner
     incarnation: str = ""
     log: str = ""
+    closed: bool = False
 
     @staticmethod
     def is_in(directory: Path) -> bool:
@@ -83,6 +85,7 @@ class ProcessFile:
                 Owner(str(owner["boot_id"]), int(owner["pid"]), float(owner["started"])),
                 str(content.get("incarnation", "")),
                 str(content.get("log", "")),
+                content.get("closed") is True,
             )
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fatal_flips import make_fatal
 from pyspark.sql import SparkSession
 
 from headwater.project import Project
 from headwater.runtime.engine.events import Event, StoreDamaged, StoreLost
 from headwater.runtime.engine.results import ApplicationResult
 from headwater.runtime.query import DamagedStoreError
+from headwater.runtime.state.process_file import ProcessFile
 
 pytestmark = pytest.mark.spark
 
@@ -126,11 +130,11 @@ class Shop:
     def on(self, event: Event) -> None:
         self.events.append(event)
 
-    def order(self) -> ApplicationResult:
+    def order(self, products: Sequence[str] = PRODUCTS) -> ApplicationResult:
         """One order of a piece of each product, and all of them processed."""
         records = [
             {"key": {"product": each}, "value": {"pieces": 1}, "timestamp": 10 * HOUR + number}
-            for number, each in enumerate(PRODUCTS)
+            for number, each in enumerate(products)
         ]
         self.project.append("orders", records)
         (result,) = self.project.run(until_caught_up=True, observer=self).applications
@@ -217,6 +221,25 @@ def test_query_of_a_damaged_store_says_so_and_a_run_restores_it(shop: Shop) -> N
 
     assert len(set(shop.order().lost)) == 2
     assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 4)
+
+
+def test_store_that_kills_its_reader_is_restored_where_the_last_run_was_ended(shop: Shop) -> None:
+    many = [f"product-{number:06d}" for number in range(400)]
+    shop.order(many)
+    client = shop.root / "state/client-1/shop-sales"
+    found = ProcessFile.read(client)
+    assert found is not None
+    assert found.closed
+    replace(found, closed=False).written(client)  # as it is while a run goes on, and after one that was ended
+    make_fatal(shop.files("lasting")[0].parent)
+
+    shop.order(many)
+
+    assert shop.told() == [("StoreDamaged", "lasting")]
+    assert shop.rows("lasting") == shop.rows("forgetful") == shop.last("order_counts") == dict.fromkeys(many, 2)
+    found = ProcessFile.read(client)
+    assert found is not None
+    assert found.closed
 
 
 def test_store_whose_file_is_cut_off_is_restored(shop: Shop) -> None:

@@ -223,11 +223,12 @@ def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) ->
     restorer, told = place.restorer(), list[StoreAnswer]()
     restorer.restore([TASK])
     restorer.close([TASK], clean=False)
+    process_id = place.hold().process_id  # by which all was read, and is whole
     damage(place)
     again = StoreRestorer(
         "client-1",
         place.link,
-        replace(place.home, folder=place.folder, process_id=place.hold().process_id),
+        replace(place.home, folder=place.folder, process_id=process_id),
         Planner(place.committed, 10),
         DECLARED.subtopologies,
         {StoreId("hours", 0): 31},
