@@ -25,7 +25,7 @@ from ..tasks.errors import LockError
 from ..tasks.task_id import TaskId
 from .machine import refuse_network_file_system, started_at
 from .process_file import ProcessFile
-from .synced_commit import has, note_of, noted, synced_with
+from .synced_commit import half_noted, has, note_of, noted, synced_with
 
 LOCK = ".lock"
 
@@ -154,11 +154,13 @@ class StateDirectory:
         return removed
 
     def _remove_half_wiped(self) -> None:
-        """Finish what `remove` was killed at, of processes that are gone."""
+        """Finish what `remove` was killed at, of processes that are gone, and remove notes that they had only begun."""
         for path in self.path.glob("*/.*-*"):
             left = _HALF_WIPED.fullmatch(path.name)
             if left is not None and started_at(int(left["pid"])) is None:
                 shutil.rmtree(path, ignore_errors=True)
+        for path in half_noted(self.path):
+            path.unlink(missing_ok=True)
 
     def remove_all(self) -> None:
         """Wipe all stores of the application, global tables too. Its lock and process files stay."""

@@ -22,6 +22,7 @@ from ...unusable_paths import unusable_paths_told
 from ..log.durable_files import sync_directory, sync_file
 from ..log.log import Log
 from ..log.records import CommitMark
+from .machine import started_at
 from .whole_files import write_whole
 
 _SUFFIX = ".commit"
@@ -85,6 +86,14 @@ def noted(directory: Path) -> Iterator[Path]:
     """The stores, `<store>/<partition>` below an application's directory, that have a note, in order."""
     for note in sorted(directory.glob(f"*/.*{_SUFFIX}")):
         yield note.with_name(note.name[1 : -len(_SUFFIX)])
+
+
+def half_noted(directory: Path) -> Iterator[Path]:
+    """Files below an application's directory for notes that processes were killed at which are gone."""
+    for path in directory.glob(f"*/.*{_SUFFIX}.*"):
+        pid = path.suffix[1:]
+        if pid.isdecimal() and started_at(int(pid)) is None:
+            yield path
 
 
 def note_of(store: Path) -> Path:

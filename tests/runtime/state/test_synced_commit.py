@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from zlib import crc32
 
@@ -52,6 +55,20 @@ def test_store_whose_note_cannot_be_read_is_of_no_log(log: EmbeddedLog, director
     assert not is_of(log, store)
     assert list(directory.remove_strangers(log)) == ["s/0"]
     assert (directory.stores(), synced_with(store)) == ([], None)
+
+
+def test_note_that_a_dead_process_had_only_begun_is_removed_when_the_directory_is_taken(
+    directory: StateDirectory,
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    note = note_of(directory.store_path(StoreId("s", 0)))
+    note_sync(directory.store_path(StoreId("s", 0)), FIRST)
+    begun, other = (note.with_name(f"{note.name}.{pid}") for pid in (ended.pid, os.getpid()))
+    begun.touch()
+    other.touch()
+    with directory.locked():
+        assert (begun.exists(), other.exists(), note.exists()) == (False, True, True)
 
 
 def test_wiped_store_leaves_no_note_and_the_next_one_is_taken(log: EmbeddedLog, directory: StateDirectory) -> None:
