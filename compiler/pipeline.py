@@ -22,8 +22,8 @@ from .diagnostics import Diagnostics
 from .language.build_model import build_model
 from .language.judge import Analyzer, Judge, VerdictCache
 from .language.model import ProjectModel
-from .language.operations import CheckedTopology
 from .language.resolve import resolve
+from .operations.base.checked import CheckedTopology
 from .ordering import needed_first
 from .reading.load import LoadedProject, load_project
 from .topology.graph import TopologyGraph

@@ -10,14 +10,9 @@ from ..diagnostics import Position
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.expressions import Expression, Scope
 from ..language.model import AggregateStep, Step
-from ..language.operations import (
-    WINDOW_COLUMNS,
-    AggregateArgument,
-    Aggregation,
-    Materialization,
-    Projection,
-    Shape,
-)
+from ..operations.aggregation import AggregateArgument, Aggregation, Materialization
+from ..operations.base.shape import WINDOW_COLUMNS, Shape
+from ..operations.projection import Projection
 from .context import FlowContext, scope_of
 
 

@@ -8,16 +8,12 @@ from dataclasses import replace
 from ..diagnostics import did_you_mean
 from ..language.expressions import Expression, column
 from ..language.model import BranchStep, ColumnsStep, DropStep, ExplodeStep, FilterStep, Step
-from ..language.operations import (
-    UNKNOWN,
-    Branching,
-    Explosion,
-    Filter,
-    Projection,
-    Rekey,
-    Rekeying,
-    Shape,
-)
+from ..operations.base.shape import UNKNOWN, Rekey, Shape
+from ..operations.branch import Branching
+from ..operations.explode import Explosion
+from ..operations.filter import Filter
+from ..operations.key_by import Rekeying
+from ..operations.projection import Projection
 from ..reading.nodes import Scalar
 from ..types import holds_map
 from .context import FlowContext, scope_of
@@ -116,7 +112,7 @@ def check_branch(context: FlowContext, step: Step, action: BranchStep, shape: Sh
         predicate = _boolean(context, case.when, shape) if case.when is not None else None
         cases.append((case.flow.text, predicate))
         context.topology.shapes.setdefault(case.flow.text, shape)
-    return context.add(Branching(tuple(cases)), shape, shape, step)
+    return context.add(Branching(tuple(cases), tuple(flow for flow, _ in cases)), shape, shape, step)
 
 
 def _boolean(context: FlowContext, scalar: Scalar, shape: Shape) -> Expression | None:

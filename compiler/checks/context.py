@@ -10,18 +10,12 @@ from ..diagnostics import Diagnostics, Position
 from ..language.expressions import Expression, Scope, column, read
 from ..language.judge import Judge
 from ..language.model import FlowModel, Step, StoreModel, TopologyModel
-from ..language.operations import (
-    Action,
-    CheckedFlow,
-    CheckedTable,
-    Operation,
-    Projection,
-    Rekey,
-    Repartition,
-    Settling,
-    Shape,
-)
 from ..language.stores import declared_store
+from ..operations.base.checked import CheckedFlow, CheckedTable, PlacedOperation, Repartition
+from ..operations.base.operation import Operation
+from ..operations.base.shape import Rekey, Shape
+from ..operations.filter import Settling
+from ..operations.projection import Projection
 from ..reading.nodes import Scalar
 
 Columns = Sequence[tuple[Scalar, Scalar]]
@@ -71,14 +65,16 @@ class FlowContext:
     flow: FlowModel
     diagnostics: Diagnostics
     judge: Judge
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[PlacedOperation] = field(default_factory=list)
     source: str | None = None
 
-    def add(self, action: Action, before: Shape, after: Shape, step: Step | None = None, at: str = "") -> Shape:
+    def add(
+        self, operation: Operation | Repartition, before: Shape, after: Shape, step: Step | None = None, at: str = ""
+    ) -> Shape:
         """Append an operation; gives the shape after it."""
         self.topology.carried.columns += len(after.key) + len(after.value)
         name = step.name.text if step and step.name else ""
-        self.operations.append(Operation(action, before, after, step.at if step else at, name))
+        self.operations.append(PlacedOperation(operation, before, after, step.at if step else at, name))
         return after
 
     def report(self, code: str, position: Position, message: str, hint: str | None = None) -> None:

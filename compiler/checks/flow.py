@@ -23,8 +23,9 @@ from ..language.model import (
     ToTableStep,
     WindowStep,
 )
-from ..language.operations import UNKNOWN, CheckedFlow, Rekey, Shape
 from ..language.stores import columns_ddl
+from ..operations.base.checked import CheckedFlow
+from ..operations.base.shape import UNKNOWN, Rekey, Shape
 from .aggregate import check_aggregate
 from .columns import check_branch, check_drop, check_explode, check_filter, check_key_by, check_projection
 from .context import FlowContext

@@ -8,7 +8,10 @@ from dataclasses import replace
 from ..diagnostics import did_you_mean
 from ..language.expressions import Expression, Scope, column
 from ..language.model import JoinStep, Step
-from ..language.operations import UNKNOWN, CheckedTable, GlobalTableJoin, Projection, Shape, TableJoin
+from ..operations.base.checked import CheckedTable
+from ..operations.base.shape import UNKNOWN, Shape
+from ..operations.join import GlobalTableJoin, TableJoin
+from ..operations.projection import Projection
 from .context import FlowContext, scope_of
 
 

@@ -9,9 +9,10 @@ from ...runtime.topology import GlobalTable, Topic
 from ..diagnostics import Diagnostics, did_you_mean
 from ..language.judge import Judge
 from ..language.model import ProjectModel, TableModel, TopicModel
-from ..language.operations import UNKNOWN, WINDOW_COLUMNS, CheckedTable, CheckedTopology, Shape
 from ..language.resolve import Resolution
 from ..language.stores import declared_store
+from ..operations.base.checked import CheckedTable, CheckedTopology
+from ..operations.base.shape import UNKNOWN, WINDOW_COLUMNS, Shape
 from ..types import holds_map
 from .context import Carried, FlowContext, TopologyContext
 from .flow import check_flow, declared_topic

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..language.model import RepartitionStep, Step, ToTableStep
-from ..language.operations import Rekey, Shape, Streaming, Tabling
+from ..operations.base.shape import Rekey, Shape
+from ..operations.to_stream import Streaming
+from ..operations.to_table import Tabling
 from .context import FlowContext
 
 

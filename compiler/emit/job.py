@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..topology.graph import PythonStage, SqlStep, SubtopologyGraph, TopologyGraph
+from ..operations.base.site import SqlStep
+from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .declarations import Declarations
 from .names import Constants, Declared, function_names
 from .python import Code, Expression, Items, Text, call, dict_of, one_a_line, statement, tuple_of

@@ -8,34 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..language.expressions import Expression
-from ..language.operations import (
-    Aggregation,
-    Explosion,
-    Filter,
-    GlobalTableJoin,
-    Projection,
-    Rekeying,
-    Streaming,
-    TableJoin,
-    Tabling,
-)
+from ..operations.base.operation import Processor
 from .graph import ProcessorNode, TopologyGraph
-from .wired import Forking, GlobalReading, Merging, Reading, Splitting, Vertex, Wired, Writing
+from .wired import Vertex, Wired
 
 _LONGEST = 100
 """Characters that are shown of what a step says."""
 
 
-def processor_nodes(wired: Wired, null_keys: Mapping[str, bool]) -> dict[int, tuple[ProcessorNode, ...]]:
-    """The processor nodes of each vertex, connected. `null_keys`: repartition topics that keep records without key."""
-    return _Nodes(wired, null_keys).run()
+def processor_nodes(wired: Wired) -> dict[int, tuple[ProcessorNode, ...]]:
+    """The processor nodes of each vertex, connected."""
+    return _Nodes(wired).run()
 
 
 class _Nodes:
-    def __init__(self, wired: Wired, null_keys: Mapping[str, bool]) -> None:
+    def __init__(self, wired: Wired) -> None:
         self._wired = wired
-        self._null_keys = null_keys
         self._numbered = 0
         self._made: dict[int, list[ProcessorNode]] = {}
         self._end: dict[int, str] = {}
@@ -44,56 +32,27 @@ class _Nodes:
     def run(self) -> dict[int, tuple[ProcessorNode, ...]]:
         for vertex in self._wired.vertices:
             self._made[vertex.number] = []
-            before = tuple(self._end[edge] for edge in vertex.inputs)
-            last = self._vertex(vertex, before)
+            last = self._vertex(vertex)
             for number, edge in enumerate(vertex.outputs):
                 self._end[edge] = last[number] if len(last) == len(vertex.outputs) else last[0]
         return self._connected()
 
-    def _vertex(self, vertex: Vertex, before: tuple[str, ...]) -> tuple[str, ...]:
+    def _vertex(self, vertex: Vertex) -> tuple[str, ...]:
         """Make the nodes of a vertex; gives the last ones."""
-        of_table = bool(vertex.inputs) and self._wired.shapes[vertex.inputs[0]].is_table
-        side = "KTABLE" if of_table else "KSTREAM"
-        match vertex.action:
-            case Reading(topic=topic):
-                return (self._node(vertex, "source", "KSTREAM-SOURCE", topics=(topic.name,)),)
-            case GlobalReading(table=table):
-                source = self._node(vertex, "source", "KSTREAM-SOURCE", topics=(table.topic.name,))
-                return (self._node(vertex, "processor", "KTABLE-SOURCE", (source,), stores=(table.store.name,)),)
-            case Writing(topic=topic, mode="repartition"):
-                if not self._null_keys.get(topic.name):
-                    before = (self._node(vertex, "processor", f"{side}-FILTER", before),)
-                return (self._node(vertex, "sink", "KSTREAM-SINK", before, topics=(topic.name,)),)
-            case Writing(topic=topic):
-                if of_table:
-                    before = (self._node(vertex, "processor", "KTABLE-TOSTREAM", before),)
-                return (self._node(vertex, "sink", "KSTREAM-SINK", before, topics=(topic.name,)),)
-            case Splitting(into=into):
-                branch = self._node(vertex, "processor", "KSTREAM-BRANCH", before)
-                return tuple(self._node(vertex, "processor", f"KSTREAM-BRANCH-{name}", (branch,)) for name in into)
-            case Projection(word=""):
-                return before
-            case action:
-                role = _role(action, side)
-                return (
-                    (self._node(vertex, "processor", role, before, stores=_stores(self._wired, vertex)),)
-                    if role
-                    else before
-                )
+        shapes = self._wired.shapes
+        of_table = bool(vertex.inputs) and shapes[vertex.inputs[0]].is_table
+        found = vertex.operation.describe(of_table, [shapes[edge] for edge in vertex.lookups])
+        about = _about(vertex, found.text)
+        last = tuple(self._end[edge] for edge in vertex.inputs)
+        for processor in found.chain:
+            last = (self._node(vertex, processor, last, about),)
+        return tuple(self._node(vertex, processor, last, about) for processor in found.fan) or last
 
-    def _node(
-        self,
-        vertex: Vertex,
-        kind: str,
-        role: str,
-        before: tuple[str, ...] = (),
-        topics: tuple[str, ...] = (),
-        stores: tuple[str, ...] = (),
-    ) -> str:
-        name = f"{role}-{self._numbered:010d}"
+    def _node(self, vertex: Vertex, processor: Processor, before: tuple[str, ...], about: str) -> str:
+        name = f"{processor.role}-{self._numbered:010d}"
         self._numbered += 1
-        assert kind in ("source", "processor", "sink")
-        node = ProcessorNode(kind, name, topics, stores, tuple(dict.fromkeys(before)), about=_about(vertex))  # type: ignore[arg-type]
+        before = tuple(dict.fromkeys(before))
+        node = ProcessorNode(processor.kind, name, processor.topics, processor.stores, before, about=about)
         self._made[vertex.number].append(node)
         return name
 
@@ -109,81 +68,12 @@ class _Nodes:
         }
 
 
-def _role(action: object, side: str) -> str | None:
-    match action:
-        case Filter():
-            return f"{side}-FILTER"
-        case Projection():
-            return f"{side}-MAPVALUES"
-        case Rekeying():
-            return f"{side}-SELECT" if side == "KTABLE" else "KSTREAM-KEY-SELECT"
-        case Explosion():
-            return "KSTREAM-FLATMAPVALUES"
-        case TableJoin(how=how) | GlobalTableJoin(how=how):
-            return "KSTREAM-LEFTJOIN" if how == "left" else "KSTREAM-JOIN"
-        case Aggregation():
-            return f"{side}-AGGREGATE"
-        case Tabling(source=source):
-            return "KTABLE-SOURCE" if source else "KSTREAM-TOTABLE"
-        case Streaming():
-            return "KTABLE-TOSTREAM"
-        case Merging():
-            return "KSTREAM-MERGE"
-        case Forking():
-            return None
-    return None
-
-
-def _about(vertex: Vertex) -> str:
+def _about(vertex: Vertex, text: str) -> str:
     """`sales: filter quantity >= 1, topologies/sales.yml:13`."""
-    said = " ".join(_said(vertex.action).split())
-    if len(said) > _LONGEST:
-        said = f"{said[: _LONGEST - 3]}..."
-    return f"{vertex.flow}: {said}{', ' if said and vertex.at else ''}{vertex.at}".rstrip(": ")
-
-
-def _said(action: object) -> str:
-    """The step as the user wrote it, with what its templates gave."""
-    match action:
-        case Filter(predicate=predicate):
-            return f"filter {predicate.sql.text}"
-        case Projection(columns=columns, word=word):
-            return f"{word} {_columns(columns, word)}" if word not in ("", "drop") else word
-        case Rekeying(columns=columns):
-            return f"key_by {_columns(columns, 'key_by')}"
-        case Explosion(array=array):
-            return f"explode {array.sql.text}"
-        case TableJoin(table=table, how=how):
-            return f"{how} join {table}"
-        case GlobalTableJoin(table=table, how=how):
-            return f"{how} join {table.name}"
-        case Aggregation(store=store):
-            return f"aggregate into {store.name}"
-        case Splitting(into=into):
-            return f"branch {', '.join(into)}"
-        case Merging():
-            return "merge"
-        case Tabling(source=False):
-            return "to_table"
-        case Streaming():
-            return "to_stream"
-    return ""
-
-
-def _columns(columns: Mapping[str, Expression], word: str) -> str:
-    """Columns with what they are; without those that `with_columns` leaves as they are."""
-    told = {name: each.sql.text for name, each in columns.items() if word != "with_columns" or each.sql.text != name}
-    return ", ".join(name if name == text else f"{name}: {text}" for name, text in told.items())
-
-
-def _stores(wired: Wired, vertex: Vertex) -> tuple[str, ...]:
-    match vertex.action:
-        case Aggregation(store=store) | Tabling(store=store):
-            return (store.name,)
-        case TableJoin():
-            found = wired.shapes[vertex.lookups[0]].store
-            return (found.name,) if found else ()
-    return ()
+    text = " ".join(text.split())
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 3]}..."
+    return f"{vertex.flow}: {text}{', ' if text and vertex.at else ''}{vertex.at}".rstrip(": ")
 
 
 def describe(topology: TopologyGraph) -> str:

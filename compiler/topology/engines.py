@@ -1,39 +1,17 @@
-"""Which engine runs an operation: the one place where that is decided.
+"""The stage in which each operation runs: the one place where that is decided.
 
 State, topics and order need Python; expressions need Spark SQL; renaming and selecting columns is free in Arrow, and
-copying and merging edges is possible in both. A hop between the two costs about 0.4 s per million rows, so what both
-can do stays where the rows are: in SQL only if they would have to come back for another SQL step.
+copying and merging edges is possible in both. Each operation says where it can run. A hop between the two costs about
+0.4 s per million rows, so what both can do stays where the rows are: in SQL only if they would have to come back for
+another SQL step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
-from ..language.expressions import Expression
-from ..language.operations import Explosion, Filter, Projection, Rekeying, Tabling
-from .wired import Forking, Merging, Splitting, Vertex, Wired
-
-Engine = Literal["python", "sql"]
-
-
-def is_pure(columns: Mapping[str, Expression]) -> bool:
-    """Whether columns are only renamed or selected."""
-    return all(e.plain is not None and e.plain.role in ("key", "value") for e in columns.values())
-
-
-def possible(vertex: Vertex, needed: frozenset[str]) -> Engine | Literal["either"]:
-    """Where an operation can run; `needed`: the value columns of its output that some later step reads."""
-    match vertex.action:
-        case Filter() | Explosion() | Splitting():
-            return "sql"
-        case Projection(columns=columns):
-            return "either" if is_pure({n: e for n, e in columns.items() if n in needed}) else "sql"
-        case Rekeying(columns=columns):
-            return "either" if is_pure(columns) else "sql"
-        case Forking() | Merging():
-            return "either"
-    return "python"
+from ..operations.to_table import Tabling
+from .wired import Vertex, Wired
 
 
 def levels(wired: Wired, needed: Mapping[int, frozenset[str]]) -> dict[int, int]:
@@ -43,7 +21,7 @@ def levels(wired: Wired, needed: Mapping[int, frozenset[str]]) -> dict[int, int]
     """
     producer, consumers = wired.producer, wired.consumers
     engines = {
-        vertex.number: possible(vertex, frozenset().union(*(needed[edge] for edge in vertex.outputs)))
+        vertex.number: vertex.operation.engine(frozenset().union(*(needed[edge] for edge in vertex.outputs)))
         for vertex in wired.vertices
     }
 
@@ -63,6 +41,6 @@ def levels(wired: Wired, needed: Mapping[int, frozenset[str]]) -> dict[int, int]
     for vertex in wired.vertices:
         readers = [reader for edge in vertex.outputs for reader in consumers[edge]]
         only_looked_at = all(edge in reader.lookups for reader in readers for edge in vertex.outputs)
-        if isinstance(vertex.action, Tabling) and readers and only_looked_at:
+        if isinstance(vertex.operation, Tabling) and readers and only_looked_at:
             found[vertex.number] = min(found[reader.number] for reader in readers)
     return found

@@ -22,8 +22,7 @@ from typing import Literal
 
 from ...runtime.operators.declarations import Declaration, Flow
 from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store, Topic
-
-SqlKind = Literal["where", "select", "with_columns", "explode", "branch", "fork", "merge", "key_by"]
+from ..operations.base.site import SqlStep
 
 
 @dataclass(frozen=True)
@@ -36,40 +35,6 @@ class PythonStage:
     nodes: tuple[Declaration, ...]
     reads: Mapping[str, Flow] = field(default_factory=dict)
     yields: Mapping[str, Flow] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class SqlStep:
-    """One step in Spark SQL. `flow`: the edge it works on, None while the pipe is flat. `at`: `file:line`.
-
-    | kind | fields |
-    |---|---|
-    | where | `condition` |
-    | select, with_columns | `columns`: value column -> SQL; `key`: key columns whose physical name changes |
-    | key_by | `key`: the new key columns -> SQL |
-    | explode | `columns`: the one new value column -> SQL of the array; `key` as in select |
-    | branch | `branches`: (edge, condition or None for the rest), in order; those not in `into` are read by nobody |
-    | fork | `into` |
-    | merge | `flows` -> the only name of `into` |
-
-    `keep`: columns that pass through unchanged, in order (None: all that are not replaced); in a merge, branch or fork
-    those of each edge in `into`. `table`: the edge holds changes of a table. `null_values`: columns are computed for
-    null values too. SQL is as the user wrote it, but for
-    qualifiers: it reads physical names, `_ts` (row time, ms) and `_now`.
-    """
-
-    kind: SqlKind
-    flow: str | None
-    condition: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    key: Mapping[str, str] = field(default_factory=dict)
-    branches: tuple[tuple[str, str | None], ...] = ()
-    flows: tuple[str, ...] = ()
-    into: tuple[str, ...] = ()
-    keep: tuple[str, ...] | None = None
-    table: bool = False
-    at: str = ""
-    null_values: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...runtime.operators.declarations import Sink, Source
-from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store, Topic
+from ...runtime.operators.declarations import GlobalJoin, Sink, Source
+from ...runtime.topology import Assignment, PluginRef, Store
 from ..language.model import AssignmentModel, PluginUse, ProjectModel, TopologyModel
-from ..language.operations import CheckedTopology, GlobalTableJoin
-from .changes import Changes, null_keys_matter
+from ..operations.base.checked import CheckedTopology
+from ..operations.base.site import Declared
+from .changes import Changes, with_null_keys
+from .connections import GlobalReading, Reading
 from .describe import processor_nodes
 from .engines import levels
 from .graph import ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
 from .layout import Layout
 from .liveness import live_columns
-from .wired import GlobalReading, Reading, Vertex, Wired
+from .wired import Vertex, Wired
 from .wiring import wire
 
 
 def build_graph(model: ProjectModel, topology: TopologyModel, checked: CheckedTopology) -> TopologyGraph:
     """The graph of a topology without errors."""
-    wired = wire(checked, f"{model.name}-{checked.name}")
+    wired = with_null_keys(wire(checked, f"{model.name}-{checked.name}"))
     return _Build(model, topology, checked, wired).run()
 
 
@@ -33,18 +35,18 @@ class _Build:
     topology: TopologyModel
     checked: CheckedTopology
     wired: Wired
-    stores: dict[str, Store] = field(default_factory=dict)
-    topics: dict[str, Topic] = field(default_factory=dict)
+    declared: Declared = field(default_factory=Declared)
     taken: set[str] = field(default_factory=set)
 
     def run(self) -> TopologyGraph:
         needed = live_columns(self.wired)
         stages = levels(self.wired, needed)
         repartitions = [
-            v.action.topic.name for v in self.wired.vertices if isinstance(v.action, Reading) and v.action.repartition
+            v.operation.topic.name
+            for v in self.wired.vertices
+            if isinstance(v.operation, Reading) and v.operation.repartition
         ]
-        null_keys = {topic: null_keys_matter(self.wired, topic) for topic in repartitions}
-        nodes = processor_nodes(self.wired, null_keys)
+        nodes = processor_nodes(self.wired)
         changes = Changes(self.wired)
         parts: list[SubtopologyGraph] = []
         global_nodes: dict[int, tuple[ProcessorNode, ...]] = {}
@@ -52,15 +54,15 @@ class _Build:
         names = self._names(components)
         for number, part in enumerate(components):
             of_part = tuple(node for vertex in part for node in nodes[vertex.number])
-            if isinstance(part[0].action, GlobalReading):
+            if isinstance(part[0].operation, GlobalReading):
                 global_nodes[number] = of_part
                 continue
-            layout = Layout(self.wired, part, needed, stages, changes, null_keys.__getitem__, self.stores, self.topics)
-            parts.append(self._part(number, names[number], part, layout, of_part))
+            layout = Layout(self.wired, part, needed, stages, changes, self.declared)
+            parts.append(self._part(number, names[number], layout, of_part))
         global_tables = tuple(table.global_table for table in self.checked.tables.values() if table.global_table)
         for table in global_tables:
-            self.topics.setdefault(table.topic.name, table.topic)
-            self.stores.setdefault(table.store.name, table.store)
+            self.declared.topics.setdefault(table.topic.name, table.topic)
+            self.declared.stores.setdefault(table.store.name, table.store)
         assignment = self.topology.assignment
         return TopologyGraph(
             project=self.model.name,
@@ -68,8 +70,8 @@ class _Build:
             version=self.model.version,
             description=self.topology.description,
             file=self.topology.file,
-            topics=tuple(self.topics.values()),
-            stores=tuple(self.stores.values()),
+            topics=tuple(self.declared.topics.values()),
+            stores=tuple(self.declared.stores.values()),
             global_tables=global_tables,
             subtopologies=tuple(parts),
             assignment=_assignment(assignment),
@@ -78,9 +80,7 @@ class _Build:
             global_nodes=global_nodes,
         )
 
-    def _part(
-        self, number: int, name: str, part: Sequence[Vertex], layout: Layout, nodes: tuple[ProcessorNode, ...]
-    ) -> SubtopologyGraph:
+    def _part(self, number: int, name: str, layout: Layout, nodes: tuple[ProcessorNode, ...]) -> SubtopologyGraph:
         stages = layout.stages()
         operators = [node for stage in stages if isinstance(stage, PythonStage) for node in stage.nodes]
         sources = tuple(dict.fromkeys(node.topic.name for node in operators if isinstance(node, Source)))
@@ -88,15 +88,16 @@ class _Build:
         stores = dict.fromkeys(
             store.name for node in operators if isinstance(store := getattr(node, "store", None), Store)
         )
+        global_tables = {node.table.name: node.table for node in operators if isinstance(node, GlobalJoin)}
         return SubtopologyGraph(
             number=number,
             name=name,
             function=_identifier(name),
-            partitions=max(self.topics[source].partitions for source in sources),
-            sources=tuple(self.topics[source] for source in sources),
-            sinks=tuple(self.topics[sink] for sink in sinks),
-            stores=tuple(self.stores[store] for store in stores),
-            global_tables=_global_tables(part),
+            partitions=max(self.declared.topics[source].partitions for source in sources),
+            sources=tuple(self.declared.topics[source] for source in sources),
+            sinks=tuple(self.declared.topics[sink] for sink in sinks),
+            stores=tuple(self.declared.stores[store] for store in stores),
+            global_tables=tuple(global_tables.values()),
             stages=stages,
             nodes=nodes,
         )
@@ -116,19 +117,14 @@ class _Build:
         first = [*flows, part[0].flow][0]
         candidates = [first]
         for vertex in part:
-            if isinstance(vertex.action, Reading) and vertex.action.repartition:
-                owner = vertex.action.topic.name.removeprefix(f"{self.model.name}-{self.checked.name}-")
+            if isinstance(vertex.operation, Reading) and vertex.operation.repartition:
+                owner = vertex.operation.topic.name.removeprefix(f"{self.model.name}-{self.checked.name}-")
                 candidates.append(owner.removesuffix("-repartition").replace("-", "_"))
         candidates.append(f"{first}_rekeyed")
         candidates += [f"{first}_{number}" for number in range(2, len(self.taken) + 3)]
         name = next(name for name in candidates if name not in self.taken)
         self.taken.add(name)
         return name
-
-
-def _global_tables(part: Sequence[Vertex]) -> tuple[GlobalTable, ...]:
-    found = [vertex.action.table for vertex in part if isinstance(vertex.action, GlobalTableJoin)]
-    return tuple({table.name: table for table in found}.values())
 
 
 def _identifier(name: str) -> str:

@@ -10,61 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ...runtime.operators.declarations import SinkMode
-from ...runtime.topology import GlobalTable, Topic
-from ..language.expressions import Expression
-from ..language.operations import Action as FlowAction
-from ..language.operations import Shape
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Reads a topic: one output for each name of `into`. `rank`: see `declarations.Source`."""
-
-    topic: Topic
-    into: tuple[str, ...]
-    rank: int
-    repartition: bool = False
-
-
-@dataclass(frozen=True)
-class GlobalReading:
-    """Loads a global table; it has no edges, but a number among the subtopologies."""
-
-    table: GlobalTable
-
-
-@dataclass(frozen=True)
-class Writing:
-    """Writes a topic."""
-
-    topic: Topic
-    mode: SinkMode
-
-
-@dataclass(frozen=True)
-class Forking:
-    """A copy for each reader: joins that look at it share one, each writer has its own."""
-
-    into: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Splitting:
-    """A branch: `cases` are all of its flows, `into` those that somebody reads, one output each."""
-
-    cases: tuple[tuple[str, Expression | None], ...]
-    into: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Merging:
-    """Several edges as one."""
-
-    into: str
-
-
-VertexAction = FlowAction | Reading | GlobalReading | Writing | Forking | Splitting | Merging
+from ..operations.base.operation import Operation
+from ..operations.base.shape import Shape
+from .connections import GlobalReading, Reading
 
 
 @dataclass(frozen=True)
@@ -72,7 +20,7 @@ class Vertex:
     """One operation in its place. `flow`: the flow or table whose part it is; `lookups`: table edges of a join."""
 
     number: int
-    action: VertexAction
+    operation: Operation
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     flow: str
@@ -122,4 +70,4 @@ class Wired:
 
 
 def _sources(part: Sequence[Vertex]) -> Iterator[int]:
-    return (vertex.number for vertex in part if isinstance(vertex.action, (Reading, GlobalReading)))
+    return (vertex.number for vertex in part if isinstance(vertex.operation, (Reading, GlobalReading)))

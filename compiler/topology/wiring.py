@@ -11,22 +11,15 @@ from dataclasses import replace
 
 from ...runtime.operators.declarations import SinkMode
 from ...runtime.topology import Topic
-from ..language.operations import (
-    Aggregation,
-    Branching,
-    CheckedFlow,
-    CheckedTable,
-    CheckedTopology,
-    Materialization,
-    Operation,
-    Repartition,
-    Shape,
-    Streaming,
-    TableJoin,
-    Tabling,
-)
 from ..language.stores import columns_ddl, declared_store
-from .wired import Forking, GlobalReading, Merging, Reading, Splitting, Vertex, VertexAction, Wired, Writing
+from ..operations.base.checked import CheckedFlow, CheckedTable, CheckedTopology, PlacedOperation, Repartition
+from ..operations.base.operation import Lookup, Operation
+from ..operations.base.shape import Shape
+from ..operations.branch import Branching
+from ..operations.to_stream import Streaming
+from ..operations.to_table import Tabling
+from .connections import Forking, GlobalReading, Merging, Reading, Writing
+from .wired import Vertex, Wired
 
 
 def wire(topology: CheckedTopology, application: str) -> Wired:
@@ -70,7 +63,7 @@ class _Wiring:
 
     def _vertex(
         self,
-        action: VertexAction,
+        operation: Operation,
         inputs: tuple[int, ...],
         shapes: tuple[Shape, ...],
         flow: str,
@@ -81,7 +74,7 @@ class _Wiring:
         """Add a vertex; gives its output edges, one for each shape."""
         outputs = tuple(range(len(self._shapes), len(self._shapes) + len(shapes)))
         self._shapes.update(zip(outputs, shapes, strict=True))
-        self._vertices.append(Vertex(len(self._vertices), action, inputs, outputs, flow, at, name, lookups))
+        self._vertices.append(Vertex(len(self._vertices), operation, inputs, outputs, flow, at, name, lookups))
         return outputs
 
     def _table(self, table: CheckedTable) -> None:
@@ -105,15 +98,15 @@ class _Wiring:
 
     def _flow(self, flow: CheckedFlow) -> None:
         edge = self._start(flow)
-        for operation in flow.operations:
-            if isinstance(operation.action, Branching):
-                self._branch(flow, operation, operation.action, edge)
+        for placed in flow.operations:
+            if isinstance(placed.operation, Branching):
+                self._branch(flow, placed, placed.operation, edge)
                 return
-            edge = self._operation(flow, operation, edge)
+            edge = self._operation(flow, placed, edge)
         self._finish(flow.name, edge, flow.at, flow.to, flow.to_at)
 
     def _start(self, flow: CheckedFlow) -> int:
-        first = flow.operations[0].action if flow.operations else None
+        first = flow.operations[0].operation if flow.operations else None
         if isinstance(first, Repartition) and first.of is not None:
             return self._given[first.of, flow.name]
         edges = []
@@ -128,44 +121,42 @@ class _Wiring:
             return edges[0]
         return self._vertex(Merging(flow.name), tuple(edges), (flow.before,), flow.name, flow.at)[0]
 
-    def _operation(self, flow: CheckedFlow, operation: Operation, edge: int) -> int:
-        action = operation.action
-        if isinstance(action, Repartition):
-            if action.of is not None:
+    def _operation(self, flow: CheckedFlow, placed: PlacedOperation, edge: int) -> int:
+        operation = placed.operation
+        if isinstance(operation, Repartition):
+            if operation.of is not None:
                 return edge
-            return self._repartition(action, operation, edge, flow.name, (flow.name,))[0]
-        lookups = (self._looked_at[action.table],) if isinstance(action, TableJoin) else ()
-        at, name = operation.at, operation.name
-        return self._vertex(action, (edge,), (operation.after,), flow.name, at, name, lookups)[0]
+            return self._repartition(operation, placed, edge, flow.name, (flow.name,))[0]
+        lookups = (self._looked_at[operation.looks_at()],) if isinstance(operation, Lookup) else ()
+        return self._vertex(operation, (edge,), (placed.after,), flow.name, placed.at, placed.name, lookups)[0]
 
     def _repartition(
-        self, action: Repartition, operation: Operation, edge: int, flow: str, into: tuple[str, ...]
+        self, repartition: Repartition, placed: PlacedOperation, edge: int, flow: str, into: tuple[str, ...]
     ) -> tuple[int, ...]:
-        shape = operation.after
+        shape = placed.after
         topic = Topic(
-            action.topic,
-            action.partitions,
+            repartition.topic,
+            repartition.partitions,
             columns_ddl(shape.key),
             columns_ddl(shape.value),
             writer=self._application,
         )
-        self._vertex(Writing(topic, "repartition"), (edge,), (), flow, operation.at, operation.name)
+        self._vertex(Writing(topic, "repartition"), (edge,), (), flow, placed.at, placed.name)
         reading = Reading(topic, into, 0 if shape.is_table else 1, repartition=True)
-        return self._vertex(reading, (), (shape,) * len(into), into[0], operation.at)
+        return self._vertex(reading, (), (shape,) * len(into), into[0], placed.at)
 
-    def _branch(self, flow: CheckedFlow, operation: Operation, action: Branching, edge: int) -> None:
-        shapes = (operation.after,) * len(action.cases)
-        splitting = Splitting(action.cases, tuple(name for name, _ in action.cases))
-        edges = self._vertex(splitting, (edge,), shapes, flow.name, operation.at, operation.name)
-        for (name, _), branch in zip(action.cases, edges, strict=True):
-            self._finish(name, branch, operation.at)
+    def _branch(self, flow: CheckedFlow, placed: PlacedOperation, branching: Branching, edge: int) -> None:
+        shapes = (placed.after,) * len(branching.into)
+        edges = self._vertex(branching, (edge,), shapes, flow.name, placed.at, placed.name)
+        for name, branch in zip(branching.into, edges, strict=True):
+            self._finish(name, branch, placed.at)
 
     def _finish(self, name: str, edge: int, at: str, to: Topic | None = None, to_at: str = "") -> None:
         """Give the end of a flow or table to those who read it, and write it."""
         joined = any(
-            isinstance(operation.action, TableJoin) and operation.action.table == name
+            isinstance(placed.operation, Lookup) and placed.operation.looks_at() == name
             for flow in self._topology.flows.values()
-            for operation in flow.operations
+            for placed in flow.operations
         )
         shape = self._shapes[edge]
         if joined and shape.store is None:
@@ -188,11 +179,10 @@ class _Wiring:
         if to is not None:
             self._vertex(Writing(to, _mode(shape)), (next(mine),), (), name, to_at)
         if sharing:
-            operation = sharing[0].operations[0]
-            action = _shares(sharing[0], name)
-            assert action is not None
+            repartition = _shares(sharing[0], name)
+            assert repartition is not None
             into = tuple(flow.name for flow in sharing)
-            edges = self._repartition(action, operation, next(mine), name, into)
+            edges = self._repartition(repartition, sharing[0].operations[0], next(mine), name, into)
             self._given.update({(name, flow.name): found for flow, found in zip(sharing, edges, strict=True)})
 
     def _flows(self) -> Iterator[CheckedFlow]:
@@ -213,7 +203,7 @@ def _edge_name(flow: CheckedFlow, source: str) -> str:
 
 def _shares(flow: CheckedFlow, name: str) -> Repartition | None:
     """The repartition topic at the end of `name` that a flow begins with."""
-    first = flow.operations[0].action if flow.operations else None
+    first = flow.operations[0].operation if flow.operations else None
     return first if isinstance(first, Repartition) and first.of == name else None
 
 
@@ -229,25 +219,24 @@ def _without_dead_ends(wired: Wired) -> Wired:
     kept: list[Vertex] = []
     read: dict[str, bool] = {}
     for vertex in reversed(wired.vertices):
-        action = vertex.action
-        if isinstance(action, Writing) and action.mode == "repartition" and not read.get(action.topic.name):
+        operation = vertex.operation
+        if isinstance(operation, Writing) and operation.mode == "repartition" and not read.get(operation.topic.name):
             continue
-        visible = isinstance(action, (Writing, Tabling, Aggregation, Materialization, GlobalReading))
         outputs = tuple(edge for edge in vertex.outputs if edge in alive)
-        if not visible and not outputs:
+        if not operation.has_effect and not outputs:
             continue
-        if isinstance(action, Reading):
-            read[action.topic.name] = True
+        if isinstance(operation, Reading):
+            read[operation.topic.name] = True
         alive.update((*vertex.inputs, *vertex.lookups))
-        kept.append(_narrowed(vertex, outputs) if not visible else vertex)
+        kept.append(vertex if operation.has_effect else _narrowed(vertex, outputs))
     edges = {edge for vertex in kept for edge in vertex.outputs}
     return Wired(tuple(reversed(kept)), {edge: shape for edge, shape in wired.shapes.items() if edge in edges})
 
 
 def _narrowed(vertex: Vertex, outputs: tuple[int, ...]) -> Vertex:
     """A vertex with only those of its outputs that somebody reads."""
-    action = vertex.action
-    if isinstance(action, (Reading, Forking, Splitting)):
-        into = tuple(name for name, edge in zip(action.into, vertex.outputs, strict=True) if edge in outputs)
-        action = replace(action, into=into)
-    return replace(vertex, action=action, outputs=outputs)
+    operation = vertex.operation
+    if isinstance(operation, (Reading, Forking, Branching)):
+        into = tuple(name for name, edge in zip(operation.into, vertex.outputs, strict=True) if edge in outputs)
+        operation = replace(operation, into=into)
+    return replace(vertex, operation=operation, outputs=outputs)

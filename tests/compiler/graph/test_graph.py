@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.compiler.operations.base.site import SqlStep
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.topology import graph
 from headwater.runtime.operators import declarations
@@ -45,8 +46,8 @@ def nodes(found: graph.TopologyGraph, kind: type) -> list:
     ]
 
 
-def sql(found: graph.TopologyGraph) -> list[graph.SqlStep]:
-    return [stage for part in found.subtopologies for stage in part.stages if isinstance(stage, graph.SqlStep)]
+def sql(found: graph.TopologyGraph) -> list[SqlStep]:
+    return [stage for part in found.subtopologies for stage in part.stages if isinstance(stage, SqlStep)]
 
 
 CARRIER_DELAYS = """

@@ -1,0 +1,65 @@
+"""An edge on its way through the pipe, with the physical names of its columns at one point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ....runtime.operators.declarations import Flow
+from ...language.expressions import Expression, Ref
+from ...language.judge import meta_name
+from ...language.stores import columns_ddl
+from ...types import quoted
+from .shape import Shape
+
+NOW = "_now"
+"""The epoch's planned time, a column that each Python stage can add to what it hands to SQL."""
+
+
+@dataclass(frozen=True)
+class LiveEdge:
+    """A live edge: its name in the pipe, its shape, the value columns it carries, in order."""
+
+    name: str
+    shape: Shape
+    value: tuple[str, ...]
+
+    @property
+    def physical_key(self) -> dict[str, str]:
+        """The key columns' physical names, by their own."""
+        return {name: f"key.{name}" if name in self.value else name for name in self.shape.key}
+
+    @property
+    def flow(self) -> Flow:
+        """Its columns as the graph declares them."""
+        types = {**self.shape.value, NOW: "timestamp"}
+        return Flow(columns_ddl(self.shape.key), columns_ddl({name: types[name] for name in self.value}))
+
+    def physical(self, ref: Ref) -> str:
+        """The physical name of a key or value column."""
+        return self.physical_key[ref.name] if ref.role == "key" else ref.name
+
+    def sql(self, ref: Ref) -> str:
+        """What SQL calls the column."""
+        return meta_name(ref) if ref.role == "meta" else quoted(self.physical(ref))
+
+    def kept(self, after: LiveEdge, unchanged: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+        """What passes a SQL step unchanged, and the key columns whose physical names change (new -> old).
+
+        `after`: the edge behind the step; `unchanged`: the value columns that the step leaves as they are.
+        """
+        old, new = self.physical_key, after.physical_key
+        same = [new[name] for name in new if old[name] == new[name]]
+        renamed = {new[name]: old[name] for name in new if old[name] != new[name]}
+        return (*same, *unchanged), renamed
+
+
+def columns_read(expressions: Iterable[Expression]) -> frozenset[str]:
+    """The value columns that expressions in SQL read, and `NOW`."""
+    refs = [ref for expression in expressions for ref in expression.refs]
+    return frozenset(ref.name for ref in refs if ref.role == "value" or ref.name == NOW)
+
+
+def argument_columns(expressions: Iterable[Expression]) -> frozenset[str]:
+    """The value columns in which an operator in Python finds its arguments."""
+    return frozenset(e.as_column.name for e in expressions if e.as_column.role == "value")

@@ -1,0 +1,67 @@
+"""`filter`: keep the rows that a predicate holds for; of a table, the deletions of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...runtime.operators.declarations import Settle
+from ..language.expressions import Expression
+from .base.edge import NOW, columns_read
+from .base.operation import Description, Processor, PythonOperation, SqlOperation, TableUse, may_fail
+from .base.shape import Shape
+from .base.site import PythonLayout, Site, SqlLayout, SqlStep
+
+
+@dataclass(frozen=True)
+class Filter(SqlOperation):
+    """Keep what the predicate holds for."""
+
+    predicate: Expression
+
+    has_effect = False
+    null_keys = "passed"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """What is read on, and what the predicate reads."""
+        return output | columns_read([self.predicate])
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """Some changes go no further."""
+        fails = may_fail([self.predicate], shape, positive)
+        return TableUse(filters=True, may_fail=fails, positive=positive)
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """A filter."""
+        role = "KTABLE-FILTER" if of_table else "KSTREAM-FILTER"
+        return Description(f"filter {self.predicate.sql.text}", (Processor(role),))
+
+    def in_sql(self, site: Site) -> SqlLayout:
+        """A `where`."""
+        edge = site.input
+        condition = self.predicate.render(edge.sql)
+        step = SqlStep("where", site.flow, condition=condition, table=edge.shape.is_table, at=site.at)
+        return SqlLayout((step,), (replace(edge, shape=site.output.shape),))
+
+
+@dataclass(frozen=True)
+class Settling(PythonOperation):
+    """After a filter of a table: removes the deletions of rows that were not there."""
+
+    has_effect = False
+    null_keys = "passed"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """What is read on."""
+        return output - {NOW}
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """All that matter go on."""
+        return TableUse(positive=positive)
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """Nothing: it belongs to the filter."""
+        return Description()
+
+    def in_python(self, site: Site) -> PythonLayout:
+        return PythonLayout((Settle(site.input.name, site.at),), (replace(site.input, shape=site.output.shape),))

@@ -1,0 +1,99 @@
+"""New value columns: what `select`, `with_columns` and `drop` are, and a part of joins and aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...runtime.operators.declarations import Project
+from ..language.expressions import Expression
+from .base.edge import NOW, columns_read
+from .base.operation import (
+    Description,
+    EitherOperation,
+    Engine,
+    Processor,
+    TableUse,
+    columns_text,
+    is_pure,
+    may_fail,
+)
+from .base.shape import Shape
+from .base.site import PythonLayout, Site, SqlKind, SqlLayout, SqlStep
+
+
+@dataclass(frozen=True)
+class Projection(EitherOperation):
+    """New value columns, all of them. `word`: the step's, or "" for one that the compiler puts in.
+
+    `null_values`: compute them for null values too, whose columns are null: windows aggregate those like any record.
+    """
+
+    columns: Mapping[str, Expression]
+    word: str = ""
+    null_values: bool = False
+
+    has_effect = False
+    null_keys = "passed"
+
+    def engine(self, needed: frozenset[str]) -> Engine:
+        """Columns that are only renamed or selected need no SQL."""
+        return "either" if is_pure(self._wanted(needed)) else "sql"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """What the columns read that somebody needs."""
+        return (output & {NOW}) | columns_read(self._wanted(output).values())
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """All changes go on, unless a column fails."""
+        onward = frozenset(name for name, e in self.columns.items() if _value_column(e) in positive)
+        return TableUse(may_fail=may_fail(self.columns.values(), shape, positive), positive=onward)
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """What the step says; nothing for a projection that the compiler has put in."""
+        if not self.word:
+            return Description()
+        adds = self.word == "with_columns"
+        columns = {name: e for name, e in self.columns.items() if not adds or e.sql.text != name}
+        text = self.word if self.word == "drop" else f"{self.word} {columns_text(columns)}"
+        return Description(text, (Processor("KTABLE-MAPVALUES" if of_table else "KSTREAM-MAPVALUES"),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        """Renames and selects; nothing where the columns are there already."""
+        edge, wanted = site.input, self._wanted(site.output.needed)
+        out = replace(edge, shape=site.output.shape, value=tuple(wanted))
+        if out.value == edge.value and all(_value_column(e) == name for name, e in wanted.items()):
+            return PythonLayout((), (out,))
+        value = {name: edge.physical(e.refs[0]) for name, e in wanted.items()}
+        return PythonLayout((Project(edge.name, value=value, at=site.at),), (out,))
+
+    def in_sql(self, site: Site) -> SqlLayout:
+        """A `select`, or `with_columns`."""
+        edge, needed = site.input, site.output.needed
+        wanted = self._wanted(needed)
+        now = (NOW,) if NOW in needed and NOW in edge.value else ()
+        out = replace(edge, shape=site.output.shape, value=(*wanted, *now))
+        unchanged = [name for name, e in wanted.items() if _value_column(e) == name]
+        computed = {name: e.render(edge.sql) for name, e in wanted.items() if name not in unchanged}
+        keep, key = edge.kept(out, [*unchanged, *now])
+        kind: SqlKind = "with_columns" if self.word == "with_columns" else "select"
+        step = SqlStep(
+            kind,
+            site.flow,
+            columns=computed,
+            key=key,
+            keep=keep,
+            table=edge.shape.is_table,
+            at=site.at,
+            null_values=self.null_values,
+        )
+        return SqlLayout((step,), (out,))
+
+    def _wanted(self, needed: frozenset[str]) -> dict[str, Expression]:
+        return {name: expression for name, expression in self.columns.items() if name in needed}
+
+
+def _value_column(expression: Expression) -> str | None:
+    """The value column that an expression is; None for anything else."""
+    plain = expression.plain
+    return plain.name if plain is not None and plain.role == "value" else None

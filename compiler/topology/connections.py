@@ -1,0 +1,233 @@
+"""What stands between flows: topics that are read and written, forks, merges. The wiring puts these in.
+
+They are operations like those of the language. A topic's columns are settled here: a repartition topic has those that
+its readers need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...runtime.operators.declarations import Fork, Merge, Project, Side, Sink, SinkMode, Source
+from ...runtime.topology import GlobalTable, Topic
+from ..language.stores import columns_ddl
+from ..operations.base.edge import NOW, LiveEdge
+from ..operations.base.operation import (
+    EVERY_CHANGE,
+    Description,
+    EitherOperation,
+    Engine,
+    NullKeys,
+    Processor,
+    PythonOperation,
+    TableUse,
+)
+from ..operations.base.shape import Shape
+from ..operations.base.site import Declared, PythonLayout, Site, SqlLayout, SqlStep
+
+
+@dataclass(frozen=True)
+class Reading(PythonOperation):
+    """Reads a topic: one output for each name of `into`. `rank`: see `declarations.Source`."""
+
+    topic: Topic
+    into: tuple[str, ...]
+    rank: int
+    repartition: bool = False
+
+    has_effect = False
+    null_keys = "passed"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """It has no input."""
+        return frozenset()
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """It has no input."""
+        return EVERY_CHANGE
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """A source."""
+        return Description("", (Processor("KSTREAM-SOURCE", "source", topics=(self.topic.name,)),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        """A source with the columns that any of its readers needs."""
+        shape = site.output.shape
+        needed = frozenset[str]().union(*(output.needed for output in site.outputs))
+        value = tuple(name for name in shape.value if name in needed)
+        topic = self.topic
+        if self.repartition:
+            shape = replace(shape, value={name: shape.value[name] for name in value})
+            topic = _repartition_topic(topic, shape, site.declared)
+        site.declared.topics.setdefault(topic.name, topic)
+        edges = tuple(LiveEdge(name, output.shape, value) for name, output in zip(self.into, site.outputs, strict=True))
+        columns = None if len(value) == len(shape.value) else edges[0].flow
+        return PythonLayout((Source(topic, self.into, columns, self.rank, site.at),), edges)
+
+
+@dataclass(frozen=True)
+class GlobalReading(PythonOperation):
+    """Loads a global table; it has no edges, but a number among the subtopologies."""
+
+    table: GlobalTable
+
+    has_effect = True
+    null_keys = "dropped"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """It has no input."""
+        return frozenset()
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """It has no input."""
+        return EVERY_CHANGE
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """A source, and a processor that fills the store."""
+        source = Processor("KSTREAM-SOURCE", "source", topics=(self.table.topic.name,))
+        return Description("", (source, Processor("KTABLE-SOURCE", stores=(self.table.store.name,))))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        """No task runs it: each client loads the table."""
+        return PythonLayout((), ())
+
+
+@dataclass(frozen=True)
+class Writing(PythonOperation):
+    """Writes a topic. `keep_null_keys`: whether records without a key go to a repartition topic."""
+
+    topic: Topic
+    mode: SinkMode
+    keep_null_keys: bool = False
+
+    has_effect = True
+
+    @property
+    def null_keys(self) -> NullKeys:
+        """A sink writes what it gets, but for a repartition topic."""
+        return "passed" if self.mode == "repartition" else "dropped"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """All columns; of a repartition topic those that its readers need (`output`)."""
+        return output if self.mode == "repartition" else offered
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """Here a table's changes end."""
+        return EVERY_CHANGE if self.mode == "append" else TableUse(self.mode)
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """A sink; before it what Kafka has there too."""
+        sink = Processor("KSTREAM-SINK", "sink", topics=(self.topic.name,))
+        if self.mode == "repartition":
+            role = "KTABLE-FILTER" if of_table else "KSTREAM-FILTER"
+            return Description("", (sink,) if self.keep_null_keys else (Processor(role), sink))
+        return Description("", (Processor("KTABLE-TOSTREAM"), sink) if of_table else (sink,))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        """A sink."""
+        edge, shape = site.input, site.input.shape
+        if self.mode == "repartition":
+            columns = {name: type_ for name, type_ in shape.value.items() if name in site.needed}
+            topic = _repartition_topic(self.topic, replace(shape, value=columns), site.declared)
+        else:
+            topic = site.declared.topics.setdefault(self.topic.name, self.topic)
+        of: Side = "table" if self.mode == "repartition" and shape.is_table else "stream"
+        return PythonLayout((Sink(edge.name, topic, self.mode, self.keep_null_keys, of, site.at),), ())
+
+
+@dataclass(frozen=True)
+class Forking(EitherOperation):
+    """A copy for each reader: joins that look at it share one, each writer has its own."""
+
+    into: tuple[str, ...]
+
+    has_effect = False
+    null_keys = "passed"
+
+    def engine(self, needed: frozenset[str]) -> Engine:
+        """Where the rows are."""
+        return "either"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """What any reader needs."""
+        return output
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """All changes go on, to every reader."""
+        return TableUse(positive=positive)
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """Nothing: in Kafka Streams a node has several behind it."""
+        return Description()
+
+    def in_python(self, site: Site) -> PythonLayout:
+        """A fork, if there are several readers left."""
+        if len(self.into) == 1:
+            return PythonLayout((), (site.input,))
+        edges = tuple(replace(site.input, name=name) for name in self.into)
+        return PythonLayout((Fork(site.input.name, self.into, site.at),), edges)
+
+    def in_sql(self, site: Site) -> SqlLayout:
+        """A fork, if there are several readers left."""
+        edge = site.input
+        if len(self.into) == 1:
+            return SqlLayout((), (replace(edge, shape=site.output.shape),))
+        edges, kept = site.copies(self.into)
+        step = SqlStep("fork", site.flow, into=self.into, keep=kept, table=edge.shape.is_table, at=site.at)
+        return SqlLayout((step,), edges)
+
+
+@dataclass(frozen=True)
+class Merging(EitherOperation):
+    """Several edges as one. Those that carry other columns are cut first."""
+
+    into: str
+
+    has_effect = False
+    null_keys = "passed"
+
+    def engine(self, needed: frozenset[str]) -> Engine:
+        """Where the rows are."""
+        return "either"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """What is read on, of each."""
+        return output
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """It is for streams."""
+        return EVERY_CHANGE
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        return Description("merge", (Processor("KSTREAM-MERGE"),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        shape = site.output.shape
+        value = tuple(name for name in shape.value if name in site.output.needed)
+        cuts = (
+            Project(edge.name, value={name: name for name in value}, at=site.at)
+            for edge in site.inputs
+            if edge.value != value
+        )
+        merge = Merge(tuple(edge.name for edge in site.inputs), self.into, site.at)
+        return PythonLayout((*cuts, merge), (LiveEdge(self.into, shape, value),))
+
+    def in_sql(self, site: Site) -> SqlLayout:
+        shape = site.output.shape
+        value = tuple(column for column in (*shape.value, NOW) if column in site.output.needed)
+        steps = []
+        for edge in site.inputs:
+            if edge.value != value:
+                keep, key = edge.kept(replace(edge, value=value), value)
+                steps.append(SqlStep("select", edge.name, key=key, keep=keep, at=site.at))
+        flows = tuple(edge.name for edge in site.inputs)
+        steps.append(SqlStep("merge", None, flows=flows, into=(self.into,), at=site.at))
+        return SqlLayout(tuple(steps), (LiveEdge(self.into, shape, value),))
+
+
+def _repartition_topic(topic: Topic, shape: Shape, declared: Declared) -> Topic:
+    """The topic with only the columns that its readers need."""
+    if topic.name not in declared.topics:
+        declared.topics[topic.name] = replace(topic, value=columns_ddl(shape.value))
+    return declared.topics[topic.name]
