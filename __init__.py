@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .compiler.outcomes import InvalidProjectError, UnknownNameError
     from .errors import HeadwaterError
     from .project import Project
-    from .runtime.engine.results import RunFailedError
+    from .runtime.driver.results import RunFailedError
 
 __all__ = ["HeadwaterError", "InvalidProjectError", "Project", "RunFailedError", "UnknownNameError", "__version__"]
 
@@ -19,7 +19,7 @@ _HOMES = {
     "HeadwaterError": ".errors",
     "InvalidProjectError": ".compiler.outcomes",
     "Project": ".project",
-    "RunFailedError": ".runtime.engine.results",
+    "RunFailedError": ".runtime.driver.results",
     "UnknownNameError": ".compiler.outcomes",
 }
 

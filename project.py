@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .compiler.topology.graph import TopologyGraph
-    from .runtime.engine.events import Observer
-    from .runtime.engine.results import RunResults
-    from .runtime.found_rows import Row
-    from .runtime.frames import Rows
-    from .runtime.log.append import AppendResult
+    from .runtime.driver.events import Observer
+    from .runtime.driver.results import RunResults
+    from .runtime.ingest.append import AppendResult
+    from .runtime.ingest.seeds import SeedResult
     from .runtime.log.log import Log
-    from .runtime.log.reader import TopicReader
-    from .runtime.log.record_json import Record
-    from .runtime.log.seeds import SeedResult
+    from .runtime.query.frames import Rows
+    from .runtime.query.rows import Row
+    from .runtime.query.topics import TopicReader
+    from .runtime.records.record_json import Record
     from .runtime.simulation.report import Simulation
     from .runtime.simulation.scenario import Scenario
     from .runtime.state.directory import StateDirectory
@@ -190,7 +190,7 @@ class Project:
         With `full_refresh` a topic whose seed has changed is emptied first, and what has read it starts anew. Raises
         UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not with `full_refresh`), LockError.
         """
-        from .runtime.anew import held, readers, start_anew
+        from .runtime.progress.full_refresh import held, readers, start_anew
 
         check_names("topics", topics)
         settings = self.settings()
@@ -207,8 +207,8 @@ class Project:
 
         Raises UnknownNameError, SeedError for rows that the topic cannot hold, TopicChangedError, WriterChangedError.
         """
-        from .runtime.declared import check_writers
-        from .runtime.log.append import append
+        from .runtime.ingest.append import append
+        from .runtime.log.declarations import check_writers
 
         settings = self.settings()
         check_name("topic", topic)
@@ -238,8 +238,8 @@ class Project:
         InvalidProjectError, JavaError, OtherLogError, and RunFailedError if an application failed or was taken over,
         unless `check` is False: then that is in the result.
         """
-        from .runtime.engine.application import refused, run_topologies
-        from .runtime.loading import load_runner
+        from .runtime.driver.application import refused, run_topologies
+        from .runtime.generated_code import load_runner
 
         check_methods("observer", observer, "on")
         check_methods("stop", stop, "is_set", "wait")
@@ -280,8 +280,8 @@ class Project:
         that have written what these write or read, or have read from them. Raises LockError while one of them is
         running, ReaderError when one that is not selected has read their output.
         """
-        from .runtime.anew import start_anew
-        from .runtime.declared import applications_of, gone_with
+        from .runtime.log.declarations import applications_of, gone_with
+        from .runtime.progress.full_refresh import start_anew
 
         settings = self.settings()
         log = self._log(settings)
@@ -296,8 +296,8 @@ class Project:
 
         Raises InvalidProjectError, EventError, UnknownPluginError, and what an assignor raises.
         """
-        from .runtime.engine.plugged import Plugged, origin_of
-        from .runtime.loading import load_runner
+        from .runtime.chosen_plugins import Plugged, origin_of
+        from .runtime.generated_code import load_runner
         from .runtime.simulation.scenario import Scenario, simulate
 
         topologies = [load_runner(emitted.runner).topology for emitted in self.compile().emitted]
@@ -314,9 +314,9 @@ class Project:
         written, see `declared_otherwise`. Errors of the project elsewhere than in headwater.yml and profiles.yml do not
         matter. Raises UnknownNameError, InvalidProjectError.
         """
-        from .runtime.frames import Rows
-        from .runtime.log.reader import TopicReader
-        from .runtime.log.record_table import table_schema
+        from .runtime.query.frames import Rows
+        from .runtime.query.topics import TopicReader
+        from .runtime.records.record_table import table_schema
 
         check_name("topic", topic)
         check_number("start", start, 0)
@@ -345,10 +345,10 @@ class Project:
         what the store's topology needs. Raises UnknownNameError, InvalidProjectError; the result StoreKeyError, when it
         is read.
         """
-        from .runtime.engine.plugged import Plugged, origin_of
-        from .runtime.found_rows import table_schema
-        from .runtime.frames import Rows
-        from .runtime.query import GlobalQuery, StoreQuery
+        from .runtime.chosen_plugins import Plugged, origin_of
+        from .runtime.query.frames import Rows
+        from .runtime.query.rows import table_schema
+        from .runtime.query.stores import GlobalQuery, StoreQuery
 
         check_name("store", store)
         check_number("start", start)
@@ -400,7 +400,7 @@ class Project:
         machines stay: they cannot be reached without a run. Raises LockError while an application runs on that state,
         InvalidProjectError, SelectorError.
         """
-        from .runtime.anew import forget_state
+        from .runtime.progress.full_refresh import forget_state
 
         doomed = self.cleanable(state=state)
         directories = self._state_directories() if state else []
@@ -535,7 +535,7 @@ class Project:
         """The log of a target, whoever may write to it. Raises OtherLogError if stores on this machine were made of
         another one.
         """
-        from .runtime.engine.plugged import Plugged, origin_of
+        from .runtime.chosen_plugins import Plugged, origin_of
         from .runtime.state.known_log import check_known_by, place_of
 
         log, state_dir = Plugged(origin_of(settings)).log(settings.log), _state_here(settings)
@@ -550,7 +550,7 @@ class Project:
 
     def _topic_of(self, log: Log, name: str) -> Topic:
         """A topic as it was committed last, else as it is declared. Raises WriterChangedError, UnknownNameError."""
-        from .runtime.declared import check_writers, declared_topic
+        from .runtime.log.declarations import check_writers, declared_topic
 
         project, declared = self._parsed.loaded.name, self._parsed.topics.get(name)
         if self._parsed.diagnostics.has_errors:  # who writes the topic may be in what cannot be understood
@@ -577,7 +577,7 @@ class Project:
 
         None where both are the same. Raises UnknownNameError, InvalidProjectError.
         """
-        from .runtime.log.append import changes, describe
+        from .runtime.ingest.append import changes, describe
 
         now = self._parsed.topics.get(topic)
         if now is None or self._parsed.diagnostics.has_errors:  # which may be in what it says of the topic
@@ -591,7 +591,7 @@ class Project:
 
         Raises WriterChangedError.
         """
-        from .runtime.declared import check_writers
+        from .runtime.log.declarations import check_writers
         from .runtime.log.state import LogState
 
         if owned.store.name not in LogState.load(log.commits(owned.application)).topology.get("stores", {}):
@@ -599,8 +599,8 @@ class Project:
             check_writers(log, self._parsed.loaded.name, written)
 
     def _seed(self, log: Log, name: str, full_refresh: bool) -> SeedResult:
-        from .runtime.declared import check_writers
-        from .runtime.log.seeds import SeedSpec, seed
+        from .runtime.ingest.seeds import SeedSpec, seed
+        from .runtime.log.declarations import check_writers
 
         model = self._parsed.model.topics.get(name)
         if name not in self._parsed.topics:
@@ -622,7 +622,7 @@ class Project:
 
 def _state_here(settings: Settings) -> Path | None:
     """The folder of the stores, where clients are on this machine; None where executors have them on theirs."""
-    from .runtime.engine.clients import local_state
+    from .runtime.spark.clients import local_state
 
     return local_state(settings)
 
@@ -643,7 +643,7 @@ def _table(topic: Topic, reader: TopicReader, limit: int | None, follow: bool) -
     """The records that are committed, `limit` of them at most; with `follow` that many. Raises HeadwaterError."""
     import pyarrow as pa
 
-    from .runtime.log.record_table import read_table
+    from .runtime.records.record_table import read_table
 
     if follow and limit is None:
         raise HeadwaterError("a read that follows has no end", "give a limit, or go through its records")
@@ -657,7 +657,7 @@ def _table(topic: Topic, reader: TopicReader, limit: int | None, follow: bool) -
 @contextmanager
 def _stopping(stop: threading.Event | None) -> Iterator[threading.Event]:
     """The given event; else one that Ctrl-C and SIGTERM set, where signals can be handled."""
-    from .runtime.engine.runner import stopping
+    from .runtime.driver.runner import stopping
 
     if stop is not None:
         yield stop

@@ -10,7 +10,7 @@ from .compiler.language.judge import Refusal, Request, Verdict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .runtime.engine.analyzer import SparkAnalyzer
+    from .runtime.spark.analyzer import SparkAnalyzer
 
 
 class SparkOnDemand:
@@ -27,7 +27,7 @@ class SparkOnDemand:
 
     def session(self) -> SparkSession:
         """The session. Raises JavaError, SettingError, ConnectError, SessionError."""
-        from .runtime.engine.session import require_fitting, start_session
+        from .runtime.spark.session.session import require_fitting, start_session
 
         if self._given is not None:
             require_fitting(self._given)
@@ -47,8 +47,8 @@ class SparkOnDemand:
 
         Raises SparkEndedError, and what `session` does.
         """
-        from .runtime.engine.analyzer import Refused, SparkAnalyzer
-        from .runtime.engine.gone_jvm import telling_of_a_gone_jvm
+        from .runtime.spark.analyzer import Refused, SparkAnalyzer
+        from .runtime.spark.session.gone_jvm import telling_of_a_gone_jvm
 
         self.session()
         if self._analyzer is None:
@@ -60,7 +60,7 @@ class SparkOnDemand:
     def close(self) -> None:
         """Stop the session that was started, if any."""
         if self._started is not None and self._given is None:
-            from .runtime.engine.gone_jvm import ignoring_a_gone_jvm
+            from .runtime.spark.session.gone_jvm import ignoring_a_gone_jvm
 
             with ignoring_a_gone_jvm():
                 self._started.stop()

@@ -16,8 +16,8 @@ from dataclasses import replace
 from itertools import cycle
 from statistics import median
 
-from headwater.runtime.assignment.assignor import TaskAssignment, TaskAssignor, TaskType
-from headwater.runtime.assignment.cluster import (
+from headwater.runtime.assignment.api.assignor import TaskAssignment, TaskAssignor, TaskType
+from headwater.runtime.assignment.api.cluster import (
     LATEST_OFFSET,
     ApplicationState,
     AssignmentConfigs,

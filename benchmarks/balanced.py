@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from math import isnan, nan
 from statistics import fmean, median
 
-from headwater.runtime.assignment.assignor import TaskAssignor
-from headwater.runtime.assignment.balanced import Balanced
-from headwater.runtime.assignment.cluster import (
+from headwater.runtime.assignment.api.assignor import TaskAssignor
+from headwater.runtime.assignment.api.cluster import (
     LATEST_OFFSET,
     ApplicationState,
     AssignmentConfigs,
@@ -34,6 +33,7 @@ from headwater.runtime.assignment.cluster import (
     TaskInfo,
     TaskTopicPartition,
 )
+from headwater.runtime.assignment.balanced.assignor import Balanced
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.simulation.events import parse_events
 from headwater.runtime.simulation.model import Application, Assumptions, SimulatedTask, Size, members

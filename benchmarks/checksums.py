@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from headwater.runtime.state import lmdb as stores
-from headwater.runtime.state.lmdb import LmdbStore
-from headwater.runtime.state.lmdb_environment import Environment
+from headwater.runtime.state.lmdb import store as stores
+from headwater.runtime.state.lmdb.environment import Environment
+from headwater.runtime.state.lmdb.store import LmdbStore
 
 ROWS = 100_000
 """As many keys as an epoch of the keyed count and sum has."""

@@ -15,7 +15,7 @@ from .options import NoProjectError, ProjectOptions, whole_project_options
 
 if TYPE_CHECKING:
     from ..plugins.registry import Registry
-    from ..runtime.assignment.assignor import TaskAssignor
+    from ..runtime.assignment.api.assignor import TaskAssignor
 
 _KEPT = 64
 
@@ -39,7 +39,7 @@ def command(options: ProjectOptions, file: BinaryIO) -> None:
     FILE, or standard input, has a case in each line, as JSON; so has the output an answer. What is wrong with a case is
     in its answer. Outside a project, the assignors are those that are built in or installed.
     """
-    from ..runtime.assignment.cases_lines import answers
+    from ..runtime.assignment.cases.lines import answers
 
     with redirect_stdout(sys.stderr):  # what a project's plugins print is no answer
         assignors = Assignors(_registry(options))

@@ -56,7 +56,7 @@ def _packages() -> str:
 
 
 def _java() -> str:
-    from ..runtime.engine.java import check_java
+    from ..runtime.spark.session.java import check_java
 
     java = check_java()
     return f"{java.version}, {java.executable}"
@@ -70,7 +70,7 @@ def _profile(project: Project) -> str:
 
 
 def _log(project: Project) -> str:
-    from ..runtime.engine.sentences import counted
+    from ..runtime.driver.sentences import counted
 
     settings, log = project.settings(), project.log()
     held = counted(len(log.applications()), "application")
@@ -78,7 +78,7 @@ def _log(project: Project) -> str:
 
 
 def _state(project: Project) -> str:
-    from ..runtime.engine.clients import local_state
+    from ..runtime.spark.clients import local_state
     from ..runtime.state.machine import refuse_network_file_system
 
     settings = project.settings()
@@ -95,7 +95,7 @@ def _state(project: Project) -> str:
 def _rights(project: Project) -> str:
     """Records are in the log, the state and what failed; what is generated has the profile's settings."""
     from ..project import TARGET
-    from ..runtime.engine.clients import local_state
+    from ..runtime.spark.clients import local_state
 
     settings = project.settings()
     folders = [Path(str(settings.log.options["path"]))] if "path" in settings.log.options else []
@@ -111,7 +111,7 @@ def _rights(project: Project) -> str:
 def _spark(project: Project) -> str:
     import pyspark
 
-    from ..runtime.engine.session import differences, start_session
+    from ..runtime.spark.session.session import differences, start_session
 
     session = start_session(project.settings().spark, "headwater-debug")
     try:

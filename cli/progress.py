@@ -16,7 +16,7 @@ from .terminal import console, is_terminal
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..runtime.engine.events import Event, Observer
+    from ..runtime.driver.events import Event, Observer
 
 
 _STARTING = "starting Spark"
@@ -63,7 +63,7 @@ class Progress:
             return list(self._lines.values())
 
     def _note(self, line: Line, event: Event) -> None:
-        from ..runtime.engine import events
+        from ..runtime.driver import events
 
         match event:
             case events.ApplicationStarted():
@@ -118,7 +118,7 @@ def shown() -> Iterator[Observer]:
     """An observer that shows a run until the block ends: live where stderr is a terminal."""
     screen = console(err=True)
     if not is_terminal(err=True) or screen.is_dumb_terminal:
-        from ..runtime.engine.sentences import Lines
+        from ..runtime.driver.sentences import Lines
 
         click.echo(_STARTING, err=True)
         yield Lines()

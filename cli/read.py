@@ -16,7 +16,7 @@ from .tables import note_cut
 from .terminal import WARNING, say
 
 if TYPE_CHECKING:
-    from ..runtime.log.record_json import Record
+    from ..runtime.records.record_json import Record
 
 _PAGE = 200
 """Rows of a table that share their column widths; what follows is a table of its own."""

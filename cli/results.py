@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.engine.sentences import counted, first_of, not_carried_out, nothing_in, waiting
+from ..runtime.driver.sentences import counted, first_of, not_carried_out, nothing_in, waiting
 from . import tables
 from .terminal import ERROR, WARNING, say
 
 if TYPE_CHECKING:
-    from ..runtime.engine.results import RunResults
-    from ..runtime.log.seeds import SeedResult
+    from ..runtime.driver.results import RunResults
+    from ..runtime.ingest.seeds import SeedResult
 
 
 def show_seeds(seeded: Sequence[SeedResult]) -> None:

@@ -9,9 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .engine.runner import main
-    from .engine.sql_steps import branch, explode, fork, key_by, merge, select, where, with_columns
-    from .engine.worker import process
+    from .driver.runner import main
     from .environment import duration, env_var, whole_number
     from .operators.aggregate import Aggregate
     from .operators.declarations import Flow
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
     from .operators.sink import Sink
     from .operators.source import Source
     from .operators.table import Table
+    from .spark.sql_steps import branch, explode, fork, key_by, merge, select, where, with_columns
+    from .spark.worker import process
     from .topology import (
         Agg,
         Assignment,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "engine.runner": ("main",),
-    "engine.sql_steps": ("branch", "explode", "fork", "key_by", "merge", "select", "where", "with_columns"),
-    "engine.worker": ("process",),
+    "driver.runner": ("main",),
+    "spark.sql_steps": ("branch", "explode", "fork", "key_by", "merge", "select", "where", "with_columns"),
+    "spark.worker": ("process",),
     "environment": ("duration", "env_var", "whole_number"),
     "operators.aggregate": ("Aggregate",),
     "operators.declarations": ("Flow",),

@@ -36,7 +36,7 @@ def headwater_register_assignors(register: Register) -> None:
     )
     register(
         "balanced",
-        "headwater.runtime.assignment.balanced:Balanced",
+        "headwater.runtime.assignment.balanced.assignor:Balanced",
         _options(
             restore_bytes_per_second={
                 "type": "number",
@@ -63,7 +63,7 @@ def headwater_register_assignors(register: Register) -> None:
     )
     register(
         "balanced_count",
-        "headwater.runtime.assignment.balanced_count:BalancedCount",
+        "headwater.runtime.assignment.balanced.count:BalancedCount",
         description="As many tasks for each thread, and a task stays where it was as long as that allows.",
     )
 
@@ -84,7 +84,7 @@ def headwater_register_store_backends(register: Register) -> None:
     """Register `lmdb` and `memory`."""
     register(
         "lmdb",
-        "headwater.runtime.state.lmdb:LmdbBackend",
+        "headwater.runtime.state.lmdb.store:LmdbBackend",
         _options(map_size={"type": "integer", "minimum": 65536, "description": "Bytes to begin with; it grows."}),
         "Files in the state directory, transactional; they outlive clients and machines.",
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LONGEST = (
-    "runtime/engine/test_kills.py",
+    "runtime/driver/test_kills.py",
     "projects/test_flights.py",
     "cluster/test_executors.py",
     "conformance/test_cases.py",
@@ -30,7 +30,7 @@ settings.load_profile("repeatable")
 
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[SparkSession]:
-    from headwater.runtime.engine.session import start_session
+    from headwater.runtime.spark.session.session import start_session
 
     session = start_session({"master": "local[2]"}, "headwater-tests")
     yield session

@@ -14,7 +14,7 @@ from headwater.private_files import make_folder, open_to_others, opener
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.state.claim import claim
 from headwater.runtime.state.directory import StateDirectory, StoreId
-from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.memory import MemoryBackend
 from headwater.runtime.state.process_file import Owner, ProcessFile
 

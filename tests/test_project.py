@@ -22,12 +22,12 @@ from headwater import HeadwaterError, InvalidProjectError, Project, RunFailedErr
 from headwater.cli.init import command as init
 from headwater.cli.main import main
 from headwater.compiler.pipeline import CACHE
-from headwater.runtime.anew import ReaderError, readers
-from headwater.runtime.declared import WriterChangedError
-from headwater.runtime.engine.events import ApplicationStopped, EpochCommitted, Event
-from headwater.runtime.engine.results import ApplicationResult, RunResults
+from headwater.runtime.driver.events import ApplicationStopped, EpochCommitted, Event
+from headwater.runtime.driver.results import ApplicationResult, RunResults
+from headwater.runtime.log.declarations import WriterChangedError
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import TopicChangedError
+from headwater.runtime.progress.full_refresh import ReaderError, readers
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.tasks.errors import LockError
 

@@ -11,7 +11,7 @@ import pytest
 from headwater.errors import MachineError
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.state.directory import StateDirectory, StoreId
-from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import Owner, ProcessFile
 
 FOLDER, FILE, CIRCLE = "a folder where a file belongs", "a file where a folder belongs", "they lead in a circle"

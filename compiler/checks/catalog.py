@@ -9,7 +9,7 @@ from typing import Any
 from ...plugins.errors import PluginImportError
 from ...plugins.manager import PluginManager
 from ...plugins.registry import Registry
-from ...runtime.assignment.rack_solver import has_solver
+from ...runtime.assignment.racks.solver import has_solver
 
 
 class InstalledPlugins:

@@ -8,7 +8,7 @@ from collections.abc import Mapping as AbstractMapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...runtime.assignment.rack_solver import WAY_OUT, uses_solver
+from ...runtime.assignment.racks.solver import WAY_OUT, uses_solver
 from ...runtime.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..language.model import AssignmentModel, PluginUse, ProjectModel

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ...runtime.records.types import split_columns
 from ...runtime.topology import Agg, Store, Topic
-from ...runtime.types import split_columns
 from ...version import __version__
 from ..reading.load import LoadedProject
 from ..resources import Resource, Resources

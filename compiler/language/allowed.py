@@ -1,7 +1,7 @@
 """What an expression may hold and call: only what gives the same answer whenever, wherever it is asked.
 
 Judged by the words of the text. What only types show, such as a text that Spark casts to a time, is judged by Spark's
-analyzer (`runtime.engine.analyzer`).
+analyzer (`runtime.spark.analyzer`).
 """
 
 from __future__ import annotations

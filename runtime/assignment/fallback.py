@@ -5,8 +5,8 @@ Tasks stay where they were, and the leader always asks for a follow-up, which ma
 
 from __future__ import annotations
 
-from .assignor import AssignmentError, TaskAssignment
-from .cluster import ApplicationState
+from .api.assignor import AssignmentError, TaskAssignment
+from .api.cluster import ApplicationState
 from .placement import followup
 from .stickiness import StickyPlacing
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-from .assignor import AssignmentError, TaskAssignment
+from .api.assignor import AssignmentError, TaskAssignment
+from .api.cluster import ApplicationState, ClientState, TaskInfo
 from .balance import balance_actives, balance_standbys
-from .cluster import ApplicationState, ClientState, TaskInfo
 from .lags import LagTable, clients_in_order
 from .movements import Warmups, move_actives, move_standbys
-from .optimization import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
 from .placement import Placement, followup
 from .priority import ConstrainedPrioritySet
+from .racks.optimization import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
 from .standbys import assign_standbys, tags_allow, tags_allow_swap
 
 STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)

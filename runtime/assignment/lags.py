@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..tasks.task_id import TaskId
-from .cluster import LATEST_OFFSET, UNBOUNDED_LAG, ClientState, ProcessId
+from .api.cluster import LATEST_OFFSET, UNBOUNDED_LAG, ClientState, ProcessId
 
 _KEY = attrgetter("subtopology", "partition")
 

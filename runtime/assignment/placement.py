@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..tasks.task_id import TaskId
-from .assignor import AssignedTask, ClientAssignment, TaskAssignment, TaskType
-from .cluster import ApplicationState, ClientState, NoClientsError, ProcessId
+from .api.assignor import AssignedTask, ClientAssignment, TaskAssignment, TaskType
+from .api.cluster import ApplicationState, ClientState, NoClientsError, ProcessId
 
 _IN_ORDER = attrgetter("subtopology", "partition")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .cluster import AssignmentConfigs, ClientState
+from .api.cluster import AssignmentConfigs, ClientState
 from .placement import Placement
 from .priority import ConstrainedPrioritySet
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from .assignor import AssignmentError, TaskAssignment
-from .cluster import ApplicationState
-from .optimization import (
+from .api.assignor import AssignmentError, TaskAssignment
+from .api.cluster import ApplicationState
+from .placement import Placement
+from .racks.optimization import (
     NO_STRATEGY,
     STATELESS_COSTS,
     RackCosts,
     optimize_placed_actives,
     optimize_placed_standbys,
 )
-from .placement import Placement
 from .stickiness import StickyPlacing
 
 STICKY_COSTS = RackCosts(traffic=1, non_overlap=10)

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..records.schema import HEADERS
 from .errors import CorruptSegmentError, MissingColumnsError
 from .records import Batch, Segment
-from .schema import HEADERS
 
 BATCH_ROWS = 16_384
 """Most rows of a batch: what a reader opens at least."""

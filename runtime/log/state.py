@@ -16,6 +16,7 @@ from threading import RLock
 from typing import Any
 from zlib import crc32
 
+from ..records.schema import changelog_topic
 from .commit_json import (
     decode_commit,
     dump,
@@ -39,7 +40,6 @@ from .records import (
     Segment,
     TaskCommit,
 )
-from .schema import changelog_topic
 
 SNAPSHOT_EVERY = 100
 """Commits between two snapshots: a start reads at most as many records."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ..log.keys import encode_keys
+from ..records.keys import encode_keys
 from ..state.codec import RowCodec
 from . import declarations
-from .aggregate_counts import stored_counts
-from .aggregates import aggregate, kept_aggregates, own_state, results, row_count, state_columns
+from .aggregates.counts import stored_counts
+from .aggregates.registry import aggregate, kept_aggregates, own_state, results, row_count, state_columns
 from .changes import Versions, changes
 from .groups import LOWEST, Groups, by_key, group_by
 from .node import Edges, step_name

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..log.keys import encode_keys
+from ..records.keys import encode_keys
+from ..records.types import parse_columns
+from ..stages.pipe import typed
 from ..state.codec import RowCodec
-from ..types import parse_columns
 from . import declarations
 from .groups import group_codes
 from .node import Edges, step_name
-from .pipe import typed
 from .rows import Bools, Int64s, Kind, Rows, null_keys, path_order
 from .stored_rows import RowStore, store_keys, stored_columns, visible_columns
 from .task_epoch import TaskEpoch

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from ..stages.pipe import typed
 from ..state.codec import RowCodec
 from . import declarations
-from .aggregates import state_columns
+from .aggregates.registry import state_columns
 from .groups import group_codes, last_rows
 from .node import Edges
-from .pipe import typed
 from .rows import Kind
 from .stored_rows import RowStore, store_keys, stored_columns
 from .task_epoch import TaskEpoch

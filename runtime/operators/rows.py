@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..log.keys import normal_key
+from ..records.keys import normal_key
 
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..log.keys import encode_keys, partition_of
-from ..log.schema import WINDOW_COLUMNS, key_columns, value_columns
+from ..records.keys import encode_keys, partition_of
+from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
+from ..stages.pipe import typed
 from ..topology import Topic
 from . import declarations
 from .groups import group_by, last_rows
 from .node import Edges, step_name
-from .pipe import typed
 from .rows import Int64s, Kind, Rows, after_old, is_old, to_numpy
 from .task_epoch import TaskEpoch
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..log.log import Log
-from ..log.schema import key_columns, value_columns
+from ..records.schema import key_columns, value_columns
+from ..records.types import columns_ddl
 from ..tasks.plan import TaskPlan
-from ..types import columns_ddl
 from . import declarations
 from .declarations import Flow
-from .merge import Reading, TakenRecords, read_task
 from .node import Edges
+from .order.partition_group import Reading, TakenRecords, read_task
 from .task_epoch import TaskEpoch
 
 

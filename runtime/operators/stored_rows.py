@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..log.keys import encode_keys
-from ..log.schema import WINDOW_COLUMNS
+from ..records.keys import encode_keys
+from ..records.schema import WINDOW_COLUMNS
+from ..records.types import parse_columns
 from ..state.codec import RowCodec
 from ..topology import Store
-from ..types import parse_columns
-from .aggregates import results, state_columns
+from .aggregates.registry import results, state_columns
 from .rows import Bools, Int64s, to_numpy
 from .task_epoch import EpochStore
 

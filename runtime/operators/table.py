@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ..stages.pipe import typed
 from . import declarations
 from .changes import Versions, changes
 from .groups import Groups, by_key, group_codes
 from .node import Edges, step_name
-from .pipe import typed
 from .rows import Kind, null_keys
 from .stored_rows import RowStore, store_keys, stored_columns
 from .task_epoch import TaskEpoch

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ..records.types import TIMESTAMP
 from ..topology import Window
-from ..types import TIMESTAMP
 from .rows import Bools, Int64s
 
 

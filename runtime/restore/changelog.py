@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..state.changelog import RECORDS_PER_SLICE, Slice, slices
-from .strategy import RestoreRequest
+from ..state.restore_strategy import RestoreRequest
 
 
 class ChangelogRestore:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..assignment.assignor import ClientAssignment, TaskType
-from ..assignment.cluster import (
+from ..assignment.api.assignor import ClientAssignment, TaskType
+from ..assignment.api.cluster import (
     LATEST_OFFSET,
     ApplicationState,
     AssignmentConfigs,

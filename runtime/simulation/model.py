@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..assignment.cluster import AssignmentConfigs, TaskInfo
-from ..assignment.declared import configs_of, measured, task_info, tasks_of
+from ..assignment.api.cluster import AssignmentConfigs, TaskInfo
+from ..assignment.measured_tasks import configs_of, measured, task_info, tasks_of
 from ..log.state import LogState
 from ..topology import Topology
 from .quantities import Rate

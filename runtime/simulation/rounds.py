@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...errors import HeadwaterError
 from ...suggestions import guess
-from ..assignment.assignor import ClientAssignment, TaskAssignor, TaskType, assign, earliest_followup
-from ..assignment.cluster import ProcessId
-from ..assignment.raised import AssignorRaisedError
+from ..assignment.api.assignor import ClientAssignment, TaskAssignor, TaskType, assign, earliest_followup
+from ..assignment.api.cluster import ProcessId
+from ..assignment.api.raised import AssignorRaisedError
 from ..tasks.task_id import TaskId
 from .events import Event, EventError
 from .fleet import Fleet, Restored

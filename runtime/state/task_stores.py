@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ..log.keys import encode_keys
 from ..log.log import Log
 from ..log.records import Segment
-from ..log.schema import key_columns, value_columns
+from ..records.keys import encode_keys
+from ..records.schema import key_columns, value_columns
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store

@@ -17,8 +17,8 @@ from headwater import Project
 from headwater.cli.main import main
 from headwater.compiler.pipeline import CACHE
 from headwater.plugins.manager import PluginManager
-from headwater.runtime.assignment import cases
-from headwater.runtime.assignment.assignor import AssignmentError
+from headwater.runtime.assignment.api.assignor import AssignmentError
+from headwater.runtime.assignment.cases import cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

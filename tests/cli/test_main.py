@@ -37,7 +37,7 @@ def test_parse_imports_no_spark(shop: Path) -> None:
     modules = imported_by("parse", "--project-dir", str(shop))
 
     assert "headwater.compiler.pipeline" in modules
-    assert not {name for name in modules if name.startswith(("pyspark", "headwater.runtime.engine"))}
+    assert not {name for name in modules if name.startswith(("pyspark", "headwater.runtime.spark"))}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from headwater.cli.progress import Progress
-from headwater.runtime.engine.events import (
+from headwater.runtime.driver.events import (
     ApplicationStarted,
     EpochCommitted,
     Waiting,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headwater.cli.results import show_run
-from headwater.runtime.engine.assigned import Assigned, AssignorFailure
-from headwater.runtime.engine.results import ApplicationResult, RunResults
+from headwater.runtime.driver.results import ApplicationResult, RunResults
+from headwater.runtime.placing.assigned import Assigned, AssignorFailure
 from headwater.runtime.tasks.task_id import TaskId
 
 

@@ -1,4 +1,4 @@
-"""Runs the topology of `tests/runtime/engine/delays.py` on two executors, again and again, as things go wrong.
+"""Runs the topology of `tests/runtime/driver/delays.py` on two executors, again and again, as things go wrong.
 
 First as it is, then with new input, then after one executor's state directory was removed, then while an executor is
 killed, then once more, and at last after the application was started anew. Prints what came of each run as JSON, and
@@ -22,14 +22,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "engine"))
 import delays
 from waiting import wait_until
 
-from headwater.runtime.anew import start_anew
-from headwater.runtime.engine.application import run_topologies
-from headwater.runtime.engine.events import EpochCommitted, Event, Observer
-from headwater.runtime.engine.placement import executors
-from headwater.runtime.engine.session import start_session
-from headwater.runtime.log.append import append
+from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.driver.events import EpochCommitted, Event, Observer
+from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.state import LogState
+from headwater.runtime.progress.full_refresh import start_anew
+from headwater.runtime.spark.placed_rows import executors
+from headwater.runtime.spark.session.session import start_session
 from headwater.runtime.topology import PluginRef, Settings
 
 

@@ -14,8 +14,8 @@ import yaml
 
 from headwater.compiler.language.functions import AGGREGATES
 from headwater.project import Project
-from headwater.runtime.log.values import from_json, to_json
-from headwater.runtime.types import arrow_type, ddl
+from headwater.runtime.records.types import arrow_type, ddl
+from headwater.runtime.records.values import from_json, to_json
 
 VALUES = {
     "boolean": [True, False, None],

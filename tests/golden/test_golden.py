@@ -24,7 +24,7 @@ from jsonschema import Draft7Validator
 from headwater.cli.main import main
 from headwater.compiler.pipeline import CACHE
 from headwater.project import Project
-from headwater.runtime.loading import load_runner
+from headwater.runtime.generated_code import load_runner
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

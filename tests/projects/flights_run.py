@@ -11,13 +11,13 @@ import yaml
 from projects.expected import Row, Stream, Table
 
 from headwater.project import Project
-from headwater.runtime.engine.application import run_topologies
-from headwater.runtime.loading import load_runner
+from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.generated_code import load_runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headwater.runtime.engine.results import RunResults
+    from headwater.runtime.driver.results import RunResults
 
 FLIGHTS = Path(__file__).parents[2] / "projects" / "flights"
 EVERYTHING = 10**8

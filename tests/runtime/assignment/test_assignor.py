@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.assignment.assignor import (
+from headwater.runtime.assignment.api.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -17,7 +17,7 @@ from headwater.runtime.assignment.assignor import (
     assign,
     validate_task_assignment,
 )
-from headwater.runtime.assignment.cluster import (
+from headwater.runtime.assignment.api.cluster import (
     ApplicationState,
     ClientState,
     ProcessId,

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import pytest
 from clusters import deadlines, sets, task
 
-from headwater.runtime.assignment.assignor import (
+from headwater.runtime.assignment.api.assignor import (
     AssignmentError,
     ClientAssignment,
     TaskAssignment,
     TaskType,
     validate_task_assignment,
 )
-from headwater.runtime.assignment.cluster import (
+from headwater.runtime.assignment.api.cluster import (
     LATEST_OFFSET,
     ApplicationState,
     AssignmentConfigs,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.assignment.assignor import (
+from headwater.runtime.assignment.api.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -15,7 +15,7 @@ from headwater.runtime.assignment.assignor import (
     TaskType,
     ask,
 )
-from headwater.runtime.assignment.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
+from headwater.runtime.assignment.api.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
 from headwater.runtime.tasks.task_id import TaskId
 
 A, TASK = ProcessId("a"), TaskId(0, 0)

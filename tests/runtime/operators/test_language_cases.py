@@ -13,10 +13,10 @@ from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.edges import Merge, Settle, ToStream
 from headwater.runtime.operators.joins import GlobalJoin, StreamTableJoin
-from headwater.runtime.operators.pipe import pipe_schema
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
+from headwater.runtime.stages.pipe import pipe_schema
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
 A, B, T, G = (Topic(name, 1, "k string", "v string") for name in "ABTG")

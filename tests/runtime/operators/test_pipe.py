@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.pipe import BATCH_ROWS, META, pipe_schema, receive, send
 from headwater.runtime.operators.rows import Kind, Rows
+from headwater.runtime.stages.pipe import BATCH_ROWS, META, pipe_schema, receive, send
 
 
 def rows(path, kinds, key, value, headers=None):

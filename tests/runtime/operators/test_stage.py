@@ -12,16 +12,16 @@ from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.joins import StreamTableJoin
 from headwater.runtime.operators.materialize import Materialize
 from headwater.runtime.operators.node import Edges
-from headwater.runtime.operators.pipe import pipe_schema
 from headwater.runtime.operators.project import Project
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.stage import StepError
 from headwater.runtime.operators.stored_rows import stored_columns
 from headwater.runtime.operators.table import Table
 from headwater.runtime.operators.task_epoch import TaskEpoch
+from headwater.runtime.stages.pipe import pipe_schema
+from headwater.runtime.stages.stage import StepError
 from headwater.runtime.state.codec import RowCodec
-from headwater.runtime.state.lmdb import LmdbBackend
+from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.task_stores import TaskStores
 from headwater.runtime.tasks.plan import EpochPlan
 from headwater.runtime.topology import Agg, Store, Topic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from headwater.runtime.assignment.assignor import (
+from headwater.runtime.assignment.api.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -12,14 +12,14 @@ from headwater.runtime.assignment.assignor import (
     TaskAssignor,
     TaskType,
 )
-from headwater.runtime.assignment.balanced_count import BalancedCount
-from headwater.runtime.assignment.cluster import (
+from headwater.runtime.assignment.api.cluster import (
     ApplicationState,
     AssignmentConfigs,
     ProcessId,
     TaskInfo,
     TaskTopicPartition,
 )
+from headwater.runtime.assignment.balanced.count import BalancedCount
 from headwater.runtime.simulation.events import parse_events
 from headwater.runtime.simulation.model import Application, Assumptions, SimulatedTask, Size, members
 from headwater.runtime.simulation.quantities import Rate

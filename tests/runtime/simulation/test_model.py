@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.assignment.cluster import TaskTopicPartition
+from headwater.runtime.assignment.api.cluster import TaskTopicPartition
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.log import segment_path
 from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.schema import CHANGELOG, changelog_topic
 from headwater.runtime.log.state import LogState
+from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.simulation.model import Assumptions, Size, application
 from headwater.runtime.tasks.task_id import TaskId
 from headwater.runtime.topology import Store, Subtopology, Topic, Topology

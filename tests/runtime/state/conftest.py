@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.lmdb import LmdbBackend
+from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.memory import MemoryBackend
 from headwater.runtime.state.store import StateStore, StoreBackend
 

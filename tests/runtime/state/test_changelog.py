@@ -11,9 +11,9 @@ import pytest
 
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import Segment
-from headwater.runtime.log.schema import CHANGELOG
+from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.state.changelog import apply_slice, catch_up, slices, start_empty
-from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.plan import StoreInput

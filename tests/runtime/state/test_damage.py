@@ -10,10 +10,10 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from headwater.runtime.state.checksums import RowDamagedError
-from headwater.runtime.state.lmdb import LmdbStore
-from headwater.runtime.state.lmdb_environments import of_this_process
-from headwater.runtime.state.lmdb_file import missing_bytes
+from headwater.runtime.state.lmdb.checksums import RowDamagedError
+from headwater.runtime.state.lmdb.environments import of_this_process
+from headwater.runtime.state.lmdb.file import missing_bytes
+from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore, StoreDamagedError
 
 KEYS = [b"key %03d" % number for number in range(200)]

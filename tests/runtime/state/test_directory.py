@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.state.directory import MAX_OFFSET_SUM, StateDirectory, StoreId
-from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.tasks.errors import LockError
 from headwater.runtime.tasks.task_id import TaskId
 

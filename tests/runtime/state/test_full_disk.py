@@ -12,9 +12,9 @@ import pytest
 from disks import fill, small_disk
 
 from headwater.errors import MachineError
-from headwater.runtime.state.lmdb import LmdbStore
-from headwater.runtime.state.lmdb_environments import of_this_process
-from headwater.runtime.state.lmdb_errors import number_of
+from headwater.runtime.state.lmdb.environments import of_this_process
+from headwater.runtime.state.lmdb.errors import number_of
+from headwater.runtime.state.lmdb.store import LmdbStore
 
 KEYS = [b"%06d" % number for number in range(3_000)]
 
@@ -22,7 +22,7 @@ OPENED = """
 import sys
 from pathlib import Path
 from headwater.errors import MachineError
-from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.lmdb.store import LmdbStore
 try:
     print(LmdbStore(Path(sys.argv[1])).position)
 except MachineError as error:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.log.append import append
+from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.task_stores import POSITIONS, catch_up_global, positions_of
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.plan import LaneInput, TopicInput

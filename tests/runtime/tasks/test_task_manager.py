@@ -11,12 +11,12 @@ import pytest
 
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import Segment
-from headwater.runtime.log.schema import CHANGELOG
+from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore.changelog import ChangelogRestore
-from headwater.runtime.restore.strategy import RestoreRequest
 from headwater.runtime.state.changelog import apply_slice
 from headwater.runtime.state.directory import StateDirectory, StoreId
-from headwater.runtime.state.lmdb import LmdbStore
+from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.restore_strategy import RestoreRequest
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.state import State
 from headwater.runtime.tasks.task import LATEST_OFFSET

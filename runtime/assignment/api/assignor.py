@@ -1,0 +1,227 @@
+"""What an assignor answers, and what is wrong with an answer. Names are those of KIP-924."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from operator import attrgetter, index
+from typing import Any, Protocol
+
+from ....errors import HeadwaterError
+from ...tasks.task_id import TaskId
+from .cluster import ApplicationState, ProcessId
+
+_IN_ORDER = attrgetter("subtopology", "partition")
+
+
+class TaskType(Enum):
+    """In which role a client has a task."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+
+
+@dataclass(frozen=True, order=True)
+class AssignedTask:
+    """A task in a role."""
+
+    id: TaskId
+    type: TaskType
+
+
+class AssignmentError(Enum):
+    """What may be wrong with an assignment."""
+
+    NONE = "none"
+    UNKNOWN_TASK_ID = "a task that does not exist"
+    ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "an active task on two clients"
+    INVALID_STANDBY_TASK = "a standby of a task without state"
+    MISSING_PROCESS_ID = "no entry for a client"
+    UNKNOWN_PROCESS_ID = "an entry for a client that does not exist"
+
+
+class TaskAssignmentError(HeadwaterError):
+    """An assignor's answer that cannot be carried out.
+
+    `error`: the first thing wrong, `subject`: with which task or client, `entries`: those of the answer about it.
+    """
+
+    def __init__(self, error: AssignmentError, subject: str, entries: Iterable[ClientAssignment] = ()) -> None:
+        super().__init__(f"the assignment has {error.value}: {subject}")
+        self.error = error
+        self.subject = subject
+        self.entries = tuple(entries)
+
+
+class NotAnAssignmentError(HeadwaterError):
+    """An assignor's answer that cannot even be looked at. `answer`: what it was."""
+
+    def __init__(self, problem: str, answer: Any) -> None:
+        super().__init__(f"the assignor {problem}")
+        self.answer = answer
+
+
+class ClientAssignment:
+    """The tasks of one client (KIP-924: KafkaStreamsAssignment).
+
+    `followup_rebalance_deadline`: ms since 1970, when the client asks for another assignment; None: it need not.
+    """
+
+    def __init__(
+        self,
+        process_id: ProcessId,
+        tasks: Iterable[AssignedTask] = (),
+        followup_rebalance_deadline: int | None = None,
+    ) -> None:
+        """Raises ValueError when a task is in `tasks` twice, in whatever roles."""
+        self.process_id = process_id
+        self.followup_rebalance_deadline = followup_rebalance_deadline
+        all_tasks = list(tasks)
+        self._tasks: dict[TaskId, AssignedTask] = {task.id: task for task in all_tasks}
+        if len(self._tasks) < len(all_tasks):
+            twice, _ = Counter(task.id for task in all_tasks).most_common(1)[0]
+            raise ValueError(f"task {twice} is twice on {process_id}")
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{task.type.value} {task.id}" for task in self.tasks.values())
+        return f"ClientAssignment({self.process_id}: {tasks})"
+
+    @property
+    def tasks(self) -> Mapping[TaskId, AssignedTask]:
+        """The tasks by id, sorted."""
+        return {task: self._tasks[task] for task in sorted(self._tasks, key=_IN_ORDER)}
+
+    def placed(self) -> tuple[AssignedTask, ...]:
+        """The tasks in the order in which they came."""
+        return tuple(self._tasks.values())
+
+    def of_type(self, role: TaskType) -> tuple[TaskId, ...]:
+        """The ids of the tasks it has in this role, sorted."""
+        return tuple(task.id for task in self.tasks.values() if task.type is role)
+
+    def assign_task(self, task: AssignedTask) -> None:
+        """Add a task, or change the role of one that is here."""
+        self._tasks[task.id] = task
+
+    def remove_task(self, task: AssignedTask) -> None:
+        """Take a task away, in whatever role it is here."""
+        self._tasks.pop(task.id, None)
+
+
+@dataclass(frozen=True)
+class TaskAssignment:
+    """An assignor's answer: one ClientAssignment for each client."""
+
+    assignment: Collection[ClientAssignment]
+
+    def __post_init__(self) -> None:
+        """Raises TypeError for what is no ClientAssignment, ValueError where a client has two of them."""
+        entries = tuple(self.assignment)
+        for entry in entries:
+            if not isinstance(entry, ClientAssignment):
+                raise TypeError(f"a TaskAssignment has a ClientAssignment for each client, not {entry!r}")
+        names = Counter(entry.process_id for entry in entries)
+        if len(names) < len(entries):
+            twice, _ = names.most_common(1)[0]
+            raise ValueError(f"client {twice} has two entries")
+        object.__setattr__(self, "assignment", entries)
+
+
+class TaskAssignor(Protocol):
+    """Decides which client has which tasks: what a plugin of `headwater_register_assignors` makes."""
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Place all tasks. Called again, with the same state, it should give the same answer."""
+        ...
+
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
+        """Told what became of the answer, before an error is raised; of one with unknown tasks, nothing is left."""
+        ...
+
+
+def validate_task_assignment(
+    application_state: ApplicationState, assignment: TaskAssignment
+) -> tuple[AssignmentError, str]:
+    """The first thing wrong with an assignment, and what it is about; `(NONE, "")` where there is nothing.
+
+    Not wrong: tasks that nobody has, and numbers of standbys other than asked for.
+    """
+    tasks, owners = application_state.all_tasks, dict[TaskId, ProcessId]()
+    for client in assignment.assignment:
+        for task in client.tasks.values():
+            if task.id not in tasks:
+                return AssignmentError.UNKNOWN_TASK_ID, str(task.id)
+            if task.type is TaskType.ACTIVE and owners.setdefault(task.id, client.process_id) != client.process_id:
+                return AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES, str(task.id)
+    for client in assignment.assignment:
+        for standby in client.of_type(TaskType.STANDBY):
+            if not tasks[standby].is_stateful:
+                return AssignmentError.INVALID_STANDBY_TASK, str(standby)
+    entries = {client.process_id for client in assignment.assignment}
+    for missing in sorted(application_state.clients.keys() - entries):
+        return AssignmentError.MISSING_PROCESS_ID, missing
+    for unknown in sorted(entries - application_state.clients.keys()):
+        return AssignmentError.UNKNOWN_PROCESS_ID, unknown
+    return AssignmentError.NONE, ""
+
+
+def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[TaskAssignment, AssignmentError, str]:
+    """What `assignor` answers, and the first thing wrong with it, of which the assignor was told.
+
+    The answer is a copy, which nothing that the assignor does later changes. Raises NotAnAssignmentError, and whatever
+    the assignor raises.
+    """
+    for method in ("assign", "on_assignment_computed"):
+        if not callable(getattr(assignor, method, None)):
+            raise NotAnAssignmentError(f"has no method {method}: it is of {type(assignor)}", assignor)
+    try:
+        given = assignor.assign(application_state)
+        answer = _copied(given)
+        error, subject = validate_task_assignment(application_state, answer)
+        told = TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else given
+        assignor.on_assignment_computed(told, error)
+    except SystemExit as end:  # else it would end this process, and look like success
+        raise NotAnAssignmentError(f"wants to end the process: {end!r}", None) from end
+    return answer, error, subject
+
+
+def assign(assignor: TaskAssignor, application_state: ApplicationState) -> dict[ProcessId, ClientAssignment]:
+    """A valid assignment by `assignor`, by client. Raises TaskAssignmentError, after the assignor was told."""
+    answer, error, subject = ask(assignor, application_state)
+    if error is not AssignmentError.NONE:
+        concerned = (
+            client for client in answer.assignment if subject == client.process_id or subject in map(str, client.tasks)
+        )
+        raise TaskAssignmentError(error, subject, concerned)
+    return {client.process_id: client for client in answer.assignment}
+
+
+def earliest_followup(clients: Iterable[ClientAssignment]) -> int | None:
+    """When the first of them asks for another assignment, ms since 1970; None: nobody does."""
+    return min((at for client in clients if (at := client.followup_rebalance_deadline) is not None), default=None)
+
+
+def _copied(answer: Any) -> TaskAssignment:
+    if not isinstance(answer, TaskAssignment):
+        raise NotAnAssignmentError(f"answered with {type(answer).__name__}, not with a TaskAssignment", answer)
+    return TaskAssignment([_entry(client) for client in answer.assignment])
+
+
+def _entry(client: ClientAssignment) -> ClientAssignment:
+    if not isinstance(client.process_id, str):
+        raise NotAnAssignmentError(f"answered for {client.process_id!r}, which is no process id", client)
+    for task in client.placed():
+        if not isinstance(task, AssignedTask) or not isinstance(task.id, TaskId) or not isinstance(task.type, TaskType):
+            raise NotAnAssignmentError(
+                f"gave {client.process_id} {task!r}, which is no AssignedTask of a TaskId and a TaskType", client
+            )
+    return ClientAssignment(client.process_id, client.placed(), _deadline(client.followup_rebalance_deadline))
+
+
+def _deadline(asked: Any) -> int | None:
+    try:
+        return None if asked is None else index(asked)
+    except TypeError:
+        raise NotAnAssignmentError(f"asks for a follow-up at {asked!r}, not in whole ms since 1970", asked) from None

@@ -1,0 +1,147 @@
+"""Parts of the built-in assignors, for assignors of one's own (KIP-924: TaskAssignmentUtils).
+
+Each works on assignments by client, as `identity_assignment` gives them, and changes them in place.
+`validate_task_assignment` is in `assignor`, beside the types it looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ...tasks.task_id import TaskId
+from ..lags import clients_in_order
+from ..placement import Placement
+from ..racks.optimization import RackCosts, optimize_placed_actives, optimize_placed_standbys
+from ..standbys import assign_standbys, tags_allow_swap
+from .assignor import AssignedTask, ClientAssignment, TaskType
+from .cluster import ApplicationState, ProcessId
+
+Assignments = dict[ProcessId, ClientAssignment]
+"""The tasks of each client so far."""
+
+
+@dataclass(frozen=True)
+class RackAwareOptimizationParams:
+    """What to optimise, and at which costs; None: all tasks that are placed, and the configured costs."""
+
+    application_state: ApplicationState
+    tasks: frozenset[TaskId] | None = None
+    traffic_cost: int | None = None
+    non_overlap_cost: int | None = None
+
+    def for_stateful_tasks(self) -> RackAwareOptimizationParams:
+        """The same for tasks with a store."""
+        return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if info.is_stateful)
+
+    def for_stateless_tasks(self) -> RackAwareOptimizationParams:
+        """The same for tasks without a store."""
+        return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if not info.is_stateful)
+
+    def for_tasks(self, tasks: Iterable[TaskId]) -> RackAwareOptimizationParams:
+        """The same for these tasks."""
+        return replace(self, tasks=frozenset(tasks))
+
+    def with_traffic_cost_override(self, cost: int) -> RackAwareOptimizationParams:
+        """The same at another cost of a partition that is read from another rack."""
+        return replace(self, traffic_cost=cost)
+
+    def with_non_overlap_cost_override(self, cost: int) -> RackAwareOptimizationParams:
+        """The same at another cost of a task that moves."""
+        return replace(self, non_overlap_cost=cost)
+
+    def costs(self) -> RackCosts | None:
+        """The costs that count; None, and nothing is optimised, unless both are configured (overridden or not)."""
+        configs = self.application_state.assignment_configs
+        traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
+        if traffic is None or non_overlap is None:
+            return None
+        return RackCosts(
+            traffic if self.traffic_cost is None else self.traffic_cost,
+            non_overlap if self.non_overlap_cost is None else self.non_overlap_cost,
+        )
+
+
+def identity_assignment(application_state: ApplicationState) -> Assignments:
+    """The assignment that was: each client has what it had. Raises ValueError where one had a task in two roles."""
+    return {
+        name: ClientAssignment(
+            name,
+            [AssignedTask(task, TaskType.ACTIVE) for task in sorted(client.previous_active_tasks)]
+            + [AssignedTask(task, TaskType.STANDBY) for task in sorted(client.previous_standby_tasks)],
+        )
+        for name, client in sorted(application_state.clients.items())
+    }
+
+
+def default_standby_task_assignment(application_state: ApplicationState, assignments: Assignments) -> None:
+    """Add the standbys that are asked for, of tasks with a changelog, to the lightest clients.
+
+    Where tags are configured, first to clients that differ in those. Clients that are missing are added.
+    """
+    placement = _placement(application_state, assignments)
+    infos = application_state.all_tasks
+    changelogged = [
+        number for number, task in enumerate(placement.tasks) if task in infos and infos[task].is_changelogged
+    ]
+    clients = clients_in_order(application_state.clients)
+    assign_standbys(placement, changelogged, clients, application_state.assignment_configs)
+    _take_over(placement, assignments, TaskType.STANDBY)
+
+
+def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
+    """Exchange active tasks between clients where that pays. To be done before standbys are added.
+
+    A task that goes to where a standby of it is takes its place. Raises TaskPlacementError where a task that is to be
+    optimised is not active on exactly one client.
+    """
+    costs = params.costs()
+    if costs is None:
+        return
+    state = params.application_state
+    placement = _placement(state, assignments)
+    wanted = [
+        number
+        for number, task in enumerate(placement.tasks)
+        if (placement.owner[number] >= 0 if params.tasks is None else task in params.tasks)
+    ]
+    optimize_placed_actives(state, placement, wanted, costs, as_utility=True)
+    _take_over(placement, assignments, TaskType.ACTIVE)
+
+
+def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
+    """Exchange standbys between clients where that pays, and a task's clients differ in no fewer tags then."""
+    costs = params.costs()
+    if costs is None:
+        return
+    state = params.application_state
+    placement = _placement(state, assignments)
+    may_swap = tags_allow_swap(placement, clients_in_order(state.clients), state.assignment_configs)
+    optimize_placed_standbys(state, placement, may_swap, costs, params.tasks, as_utility=True)
+    _take_over(placement, assignments, TaskType.STANDBY)
+
+
+def _placement(application_state: ApplicationState, assignments: Assignments) -> Placement:
+    """The assignments as a placement; entries of clients that are missing are made. Raises NoClientsError."""
+    for client in application_state.clients:
+        assignments.setdefault(client, ClientAssignment(client))
+    tasks = {task for client in assignments.values() for task in client.tasks} | application_state.all_tasks.keys()
+    placement = Placement(tasks, application_state.clients)
+    numbers = {task: number for number, task in enumerate(placement.tasks)}
+    for number, name in enumerate(placement.clients):
+        for task in assignments[name].tasks.values():
+            assign = placement.assign_active if task.type is TaskType.ACTIVE else placement.assign_standby
+            assign(number, numbers[task.id])
+    return placement
+
+
+def _take_over(placement: Placement, assignments: Assignments, role: TaskType) -> None:
+    """Give each client in this role what it has in the placement."""
+    sets = placement.active if role is TaskType.ACTIVE else placement.standby
+    now = placement.by_name(sets)
+    for name, own in now.items():
+        for gone in set(assignments[name].of_type(role)) - own:
+            assignments[name].remove_task(AssignedTask(gone, role))
+    for name, own in now.items():
+        for task in own:
+            assignments[name].assign_task(AssignedTask(task, role))

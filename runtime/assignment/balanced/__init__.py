@@ -1,0 +1,1 @@
+"""The assignor `balanced`: soonest all running again, with least state moved."""

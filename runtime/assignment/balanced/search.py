@@ -1,0 +1,244 @@
+"""Where `balanced` wants the tasks: a local search from where they run.
+
+Two aims, the first before the second: loads of clients within limits of their share by threads; and few seconds: until
+the last client has restored what nobody runs, for state moved, for partitions read from other racks, for tasks moved.
+Of all ways to a better balance the cheapest for what it brings is taken; then tasks are moved and exchanged as long as
+that saves seconds and leaves the balance. Both aims only ever improve, so the search ends. It visits everything in
+order and takes the first of equals.
+
+No more tasks are to warm up than may do so at once. So what is found can be carried out as a whole, and is better than
+what was there: one round after another goes on from there, and they end. Parts of larger plans may be worse than
+either, and then lead back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from .estimates import Bools, Floats
+
+Numbers = npt.NDArray[np.int64]
+
+EPSILON = 1e-6
+"""Seconds, and squared loads, that are too little to do anything for; far above errors of rounding."""
+
+WORK = 30_000_000
+"""Exchanges looked at, at most, so that thousands of tasks take seconds."""
+
+AT_ONCE = 2_000_000
+"""Exchanges looked at together, at most: a few dozen megabytes."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What ways to change the placement, rows x columns, would bring; less is better.
+
+    `off`: the first aim. `seconds`: the second. `even`: seconds of restoring, squared, which are less the more evenly
+    clients share them: a way on, where several clients are the last to have restored.
+    """
+
+    off: Floats
+    seconds: Floats
+    even: Floats
+
+    def cheapest(self) -> tuple[int, int] | None:
+        """Where the way is that costs least for what it brings to the first aim, if any brings something."""
+        helps = self.off < -EPSILON
+        if not helps.any():
+            return None
+        price = np.full(helps.shape, np.inf)
+        price[helps] = (self.seconds[helps] + EPSILON) / -self.off[helps]
+        row, column = np.unravel_index(price.argmin(), price.shape)
+        return int(row), int(column)
+
+    def best(self, evenly: bool) -> tuple[tuple[float, float], tuple[int, int]] | None:
+        """What the best way saves and where it is, if any does without harm to the first aim.
+
+        `evenly`: whether to look for one that shares restoring more evenly, where none saves time.
+        """
+        seconds = np.where(self.off <= EPSILON, self.seconds, np.inf)
+        if seconds.min() < -EPSILON:
+            row, column = np.unravel_index(seconds.argmin(), seconds.shape)
+            return (float(seconds.min()), 0.0), (int(row), int(column))
+        even = np.where(seconds <= EPSILON, self.even, 0.0)
+        if not evenly or even.min() >= -EPSILON:
+            return None
+        row, column = np.unravel_index(even.argmin(), even.shape)
+        return (0.0, float(even.min())), (int(row), int(column))
+
+
+@dataclass
+class Search:
+    """A placement under improvement.
+
+    By task and client: `down`, seconds to restore a task that nobody can run meanwhile; `cost`, any other seconds
+    that it is worth not to have the task there; `late`, whether the task has to warm up there first. By task:
+    `load`. By client: `threads`. `tolerance`: part of its share by which a client's load may differ from it.
+    `warmups`: tasks that may be late. `running`, by task: the client that runs it, -1 for none: where to begin, so
+    that whatever moves is an improvement. `owner`, by task: the result.
+    """
+
+    load: Floats
+    threads: Floats
+    down: Floats
+    cost: Floats
+    late: Bools
+    tolerance: float
+    warmups: int
+    running: Numbers
+    owner: Numbers = field(init=False)
+    loads: Floats = field(init=False)
+    restores: Floats = field(init=False)
+    share: Floats = field(init=False)
+    warming: int = field(default=0, init=False)
+    work: int = field(default=WORK, init=False)
+
+    def __post_init__(self) -> None:
+        self.owner = np.full(len(self.load), -1, np.int64)
+        self.loads = np.zeros(len(self.threads))
+        self.restores = np.zeros(len(self.threads))
+        self.share = self.load.sum() * self.threads / self.threads.sum()
+
+    def run(self) -> None:
+        """Place all tasks."""
+        self._begin()
+        while any(self._balance(client) for client in self._heaviest()):
+            pass
+        while self._improve(int(self.restores.argmax()), restoring=True):
+            pass
+        improved = True
+        while improved and self.work > 0:
+            improved = False
+            for client in range(len(self.threads)):
+                while self._improve(client, restoring=False):
+                    improved = True
+
+    def _begin(self) -> None:
+        """Each task where it runs, else where it costs least if that differs, else, big ones first, where room is."""
+        seconds = self.down + self.cost
+        least = seconds.min(axis=1)
+        bound = seconds <= least[:, None] + EPSILON
+        runs = np.flatnonzero(self.running >= 0)
+        bound[runs] = False
+        bound[runs, self.running[runs]] = True
+        anchored = ~bound.all(axis=1)
+        for task in np.lexsort((-self.load, -least)):
+            if anchored[task]:
+                places = np.flatnonzero(bound[task])
+                self._put(task, int(places[(self.loads[places] / self.threads[places]).argmin()]))
+        for task in np.lexsort((-self.load, -least)):
+            if not anchored[task]:
+                change = self._off(self.loads + self.load[task]) - self._off(self.loads)
+                after = self.restores + self.down[task]
+                fill = (self.loads + self.load[task]) / self.threads
+                self._put(task, int(np.lexsort((fill, after.round(6), change.round(9)))[0]))
+
+    def _put(self, task: int, client: int) -> None:
+        before = self.owner[task]
+        if before >= 0:
+            self.loads[before] -= self.load[task]
+            self.restores[before] -= self.down[task, before]
+            self.warming -= int(self.late[task, before])
+        self.owner[task] = client
+        self.loads[client] += self.load[task]
+        self.restores[client] += self.down[task, client]
+        self.warming += int(self.late[task, client])
+
+    def _swap(self, task: int, other: int) -> None:
+        client, owner = int(self.owner[task]), int(self.owner[other])
+        self._put(task, owner)
+        self._put(other, client)
+
+    @property
+    def _room(self) -> int:
+        """How many more tasks may be late."""
+        return max(self.warmups - self.warming, 0)
+
+    def _heaviest(self) -> list[int]:
+        """Clients, those first that are most above their share."""
+        found: list[int] = np.argsort((self.share - self.loads) / self.threads, kind="stable").tolist()
+        return found
+
+    def _off(self, loads: Floats, clients: Numbers | int | slice = slice(None)) -> Floats:
+        """How far loads are off their limits, squared: the sum over clients is the first aim."""
+        share = self.share[clients]
+        beyond = np.maximum(np.abs(loads - share) - self.tolerance * share, 0.0)
+        result: Floats = beyond * beyond / self.threads[clients]
+        return result
+
+    def _moves(self, client: int, tasks: Numbers) -> Change:
+        """Tasks of the client x clients: what changes if one goes there."""
+        load, stay = self.load[tasks][:, None], self.loads[client : client + 1]
+        off = self._off(stay - load, client) - self._off(stay, client)
+        off = off + self._off(self.loads + load) - self._off(self.loads)
+        off[:, client] = np.inf
+        late = self.late.view(np.int8)
+        off[late[tasks] - late[tasks, client][:, None] > self._room] = np.inf
+        here = self.restores[client] - self.down[tasks, client][:, None]
+        there = self.restores + self.down[tasks]
+        cost = self.cost[tasks] - self.cost[tasks, client][:, None]
+        return self._change(client, slice(None), off, here, there, cost)
+
+    def _swaps(self, client: int, tasks: Numbers, others: Numbers) -> Change:
+        """Tasks of the client x tasks of other clients: what changes if two are exchanged."""
+        owner = self.owner[others]
+        more = self.load[others] - self.load[tasks][:, None]
+        off = self._off(self.loads[client] + more, client) - self._off(self.loads[client : client + 1], client)
+        off += self._off(self.loads[owner] - more, owner) - self._off(self.loads[owner], owner)
+        late = self.late.view(np.int8)
+        here_late, there_late = late[others, client] - late[tasks, client][:, None], late[np.ix_(tasks, owner)]
+        off[here_late + there_late - late[others, owner] > self._room] = np.inf
+        here = self.restores[client] - self.down[tasks, client][:, None] + self.down[others, client]
+        there = self.restores[owner] - self.down[others, owner] + self.down[np.ix_(tasks, owner)]
+        cost = self.cost[np.ix_(tasks, owner)] - self.cost[tasks, client][:, None]
+        cost += self.cost[others, client] - self.cost[others, owner]
+        return self._change(client, owner, off, here, there, cost)
+
+    def _change(
+        self, client: int, at: Numbers | slice, off: Floats, here: Floats, there: Floats, cost: Floats
+    ) -> Change:
+        """`here`: seconds that the client then restores; `there`: those of the clients `at`, by column."""
+        rest = self.restores.copy()
+        rest[client] = 0.0
+        last = np.full(len(rest), rest.max())
+        rest[first := int(rest.argmax())] = 0.0
+        last[first] = rest.max()
+        end = np.maximum(np.maximum(here, there), last[at])
+        even = here * here + there * there - (self.restores[client] ** 2 + self.restores[at] ** 2)
+        return Change(off, end - self.restores.max() + cost, even)
+
+    def _balance(self, client: int) -> bool:
+        """Move the task of this client that brings most balance for its seconds; whether there is one."""
+        tasks = np.flatnonzero(self.owner == client)
+        if not len(tasks):
+            return False
+        found = self._moves(client, tasks).cheapest()
+        if found is not None:
+            self._put(int(tasks[found[0]]), found[1])
+        return found is not None
+
+    def _improve(self, client: int, restoring: bool) -> bool:
+        """Move or exchange one of the client's tasks where that saves most seconds; whether any saves some.
+
+        `restoring`: one that it must restore, which alone can end its restoring earlier; else, one that would be
+        better off elsewhere.
+        """
+        own = np.flatnonzero(self.owner == client)
+        regret = self.down[own, client] if restoring else self.cost[own, client] - self.cost[own].min(axis=1)
+        others = np.flatnonzero(self.owner != client)
+        own, regret = own[regret > EPSILON], regret[regret > EPSILON]
+        if not len(own) or not len(others) or self.work <= 0:
+            return False
+        own = own[np.argsort(-regret, kind="stable")[: max(1, AT_ONCE // len(others))]]
+        self.work -= len(own) * len(others)
+        move, swap = self._moves(client, own).best(restoring), self._swaps(client, own, others).best(restoring)
+        if move is not None and (swap is None or move[0] <= swap[0]):
+            self._put(int(own[move[1][0]]), move[1][1])
+            return True
+        if swap is not None:
+            self._swap(int(own[swap[1][0]]), int(others[swap[1][1]]))
+            return True
+        return False

@@ -1,0 +1,1 @@
+"""Cases of assignment as JSON, which `headwater assign` answers."""

@@ -1,0 +1,268 @@
+"""Cases of assignment as JSON: a state of an application in, an assignor's answer out: `headwater assign`.
+
+Which keys there are, and what they default to, is described in `docs/assignment.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...tasks.task_id import TaskId
+from ..api.assignor import AssignmentError, ClientAssignment, TaskAssignmentError, TaskAssignor, TaskType, ask
+from ..api.cluster import (
+    LATEST_OFFSET,
+    UNKNOWN_LAG,
+    ApplicationState,
+    AssignmentConfigs,
+    ClientState,
+    ProcessId,
+    TaskInfo,
+    TaskTopicPartition,
+)
+from .strict_json import CaseError, Fields, distinct, flag, integer, items, number, optional, shown, task_id, text
+
+DEFAULT_ASSIGNOR = "high_availability"
+STRATEGIES = ("none", "min_traffic", "balance_subtopology")
+
+_NOTHING: Mapping[str, Any] = {}
+_CASE = ("id", "assignor", "configs", "clients", "tasks", "leader", "now_ms")
+_CONFIGS = (
+    "acceptable_recovery_lag",
+    "max_warmup_replicas",
+    "num_standby_replicas",
+    "probing_rebalance_interval_ms",
+    "rack_aware_assignment_tags",
+    "rack_aware_assignment_strategy",
+    "rack_aware_traffic_cost",
+    "rack_aware_non_overlap_cost",
+)
+_CLIENT = ("process_id", "threads", "rack", "tags", "previous_active", "previous_standby", "lags")
+_TASK = ("id", "stateful", "changelogged", "partitions", "state_bytes", "records_per_second")
+_PARTITION = ("topic", "partition", "source", "changelog", "racks")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A state, and by whom it is to be assigned. `id`: whatever the case is called, repeated in its answer."""
+
+    id: str | int | None
+    assignor: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    state: ApplicationState = field(default_factory=lambda: ApplicationState({}, {}))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a case. `line`: of a case that could not be understood, where it stood."""
+
+    id: str | int | None
+    clients: tuple[ClientAssignment, ...] = ()
+    error: str | None = None
+    validation: AssignmentError = AssignmentError.NONE
+    line: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a mapping; clients and tasks sorted."""
+        clients = sorted(self.clients, key=lambda client: client.process_id)
+        deadlines = {client.process_id: client.followup_rebalance_deadline for client in clients}
+        return {
+            "id": self.id,
+            **({} if self.line is None else {"line": self.line}),
+            "assignments": {
+                client.process_id: {
+                    "active": [str(task) for task in client.of_type(TaskType.ACTIVE)],
+                    "standby": [str(task) for task in client.of_type(TaskType.STANDBY)],
+                }
+                for client in clients
+            },
+            "followup_deadlines": {client: at for client, at in deadlines.items() if at is not None},
+            "error": self.error,
+            "validation": self.validation.name,
+        }
+
+
+def case_id(value: Any) -> str | int | None:
+    """The id of what may be no case at all; None where it has none that can be repeated."""
+    found = value.get("id") if isinstance(value, dict) else None
+    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+
+def case_from_json(value: Any) -> Case:
+    """The case that a JSON object describes. Raises CaseError, which says where in it something is wrong."""
+    case = Fields(value, "", _CASE)
+    name, options = case.get("assignor", _assignor, (DEFAULT_ASSIGNOR, _NOTHING))
+    configs = case.get("configs", _configs, AssignmentConfigs())
+    tasks = case.read("tasks", _tasks)
+    clients = case.read("clients", _clients)
+    leader = case.get("leader", optional(text), None)
+    if leader is not None and leader not in clients:
+        raise CaseError("leader", f"there is no client {shown(leader)}")
+    lags = {client.process_id: client.lags or {} for client in clients.values()}
+    state = ApplicationState(
+        all_tasks=tasks,
+        # An assignor sees no lags but through `client_states(compute_task_lags=True)`, as in a run.
+        clients={name: _without_lags(client) for name, client in clients.items()},
+        assignment_configs=configs,
+        lookup_lags=lambda: lags,
+        leader=min(clients) if leader is None else ProcessId(leader),
+        now_ms=case.get("now_ms", integer(0), 0),
+    )
+    return Case(case.get("id", _id, None), name, options, state)
+
+
+def answer(case: Case, assignor: TaskAssignor) -> Answer:
+    """What `assignor` makes of the case, valid or not. Raises what the assignor raises."""
+    assignment, error, subject = ask(assignor, case.state)
+    problem = None if error is AssignmentError.NONE else TaskAssignmentError(error, subject).message
+    return Answer(case.id, tuple(assignment.assignment), problem, error)
+
+
+def _id(value: Any, where: str) -> str | int | None:
+    found = case_id({"id": value})
+    if found is None and value is not None:
+        raise CaseError(where, f"expected a text or a whole number, found {shown(value)}")
+    return found
+
+
+def _assignor(value: Any, where: str) -> tuple[str, Mapping[str, Any]]:
+    """A name, or `{"name", "options"}`, as in YAML."""
+    if isinstance(value, str):
+        return text(value, where), {}
+    if not isinstance(value, dict):
+        raise CaseError(where, f"expected a name or an object, found {shown(value)}")
+    plugin = Fields(value, where, ("name", "options"))
+    return plugin.read("name", text), plugin.get("options", _object, _NOTHING)
+
+
+def _object(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise CaseError(where, f"expected an object, found {shown(value)}")
+    return value
+
+
+def _configs(value: Any, where: str) -> AssignmentConfigs:
+    configs, default = Fields(value, where, _CONFIGS), AssignmentConfigs()
+    return AssignmentConfigs(
+        configs.get("acceptable_recovery_lag", integer(0), default.acceptable_recovery_lag),
+        configs.get("max_warmup_replicas", integer(1), default.max_warmup_replicas),
+        configs.get("num_standby_replicas", integer(0), default.num_standby_replicas),
+        configs.get("probing_rebalance_interval_ms", integer(0), default.probing_rebalance_interval_ms),
+        configs.get("rack_aware_assignment_tags", distinct(text), ()),
+        configs.get("rack_aware_traffic_cost", optional(integer(0)), None),
+        configs.get("rack_aware_non_overlap_cost", optional(integer(0)), None),
+        configs.get("rack_aware_assignment_strategy", _strategy, "none"),
+    )
+
+
+def _strategy(value: Any, where: str) -> str:
+    if value not in STRATEGIES:
+        raise CaseError(where, f"expected one of {', '.join(STRATEGIES)}, found {shown(value)}")
+    return str(value)
+
+
+def _clients(value: Any, where: str) -> dict[ProcessId, ClientState]:
+    clients: dict[ProcessId, ClientState] = {}
+    for item, place in items(value, where):
+        client = _client(item, place)
+        if client.process_id in clients:
+            raise CaseError(place, f"the client {shown(client.process_id)} is there twice")
+        clients[client.process_id] = client
+    if not clients:
+        raise CaseError(where, "there is no client")
+    return clients
+
+
+def _client(value: Any, where: str) -> ClientState:
+    client = Fields(value, where, _CLIENT)
+    threads = client.read("threads", integer(1))
+    name = client.read("process_id", text)
+    return ClientState(
+        process_id=ProcessId(name),
+        num_processing_threads=threads,
+        previous_active_tasks=frozenset(client.get("previous_active", distinct(task_id), ())),
+        previous_standby_tasks=frozenset(client.get("previous_standby", distinct(task_id), ())),
+        client_tags=client.get("tags", _tags, _NOTHING),
+        rack_id=client.get("rack", optional(text), None),
+        lags=client.get("lags", _lags, None) or {},
+    )
+
+
+def _without_lags(client: ClientState) -> ClientState:
+    return ClientState(
+        client.process_id,
+        client.num_processing_threads,
+        client.previous_active_tasks,
+        client.previous_standby_tasks,
+        client.client_tags,
+        client.rack_id,
+    )
+
+
+def _tags(value: Any, where: str) -> Mapping[str, str]:
+    return {key: text(tag, f"{where}.{key}") for key, tag in _object(value, where).items()}
+
+
+def _lags(value: Any, where: str) -> Mapping[TaskId, int]:
+    read = integer(UNKNOWN_LAG)
+    lags = {}
+    for key, lag in _object(value, where).items():
+        lags[task_id(key, where)] = read(lag, f"{where}.{key}")
+        if lag == -1:
+            raise CaseError(f"{where}.{key}", f"a lag is 0 or more, {LATEST_OFFSET} of an owner, {UNKNOWN_LAG} unknown")
+    return lags
+
+
+def _tasks(value: Any, where: str) -> dict[TaskId, TaskInfo]:
+    tasks: dict[TaskId, TaskInfo] = {}
+    for item, place in items(value, where):
+        task = _task(item, place)
+        if task.id in tasks:
+            raise CaseError(place, f"the task {task.id} is there twice")
+        tasks[task.id] = task
+    return tasks
+
+
+def _task(value: Any, where: str) -> TaskInfo:
+    fields = Fields(value, where, _TASK)
+    task = fields.read("id", task_id)
+    stateful = fields.get("stateful", flag, True)
+    partitions = fields.get("partitions", _partitions, None) or frozenset()
+    has_changelog = any(each.is_changelog for each in partitions)
+    changelogged = fields.get("changelogged", flag, has_changelog or stateful)
+    if has_changelog and not changelogged:
+        raise CaseError(where, "a partition is a changelog, but the task is not changelogged")
+    if changelogged and not has_changelog:  # said without being spelled out: where it lies is unknown
+        partitions |= {TaskTopicPartition("changelog", task.partition, is_source=False, is_changelog=True)}
+    return TaskInfo(
+        id=task,
+        state_store_names=frozenset({"store"} if stateful else ()),
+        topic_partitions=partitions,
+        state_bytes=fields.get("state_bytes", optional(integer(0)), None),
+        records_per_second=fields.get("records_per_second", optional(number), None),
+    )
+
+
+def _partitions(value: Any, where: str) -> frozenset[TaskTopicPartition]:
+    found: dict[tuple[str, int], TaskTopicPartition] = {}
+    for item, place in items(value, where):
+        partition = _partition(item, place)
+        key = partition.topic, partition.partition
+        if key in found:
+            raise CaseError(place, f"the partition {shown(partition.topic)} {partition.partition} is there twice")
+        found[key] = partition
+    return frozenset(found.values())
+
+
+def _partition(value: Any, where: str) -> TaskTopicPartition:
+    partition = Fields(value, where, _PARTITION)
+    racks = partition.get("racks", optional(distinct(text)), None)
+    changelog = partition.get("changelog", flag, False)
+    return TaskTopicPartition(
+        topic=partition.read("topic", text),
+        partition=partition.read("partition", integer(0)),
+        is_source=partition.get("source", flag, not changelog),
+        is_changelog=changelog,
+        racks=frozenset(racks) if racks else None,
+    )

@@ -1,0 +1,84 @@
+"""Plugins of a run: logs, store backends, assignors and restore strategies by the names that a project gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..plugins.errors import InvalidPluginError
+from ..plugins.manager import PluginManager
+from ..plugins.registry import Registry
+from .assignment.api.assignor import TaskAssignor
+from .log.log import Log
+from .state.restore_strategy import RestoreStrategy
+from .state.store import StoreBackend
+from .topology import PluginRef, Settings, Store
+
+Origin = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""Where plugins are found: the project's directory, its plugin modules, names left out."""
+
+
+def origin_of(settings: Settings) -> Origin:
+    """Where the plugins of a run are found."""
+    return settings.project_dir, settings.plugins, settings.without_plugins
+
+
+@lru_cache(maxsize=8)
+def _manager(origin: Origin) -> PluginManager:
+    """Loading plugins takes time, and a worker asks for them in every epoch."""
+    directory, modules, without = origin
+    return PluginManager(Path(directory), modules, without)
+
+
+class Plugged:
+    """What a run uses of plugins. An assignor is checked whenever it is asked.
+
+    Raises UnknownPluginError, PluginOptionsError, PluginImportError, InvalidPluginError.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self._plugins = _manager(origin)
+
+    def log(self, ref: PluginRef) -> Log:
+        """The log that a profile names."""
+        log: Log = _with_methods_of(Log, self._plugins.logs, ref.name, ref.options)
+        return log
+
+    def backend(self, store: Store) -> StoreBackend:
+        """The backend that a store names."""
+        backend: StoreBackend = _with_methods_of(
+            StoreBackend, self._plugins.store_backends, store.backend, store.options
+        )
+        return backend
+
+    def assignor(self, ref: PluginRef) -> TaskAssignor:
+        """The assignor that a topology names."""
+        assignor: TaskAssignor = self._plugins.assignors.create(ref.name, _plain(ref.options))
+        return assignor
+
+    def restore_strategy(self, ref: PluginRef) -> RestoreStrategy:
+        """The restore strategy that a topology names."""
+        strategy: RestoreStrategy = _with_methods_of(
+            RestoreStrategy, self._plugins.restore_strategies, ref.name, ref.options
+        )
+        return strategy
+
+
+def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapping[str, Any]) -> Any:
+    """What a plugin makes. Raises InvalidPluginError where it lacks a method, before that is missed during a run."""
+    made = plugins.create(name, _plain(options))
+    wanted = [method for method, of in vars(protocol).items() if callable(of) and not method.startswith("_")]
+    missing = [method for method in wanted if not callable(getattr(made, method, None))]
+    if missing:
+        raise InvalidPluginError(
+            f"the {plugins.kind} {name!r} ({plugins[name].origin}) has no method {', '.join(missing)}",
+            f"what it makes needs the methods of {protocol.__module__}.{protocol.__name__}; "
+            "was it written for another version of Headwater?",
+        )
+    return made
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(options)

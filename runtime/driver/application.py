@@ -1,0 +1,292 @@
+"""Runs applications: places the tasks of each, claims it, restores their state, loops, closes clean.
+
+One Spark session serves all topologies of a run; each has its own generation, commits and loop. A run until caught up
+takes them in the order given, which is graph order; a lasting run lets them work side by side.
+
+A run looks at all of its applications when it begins, and claims none that another run has claimed since. Once one of
+its applications is taken over, it claims no other: so a run that was stopped and continued gives way to a newer one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from ...errors import HeadwaterError
+from ..log.errors import StartedAgainError
+from ..log.garbage import collect_garbage
+from ..log.records import INCARNATION
+from ..placing.assigned import Assigned
+from ..progress.committed import Committed, describe
+from ..progress.committer import Committer
+from ..progress.idleness import TaskKey
+from ..spark.clients import ExecutorWatch
+from ..spark.session.session import start_session
+from ..topology import Settings, Topology
+from .beginning import Begun, check_log, check_state, look
+from .errors import FencedError
+from .events import (
+    ApplicationStarted,
+    ApplicationStopped,
+    AssignmentFailed,
+    Event,
+    NothingToRead,
+    Observer,
+    Silent,
+    StoreLost,
+    TasksPlaced,
+)
+from .failures import told
+from .group import Group
+from .loop import EpochLoop, Tally
+from .results import ApplicationResult, RunResults, Status
+from .sentences import lost
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_topologies(
+    topologies: Sequence[Topology],
+    settings: Settings,
+    *,
+    until_caught_up: bool,
+    observer: Observer | None = None,
+    stop: threading.Event | None = None,
+    session: SparkSession | None = None,
+    held: Callable[[TaskKey], bool] = lambda _: False,
+) -> RunResults:
+    """Run applications until they are caught up, or until `stop` is set.
+
+    `session`: a Spark session that stays open; without one, one is started and stopped. An error of one application is
+    in its result. It ends a lasting run, by setting `stop`; a run until caught up goes on with the others, unless one
+    of them was taken over by another run. Raises OtherLogError.
+    """
+    started, begun = time.time_ns() // 1_000_000, time.monotonic()
+    stop = stop or threading.Event()
+    observer = observer or Silent()
+    refusal = refused(topologies, settings, observer) if session is None else None
+    if refusal is not None:
+        return refusal
+    spark = session or start_session(settings.spark)
+    try:
+        check_log(topologies, settings)
+        claimed: list[Committer] = []
+        runs = [ApplicationRun(spark, topology, settings, observer, held, claimed) for topology in topologies]
+        for run in runs:
+            run.begin()
+        if until_caught_up:
+            results = [_in_turn(run, stop) for run in runs]
+        else:
+            with ThreadPoolExecutor(max(1, len(runs))) as pool:
+                results = list(pool.map(lambda run: _lasting(run, stop), runs))
+    finally:
+        if not until_caught_up:
+            stop.set()  # whoever else waits for it: nothing runs any more
+        if session is None:
+            spark.stop()
+    return RunResults(started, time.monotonic() - begun, tuple(results))
+
+
+def refused(topologies: Sequence[Topology], settings: Settings, observer: Observer | None = None) -> RunResults | None:
+    """What a run comes to whose applications are all refused for what is in the log; None where it can be begun.
+
+    Asked before Spark is started, which takes many seconds. Raises OtherLogError.
+    """
+    started, begun = time.time_ns() // 1_000_000, time.monotonic()
+    check_log(topologies, settings)
+    errors = [_refusal(topology, settings) for topology in topologies]
+    results = tuple(
+        ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error))
+        for topology, error in zip(topologies, errors, strict=True)
+        if error is not None
+    )
+    if not results or len(results) < len(errors):
+        return None
+    for result in results:
+        (observer or Silent()).on(ApplicationStopped(result.application, result.status, 0, 0))
+    return RunResults(started, time.monotonic() - begun, results)
+
+
+def _refusal(topology: Topology, settings: Settings) -> HeadwaterError | None:
+    """Why the application cannot start, as things are now."""
+    try:
+        found = look(topology, settings)
+        check_state(topology, Committed(found.log, topology, found.own))
+    except StartedAgainError:  # just now: whoever asks next may find nothing wrong
+        return None
+    except Exception as failed:
+        error = told(failed)
+        if error is None:
+            raise
+        return error
+    return None
+
+
+def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
+    """Run an application after others; when it is taken over, those that follow are not started."""
+    result = run.run(stop, True)
+    if result.status == "fenced":
+        stop.set()
+    return result
+
+
+def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
+    """Run an application among others, which end when it does, however it does."""
+    try:
+        return run.run(stop, False)
+    finally:
+        stop.set()
+
+
+class ApplicationRun:
+    """One application from its claim to its close. `claimed`: what the run has claimed so far, of all applications."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        topology: Topology,
+        settings: Settings,
+        observer: Observer,
+        held: Callable[[TaskKey], bool],
+        claimed: list[Committer],
+    ) -> None:
+        self._session = session
+        self._topology = topology
+        self._settings = settings
+        self._observer = observer
+        self._held = held
+        self._claimed = claimed
+        self._begun: Begun | HeadwaterError | None = None
+        self._assigned: Assigned | None = None
+        self._generation = -1
+        self._restored = 0
+        self._loop: EpochLoop | None = None
+        self._lost: list[str] = []
+
+    def begin(self) -> None:
+        """Look at what the application has committed, before anything of the run is claimed. An error is for `run`."""
+        try:
+            self._begun = look(self._topology, self._settings)
+        except Exception as failed:
+            self._begun = told(failed)
+            if self._begun is None:
+                raise
+
+    def on(self, event: Event) -> None:
+        """Take note of what its stores have lost, and pass on all events of the group."""
+        if isinstance(event, StoreLost):
+            self._lost.append(lost(event.store, event.partition, event.client))
+        self._observer.on(event)
+
+    def run(self, stop: threading.Event, until_caught_up: bool) -> ApplicationResult:
+        """Run it; never raises a HeadwaterError, which becomes the result's `error`."""
+        begun = time.monotonic()
+        status: Status = "failed"
+        error: HeadwaterError | None = None
+        try:
+            status = self._run(stop, until_caught_up)
+            error = self._loop.tally.failure if self._loop is not None else None
+        except FencedError as fenced:
+            status, error = "fenced", fenced
+        except StartedAgainError as again:
+            own = again.application == self._topology.application
+            status, error = ("fenced", FencedError(again.application, None, None)) if own else ("failed", again)
+        except Exception as failed:
+            error = told(failed)
+            if error is None:
+                raise
+        return self._ended(status, error, time.monotonic() - begun)
+
+    def _run(self, stop: threading.Event, until_caught_up: bool) -> Status:
+        begun = self._begun or look(self._topology, self._settings)
+        if isinstance(begun, HeadwaterError):
+            raise begun
+        if stop.is_set():
+            return "not_started"
+        committed = Committed(begun.log, self._topology, begun.own)
+        with Group(self._session, self._topology, self._settings, committed, begun.plugged, self) as group:
+            check_state(self._topology, committed)
+            incarnation = committed.own.incarnation or uuid.uuid4().hex
+            assigned = self._place(group, incarnation)
+            if stop.is_set():
+                return "not_started"
+            description = {**describe(self._topology, committed.begun), INCARNATION: incarnation}
+            self._claim(begun.committer, description, assigned)
+            self._generation = begun.committer.generation
+            collect_garbage(begun.log, self._topology.application, committed.own)
+            units, self._restored = group.start()
+            tasks = sum(len(unit.partitions) for unit in units)
+            self._observer.on(ApplicationStarted(self._topology.application, self._generation, tasks, self._restored))
+            if empty := committed.empty():
+                self._observer.on(NothingToRead(self._topology.application, empty))
+            loop = self._loop = EpochLoop(
+                self._topology,
+                self._settings,
+                committed,
+                begun.committer,
+                units,
+                self._observer,
+                self._held,
+                ExecutorWatch(self._session).lost,
+                group.recover,
+            )
+            loop.run(stop, until_caught_up)
+            group.close()
+        if loop.tally.failure is not None:
+            return "failed"
+        return "caught_up" if loop.tally.caught_up else "interrupted"
+
+    def _claim(self, committer: Committer, description: Mapping[str, Any], assigned: Assigned) -> None:
+        """Claim the application, unless the run has lost another one: it is no longer the newest then."""
+        for each in self._claimed:
+            each.check()
+        committer.claim(description, assigned.to_json())
+        self._claimed.append(committer)
+
+    def _ended(self, status: Status, error: HeadwaterError | None, seconds: float) -> ApplicationResult:
+        tally = self._loop.tally if self._loop is not None else Tally()
+        application, assigned = self._topology.application, self._assigned
+        self._observer.on(ApplicationStopped(application, status, tally.records, tally.commits))
+        return ApplicationResult(
+            application=application,
+            status=status,
+            generation=self._generation,
+            commits=tally.commits,
+            records=tally.records,
+            seconds=seconds,
+            dropped=dict(tally.dropped),
+            restored=self._restored,
+            waiting=tally.waiting,
+            waits_for=tally.waits_for,
+            empty=tally.empty,
+            error=None if error is None else str(error),
+            assignment={} if assigned is None else assigned.by_client(),
+            placement=None if assigned is None else assigned.told(),
+            lost=tuple(self._lost),
+        )
+
+    def _place(self, group: Group, incarnation: str) -> Assigned:
+        """Have the tasks placed, and tell how."""
+        assigned = self._assigned = group.place(incarnation)
+        application, failure = self._topology.application, assigned.failure
+        if failure is not None:
+            self._observer.on(AssignmentFailed(application, assigned.assignor, failure.message, failure.entries))
+        else:
+            self._observer.on(
+                TasksPlaced(
+                    application,
+                    assigned.assignor,
+                    len(assigned.clients),
+                    assigned.kept,
+                    assigned.new,
+                    assigned.moves,
+                    assigned.unassigned,
+                    assigned.followup_deadline,
+                )
+            )
+        return assigned

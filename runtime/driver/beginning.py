@@ -1,0 +1,66 @@
+"""How a run finds its applications in the log when it begins, and what it is refused for: none of it needs Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..chosen_plugins import Plugged, origin_of
+from ..log.log import Log
+from ..log.state import LogState
+from ..progress.committed import Committed, describe
+from ..progress.committer import Committer
+from ..progress.compatibility import differences
+from ..progress.inputs import check_topics
+from ..progress.positions import gaps
+from ..spark.clients import local_state
+from ..state.known_log import check_known_by, place_of
+from ..topology import Settings, Topology
+from .errors import ConsumedRecordsMissingError, IncompatibleStateError
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An application as the run found it when it began."""
+
+    plugged: Plugged
+    log: Log
+    own: LogState
+    committer: Committer
+
+
+def check_log(topologies: Iterable[Topology], settings: Settings) -> None:
+    """Make sure that the log is the one that the stores on this machine were made of, those of all topologies of a run:
+    before any of them makes a new log in the place of one that is missing. Raises OtherLogError.
+    """
+    state_dir = local_state(settings)
+    if state_dir is not None:
+        log = Plugged(origin_of(settings)).log(settings.log)
+        place = place_of(settings.log.name, settings.log.options)
+        check_known_by(state_dir, [topology.application for topology in topologies], log.identity(), place)
+
+
+def look(topology: Topology, settings: Settings) -> Begun:
+    """What the application has committed. Raises LogError."""
+    plugged = Plugged(origin_of(settings))
+    log = plugged.log(settings.log)
+    log.check()
+    own = LogState.load(log.commits(topology.application))
+    return Begun(plugged, log, own, Committer(own))
+
+
+def check_state(topology: Topology, committed: Committed) -> None:
+    """Refuse to start on state that means something else.
+
+    Raises WriterChangedError, TopicChangedError, IncompatibleStateError, ConsumedRecordsMissingError.
+    """
+    own = committed.own
+    own.refresh()  # whoever held the state directories until now may have committed
+    committed.refresh()  # after it, so that no writer is older than what was consumed of it
+    check_topics(topology, committed)
+    found = tuple(differences(own.topology, describe(topology, committed.begun), own.consumed))
+    if found:
+        raise IncompatibleStateError(topology.application, found)
+    missing = tuple(gaps(topology, committed))
+    if missing:
+        raise ConsumedRecordsMissingError(topology.application, missing)

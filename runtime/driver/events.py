@@ -1,0 +1,162 @@
+"""What a run tells whoever watches it. Data only; printing is the watcher's business."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..placing.assigned import Move
+from ..tasks.task_id import TaskId
+
+
+@dataclass(frozen=True)
+class ApplicationStarted:
+    """An application has its generation, its tasks and their state; its loop begins."""
+
+    application: str
+    generation: int
+    tasks: int
+    restored: int
+
+
+@dataclass(frozen=True)
+class TasksPlaced:
+    """An assignor has placed the tasks. For the fields see `Assigned`; `clients`: how many there are."""
+
+    application: str
+    assignor: str
+    clients: int
+    kept: int
+    new: int
+    moves: tuple[Move, ...] = ()
+    unassigned: tuple[TaskId, ...] = ()
+    followup_deadline: int | None = None
+
+
+@dataclass(frozen=True)
+class AssignmentFailed:
+    """An assignor's answer could not be carried out, and tasks stay where they were. `entries`: what of it is wrong."""
+
+    application: str
+    assignor: str
+    message: str
+    entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NothingToRead:
+    """Topics that are fed from outside have never had a record, so there is nothing of them to process."""
+
+    application: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EpochCommitted:
+    """One subtopology's tasks on one client committed an epoch.
+
+    `records`: consumed. `lag`: records committed to the subtopology's sources but not consumed. `seconds`: from plan
+    to commit. `dropped`: `<step>:<reason>` -> records.
+    """
+
+    application: str
+    subtopology: str
+    client: str
+    commit: int
+    records: int
+    lag: int
+    seconds: float
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Records are there, but what writes the topic is behind and not running: they may not be taken yet."""
+
+    application: str
+    records: int
+    writers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordFailed:
+    """A record that a step could not process ended its task."""
+
+    application: str
+    subtopology: str
+    partition: int
+    message: str
+
+
+@dataclass(frozen=True)
+class StoreDamaged:
+    """A client's copy of a store was found damaged and wiped. It is restored from its changelog, if it has one."""
+
+    application: str
+    client: str
+    store: str
+    partition: int
+    cause: str
+
+
+@dataclass(frozen=True)
+class StoresStrange:
+    """Stores of a client were made of commits that the log does not have, and wiped: the log is a copy that went its
+    own way, say. They are restored from their changelogs, as far as they have some.
+
+    `stores`: `<store>/<partition>` -> the number of the last commit that it was made of.
+    """
+
+    application: str
+    client: str
+    stores: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class StoreLost:
+    """A store has lost its committed rows and starts empty: it has no changelog, and the client has no copy."""
+
+    application: str
+    client: str
+    store: str
+    partition: int
+
+
+@dataclass(frozen=True)
+class ApplicationStopped:
+    """The loop has ended. `reason`: caught up, interrupted, failed, fenced."""
+
+    application: str
+    reason: str
+    records: int
+    commits: int
+
+
+Event = (
+    TasksPlaced
+    | ApplicationStarted
+    | AssignmentFailed
+    | NothingToRead
+    | EpochCommitted
+    | Waiting
+    | RecordFailed
+    | StoreDamaged
+    | StoresStrange
+    | StoreLost
+    | ApplicationStopped
+)
+
+
+class Observer(Protocol):
+    """Watches a run. Called from the loop's own threads; must not block."""
+
+    def on(self, event: Event) -> None:
+        """Take note of one event."""
+
+
+class Silent:
+    """An observer that takes no note."""
+
+    def on(self, event: Event) -> None:
+        """Do nothing."""

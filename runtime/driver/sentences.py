@@ -1,0 +1,141 @@
+"""What happens in a run, in words: one line for each event."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from ..placing.assigned import Move
+from . import events
+from .events import Event
+
+MOST_SAID = 10
+"""Of tasks that move or are left out; all are in the results of the run."""
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 record`, `2,000 records`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def waiting(records: int, writers: Sequence[str]) -> str:
+    """`1 record waits for flights-fleet`; without writers, for tasks that were given to nobody."""
+    whom = ", ".join(writers) or "tasks that nobody runs"
+    return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {whom}"
+
+
+def nothing_in(topics: Sequence[str]) -> str:
+    """Topics that have never had a record, and how they get some."""
+    one = len(topics) == 1
+    return (
+        f"there are no records in {first_of(topics)} yet: `headwater seed` fills {'it' if one else 'them'} from "
+        f"{'its seed' if one else 'their seeds'} (so does `headwater build`), `headwater seed --append` from elsewhere"
+    )
+
+
+def not_carried_out(assignor: str, message: str, entries: Sequence[str]) -> str:
+    """What becomes of the tasks where an assignor's answer was of no use, and why it was."""
+    return (
+        f"tasks stay where they were, and new ones are spread evenly, as assignor {assignor} failed: {message}"
+        + "".join(f"\n    {entry}" for entry in entries)
+    )
+
+
+def lost(store: str, partition: int, client: str) -> str:
+    """`store orders, partition 2, has lost its rows and starts empty on client-1: ...`."""
+    return (
+        f"store {store}, partition {partition}, has lost its rows and starts empty on {client}: "
+        "it has no changelog to be restored from"
+    )
+
+
+def sentence(event: Event) -> str:
+    """An event in words."""
+    match event:
+        case events.ApplicationStarted():
+            restored = f", {event.restored} of them with state" if event.restored else ""
+            tasks = counted(event.tasks, "task")
+            return f"{event.application}: started, generation {event.generation}, {tasks}{restored}"
+        case events.TasksPlaced():
+            return f"{event.application}: {_placed(event)}"
+        case events.AssignmentFailed():
+            return f"{event.application}: {not_carried_out(event.assignor, event.message, event.entries)}"
+        case events.NothingToRead():
+            return f"{event.application}: {nothing_in(event.topics)}"
+        case events.EpochCommitted():
+            rate = event.records / event.seconds if event.seconds else 0.0
+            dropped = f", {sum(event.dropped.values()):,} dropped" if event.dropped else ""
+            return (
+                f"{event.application}/{event.subtopology}: commit {event.commit}, {counted(event.records, 'record')} "
+                f"({rate:,.0f}/s){dropped}, lag {event.lag:,}"
+            )
+        case events.Waiting():
+            return f"{event.application}: {waiting(event.records, event.writers)}"
+        case events.RecordFailed():
+            return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
+        case events.StoreDamaged():
+            return (
+                f"{event.application}: store {event.store}, partition {event.partition}, was damaged on {event.client}"
+                f" and is wiped: {event.cause}"
+            )
+        case events.StoresStrange():
+            return f"{event.application}: {_strange(event)}"
+        case events.StoreLost():
+            return f"{event.application}: {lost(event.store, event.partition, event.client)}"
+        case events.ApplicationStopped():
+            return (
+                f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
+                f"in {counted(event.commits, 'commit')}"
+            )
+
+
+def _strange(event: events.StoresStrange) -> str:
+    stores = tuple(f"{store} up to commit {number}" for store, number in sorted(event.stores.items()))
+    return (
+        f"{counted(len(stores), 'store')} on {event.client} had changes of commits that this log does not have, "
+        f"and {'is' if len(stores) == 1 else 'are'} wiped: {first_of(stores)}; the log may be a copy, or one that was "
+        "put back from a copy"
+    )
+
+
+def _placed(event: events.TasksPlaced) -> str:
+    """How many tasks stay and move, and of the first that move, where the copies of their state were."""
+    counts = f"{event.kept:,} kept, {len(event.moves):,} moved, {event.new:,} new"
+    said = f"{event.assignor} has placed the tasks on {counted(event.clients, 'client')}: {counts}"
+    if event.unassigned:
+        said += f", {len(event.unassigned):,} left out ({first_of(tuple(map(str, event.unassigned)))})"
+    if event.followup_deadline is not None:
+        said += f"; it wants to be asked again at {_time(event.followup_deadline)}"
+    if event.moves:
+        said += "\n    " + first_of(tuple(map(_moved, event.moves)), "\n    ")
+    return said
+
+
+def _moved(move: Move) -> str:
+    copies = ", ".join(f"{client} {lag:,}" for client, lag in move.lags.items())
+    behind = f" (records behind: {copies})" if copies else ""
+    emptied = f"{move.emptied}, whose state is no longer there," if move.emptied else None
+    return f"{move.task} from {move.source or emptied or 'a client that is gone'} to {move.target}{behind}"
+
+
+def _time(ms: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):  # an assignor may ask for any
+        return f"{ms:,} ms since 1970"
+
+
+def first_of(said: Sequence[str], between: str = ", ") -> str:
+    """As many as can be read, and how many more there are."""
+    more = len(said) - MOST_SAID
+    return between.join([*said[:MOST_SAID], *([f"and {more:,} more"] if more > 0 else [])])
+
+
+class Lines:
+    """An observer that prints one line for each event, to stderr: what a job's log shows on a cluster."""
+
+    def on(self, event: Event) -> None:
+        """Print it."""
+        print(f"{time.strftime('%H:%M:%S')} {sentence(event)}", file=sys.stderr, flush=True)

@@ -1,0 +1,171 @@
+"""Appending records from outside to a topic: written as segments, then listed by one commit."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError, TopicChangedError
+from ..log.log import Log, segment_path
+from ..log.records import SOURCE_LANE, AppendRecord, Segment
+from ..log.state import LogState
+from ..operators.rows import Int64s
+from ..records.keys import holds_floats, normal_key
+from ..records.partitioner import key_partitions
+from ..records.schema import key_columns
+from ..topology import Topic
+from .incoming import Incoming, join
+from .seed_rows import times_of, yielded_rows
+
+SOURCE = "the rows to append"
+"""What errors call them."""
+
+WRITE_ROWS = 500_000
+"""Records of one segment file: bounds the memory of an append that comes in pieces."""
+
+
+@dataclass(frozen=True)
+class AppendResult:
+    """What an append committed. `commit`: its number, 0 if there was nothing to append. `offsets`: partition -> offsets
+    of the first record and after the last.
+    """
+
+    topic: str
+    records: int
+    commit: int
+    offsets: Mapping[int, tuple[int, int]]
+
+
+def append(
+    log: Log, application: str, topic: Topic, rows: Any, timestamps: Sequence[int] | None = None
+) -> AppendResult:
+    """Append records to a topic that is fed from outside; all are committed, or none.
+
+    `rows`: a table (Arrow's, pandas', ...), or an iterable of tables, of objects with a field for each column, or of
+    objects in record form. `timestamps`: ms, one for each row; otherwise the record gives it, the topic's column for
+    it, or the clock. `application`: `<project>-seed`.
+
+    Raises SeedError for rows that the topic cannot hold, TopicChangedError.
+    """
+    now = time.time_ns() // 1_000_000
+    if timestamps is None:
+        incoming = yielded_rows(SOURCE, rows, topic, now)
+    else:
+        untimed = yielded_rows(SOURCE, rows, replace(topic, timestamp=None), now)
+        incoming = _timed(untimed, times_of(SOURCE, timestamps))
+    segments = write_incoming(log, application, topic, incoming)
+    if not segments:
+        return AppendResult(topic.name, 0, 0, {})
+    record = AppendRecord(now, segments, topic=describe(topic))
+    return commit_append(LogState.load(log.commits(application)), topic, record)
+
+
+def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Segment, ...]:
+    """Write records into segments that no commit lists yet. Records with a null key go round robin by row number."""
+    segments: list[Segment] = []
+    row = 0
+    for piece in _pieces(incoming):
+        piece = replace(piece, table=_with_normal_keys(topic, piece.table))
+        partitions = _partitions(topic, piece, row)
+        path = segment_path(application, topic.name, f"s-{uuid.uuid4().hex}")
+        segments += log.write_segments(path, topic.name, piece.table, partitions, SOURCE_LANE)
+        row += len(piece)
+    return tuple(segments)
+
+
+def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> AppendResult:
+    """Commit, after whatever others commit meanwhile. `state`: what a seed was compared with.
+
+    Raises TopicChangedError, SeededMeanwhileError.
+    """
+    seeded = state.seeds.get(topic.name)
+    while True:
+        if record.source and state.seeds.get(topic.name) != seeded:
+            raise SeededMeanwhileError(topic.name)
+        if not record.replace:
+            check_unchanged(state, topic)
+        try:
+            committed = state.commit(record)
+            break
+        except CommitExistsError:
+            state.refresh()
+    assert isinstance(committed, AppendRecord)
+    offsets: dict[int, tuple[int, int]] = {}
+    for segment in committed.segments:
+        first, _ = offsets.get(segment.partition, (segment.base_offset, 0))
+        offsets[segment.partition] = (first, segment.base_offset + segment.rows)
+    return AppendResult(topic.name, sum(segment.rows for segment in record.segments), state.number, offsets)
+
+
+def describe(topic: Topic) -> dict[str, Any]:
+    """What must stay as it is while a topic holds records."""
+    return {
+        "name": topic.name,
+        "partitions": topic.partitions,
+        "key": topic.key,
+        "value": topic.value,
+        "windowed": topic.windowed,
+    }
+
+
+def check_unchanged(state: LogState, topic: Topic) -> None:
+    """Raises TopicChangedError if the topic was fed before under another declaration."""
+    known = state.topics.get(topic.name)
+    if known is None:
+        return
+    was, is_ = changes(known, topic)
+    if was:
+        raise TopicChangedError(topic.name, was, is_, None, topic.name in state.seeds)
+
+
+def changes(recorded: Mapping[str, Any], topic: Topic) -> tuple[dict[str, Any], dict[str, Any]]:
+    """By field, what a topic was when it was `recorded` and what it is, where these differ."""
+    now = {field: value for field, value in describe(topic).items() if field != "name"}
+    differ = [field for field, value in now.items() if recorded[field] != value]
+    return {field: recorded[field] for field in differ}, {field: now[field] for field in differ}
+
+
+def _with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:
+    keys = {f"key.{name}" for name, data_type in key_columns(topic).items() if holds_floats(data_type)}
+    columns = [normal_key(table[name].combine_chunks()) if name in keys else table[name] for name in table.column_names]
+    return pa.table(columns, schema=table.schema)
+
+
+def _partitions(topic: Topic, piece: Incoming, first: int) -> Int64s:
+    found = key_partitions(topic, piece.table)
+    if piece.partitions is not None:
+        found = np.where(piece.partitions >= 0, piece.partitions, found)
+    return np.where(found >= 0, found, np.arange(first, first + len(piece)) % topic.partitions)
+
+
+def _timed(incoming: Iterable[Incoming], timestamps: pa.Array) -> Iterator[Incoming]:
+    """The same records at other times. Raises SeedError where there are more of one than of the other."""
+    first = 0
+    for piece in incoming:
+        times = timestamps[first : first + len(piece)]
+        if len(times) < len(piece):
+            raise SeedError(SOURCE, f"there are only {len(timestamps)} timestamps", f"row {len(timestamps) + 1}")
+        columns = {"_timestamp": times, "_order": times}
+        arrays = [columns.get(name, piece.table[name]) for name in piece.table.column_names]
+        yield replace(piece, table=pa.table(arrays, schema=piece.table.schema))
+        first += len(piece)
+    if first < len(timestamps):
+        raise SeedError(SOURCE, f"there are {len(timestamps)} timestamps for {first} rows")
+
+
+def _pieces(incoming: Iterable[Incoming]) -> Iterator[Incoming]:
+    """The same records in pieces of about WRITE_ROWS."""
+    held: list[Incoming] = []
+    for piece in incoming:
+        held.append(piece)
+        if sum(map(len, held)) >= WRITE_ROWS:
+            yield join(held)
+            held = []
+    if held:
+        yield join(held)

@@ -1,0 +1,75 @@
+"""Functions that a project names as `functions.module:name`, loaded from its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+from ...errors import HeadwaterError
+from ..log.errors import SeedError
+
+
+@contextmanager
+def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callable[..., Any], str]]:
+    """The function, and a hash of all source files of the project that were loaded for it.
+
+    Inside the context the project's modules can be imported, by the function's body too. Afterwards they are forgotten,
+    so that another project's `functions` can be loaded by the same process. Raises SeedError.
+    """
+    module, _, name = reference.partition(":")
+    root = module.partition(".")[0]
+    others = _take_modules(root)
+    sys.path.insert(0, str(project_dir))
+    importlib.invalidate_caches()
+    try:
+        try:
+            with blamed(reference, project_dir):
+                loaded = importlib.import_module(module)
+            function = getattr(loaded, name)
+        except (ImportError, AttributeError) as error:
+            raise SeedError(reference, f"cannot be loaded: {error}") from error
+        yield function, _source_hash(project_dir)
+    finally:
+        sys.path.remove(str(project_dir))
+        _take_modules(root)
+        sys.modules.update(others)
+
+
+@contextmanager
+def blamed(reference: str, project_dir: Path) -> Iterator[None]:
+    """Say of an error that code of the project raises what it is, and where. Raises SeedError."""
+    try:
+        yield
+    except (ImportError, HeadwaterError):
+        raise
+    except Exception as error:
+        frames = [
+            frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(project_dir)
+        ]
+        place = f"{Path(frames[-1].filename).relative_to(project_dir)}:{frames[-1].lineno}" if frames else None
+        raise SeedError(reference, f"{type(error).__name__}: {error}", place) from error
+
+
+def _take_modules(root: str) -> dict[str, Any]:
+    names = [name for name in sys.modules if name.partition(".")[0] == root]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+def _source_hash(project_dir: Path) -> str:
+    folder = project_dir.resolve()
+    files = {
+        Path(file).resolve()
+        for module in list(sys.modules.values())
+        if (file := getattr(module, "__file__", None)) is not None
+    }
+    digest = hashlib.sha256()
+    for file in sorted(file for file in files if file.is_relative_to(folder) and file.suffix == ".py"):
+        digest.update(f"{file.relative_to(folder).as_posix()}\0{file.stat().st_size}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

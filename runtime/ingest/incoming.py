@@ -1,0 +1,250 @@
+"""Records from outside, made into the columns of a topic: tables and Python rows by the names of their columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..operators.rows import Int64s, Kind
+from ..records.schema import key_columns, topic_schema, value_columns
+from ..records.values import BadValueError, in_years, located, narrow, nested, no, parse_text, valid_text
+from ..topology import Topic
+
+_REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)
+"""What Arrow raises for Python values that it cannot take."""
+
+_LAST = 253_402_300_799_999
+"""The last millisecond of the year 9999. A later time is one in another unit, and 64 bits of microseconds end soon."""
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Records of one topic, in order. `table` has the columns of `topic_schema`.
+
+    `partitions`: where each goes, -1 for where its key belongs; None: all where their keys belong.
+    """
+
+    table: pa.Table
+    partitions: Int64s | None = None
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+def join(pieces: Sequence[Incoming]) -> Incoming:
+    """Pieces of one topic, one after the other; headers are null where a piece has none."""
+    table = pa.concat_tables([piece.table for piece in pieces], promote_options="default")
+    if all(piece.partitions is None for piece in pieces):
+        return Incoming(table)
+    partitions = [
+        np.full(len(piece), -1, np.int64) if piece.partitions is None else piece.partitions for piece in pieces
+    ]
+    return Incoming(table, np.concatenate(partitions))
+
+
+class SourceColumnsError(Exception):
+    """Rows that lack a column of the topic, or have two of its name."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str, pa.DataType]]:
+    """For each column of the topic's segments (`key.a`, `value.b`), which of the columns `found` it is taken from.
+
+    That is the one called `key.a`, `value.b`, else the one called `a`, `b`. Others are left out. Raises
+    SourceColumnsError.
+    """
+    roles = (("key", key_columns(topic)), ("value", value_columns(topic)))
+    wanted = [(role, name, data_type) for role, columns in roles for name, data_type in columns.items()]
+    missing = [name for role, name, _ in wanted if name not in found and f"{role}.{name}" not in found]
+    if missing:
+        raise SourceColumnsError(f"no column {', '.join(missing)}; there is {', '.join(found) or 'none'}")
+    sources = {
+        f"{role}.{name}": (f"{role}.{name}" if f"{role}.{name}" in found else name, data_type)
+        for role, name, data_type in wanted
+    }
+    counts = Counter(found)
+    twice = dict.fromkeys(source for source, _ in sources.values() if counts[source] > 1)
+    if twice:
+        raise SourceColumnsError(f"more than one column {', '.join(twice)}")
+    return sources
+
+
+def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array | None = None) -> Incoming:
+    """The rows of a table as records with a value. `clock`: the timestamp where neither topic nor caller gives one.
+
+    Raises SourceColumnsError, BadValueError.
+    """
+    columns = source_columns(topic, table.column_names)
+    return build(
+        topic,
+        {name: convert(source, table[source], data_type, cast) for name, (source, data_type) in columns.items()},
+        table.num_rows,
+        clock,
+        timestamps,
+    )
+
+
+def from_text(topic: Topic, table: pa.Table, clock: int) -> Incoming:
+    """The same, of a table whose columns are all text."""
+    columns = source_columns(topic, table.column_names)
+    return build(
+        topic,
+        {name: convert(source, table[source], data_type, parse_text) for name, (source, data_type) in columns.items()},
+        table.num_rows,
+        clock,
+    )
+
+
+def build(
+    topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int, timestamps: pa.Array | None = None
+) -> Incoming:
+    """Records with a value, of the columns of their keys and values. Raises BadValueError."""
+    if timestamps is None:
+        times = event_times(topic, columns, rows, clock)
+    else:
+        times = valid_times(timestamps, None)
+    kinds = pa.array(np.full(rows, int(Kind.VALUE), np.int8))
+    return Incoming(pa.table([*columns.values(), kinds, times, times], schema=topic_schema(topic)))
+
+
+def event_times(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int) -> pa.Array:
+    """The records' timestamps, ms: from the topic's column for it, else `clock`. Raises BadValueError."""
+    if topic.timestamp is None:
+        return pa.array(np.full(rows, clock, np.int64))
+    column = columns[f"value.{topic.timestamp}"]
+    if pa.types.is_temporal(column.type):
+        # Through microseconds, and rounded down, so that a date is midnight and no time before 1970 comes nearer to it.
+        micros = column.cast(pa.timestamp("us")).cast(pa.int64())
+        column = pa.array(micros.to_numpy(zero_copy_only=False) // 1000) if not micros.null_count else micros
+    return valid_times(column, topic.timestamp)
+
+
+def valid_times(times: pa.Array, column: str | None) -> pa.Array:
+    """Timestamps as int64; BadValueError for a null one, for one after 9999 and, as in Kafka, for one before 1970."""
+    bad = times.is_null() if times.null_count else pc.or_(pc.less(times, 0), pc.greater(times, _LAST))
+    row = pc.index(bad, True).as_py()
+    if row >= 0:
+        found = times[row].as_py()
+        cause = "is null" if found is None else "lies before 1970" if found < 0 else "lies after 9999, in milliseconds"
+        raise BadValueError(row, f"the timestamp {cause}", column)
+    return times.cast(pa.int64())
+
+
+def missing_time(topic: Topic, error: BadValueError, columns: Mapping[str, Any] | None) -> BadValueError:
+    """The error; where it calls the topic's column for the timestamp null, and it is not there at all, that.
+
+    `columns`: what was given, None for a tombstone.
+    """
+    column = topic.timestamp
+    if (
+        error.column != column
+        or column is None
+        or (columns is not None and {column, f"value.{column}"} & columns.keys())
+    ):
+        return error
+    if columns is None:
+        return BadValueError(error.row, "a tombstone has no value that gives its timestamp: give `timestamp`")
+    found = ", ".join(map(str, columns)) or "none"
+    return BadValueError(
+        error.row, f"the timestamp is taken from this column, which is missing; there is {found}", column
+    )
+
+
+def convert(
+    name: str,
+    values: Any,
+    data_type: pa.DataType,
+    how: Callable[[Any, pa.DataType], pa.Array],
+) -> pa.Array:
+    """`how(values, data_type)`, with the column's name in its BadValueError."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+        values = values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
+    try:
+        return how(values, data_type)
+    except BadValueError as error:
+        raise BadValueError(error.row, error.cause, name) from error
+
+
+def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """A column of another type as one of `data_type`, without loss but for parts of a microsecond. Text is parsed.
+
+    Raises BadValueError.
+    """
+    if column.type == data_type:
+        return valid_text(column)
+    if pa.types.is_dictionary(column.type):
+        return cast(column.dictionary_decode(), data_type)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return parse_text(column.cast(pa.string()), data_type)
+    if pa.types.is_floating(column.type) and not pa.types.is_floating(data_type):
+        # What pandas makes of integers with nulls.
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    return located(column, data_type, _cast)
+
+
+def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_temporal(data_type) and pa.types.is_integer(column.type):
+        raise pa.ArrowInvalid("a number has no unit of time")
+    if pa.types.is_boolean(column.type) != pa.types.is_boolean(data_type) and not pa.types.is_null(column.type):
+        raise pa.ArrowInvalid("Arrow would take true for 1, and every number but 0 for true")
+    times = pa.types.is_timestamp(column.type) and pa.types.is_date(data_type)
+    if times and not pc.all(pc.equal(column, pc.floor_temporal(column, unit="day"))).as_py():
+        raise pa.ArrowInvalid("a date has no time of day")
+    if pa.types.is_float32(data_type):
+        return narrow(column)
+    if pa.types.is_decimal(data_type) and not pa.types.is_decimal(column.type):
+        # Through the digits, as Arrow rounds floats and wants room for every integer of the type.
+        return pc.cast(pc.cast(column, pa.string()), data_type)
+    exact = not (pa.types.is_floating(data_type) and pa.types.is_integer(column.type))
+    options = pc.CastOptions(data_type, allow_time_truncate=True) if exact else pc.CastOptions.unsafe(data_type)
+    return in_years(pc.cast(column, options=options))
+
+
+def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """Python values, or their JSON forms, as a column; None, NaN and pandas' NaT are null. Raises BadValueError."""
+    try:
+        return _from_python(values, data_type)
+    except BadValueError:
+        raise
+    except _REFUSED:
+        return pa.concat_arrays([_one_from_python(row, value, data_type) for row, value in enumerate(values)])
+
+
+def _from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_nested(data_type):
+        return nested([_in_json_form(value, data_type) for value in values], data_type, from_python)
+    classes = set(map(type, values))
+    if classes & {list, tuple, dict, set}:
+        raise TypeError("not a single value; of a list that holds itself Arrow would find no end")
+    if pa.types.is_temporal(data_type) and int in classes:
+        raise TypeError("a number has no unit of time; beside other times Arrow would take it for microseconds")
+    # Arrow itself says what they are: if it were told what they should be, it would cut 1.5 down to an int.
+    return cast(pa.array(values, from_pandas=True), data_type)
+
+
+def _in_json_form(value: Any, data_type: pa.DataType) -> Any:
+    """A list, an object or a map as JSON would have it; what is inside stays as it is."""
+    if pa.types.is_map(data_type) and value is not None:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        as_object = pa.types.is_string(data_type.key_type)
+        return dict(pairs) if as_object else [{"key": key, "value": item} for key, item in pairs]
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple | np.ndarray) else value
+
+
+def _one_from_python(row: int, value: Any, data_type: pa.DataType) -> pa.Array:
+    try:
+        return _from_python([value], data_type)
+    except (*_REFUSED, BadValueError) as error:
+        raise BadValueError(row, no(value, data_type)) from error

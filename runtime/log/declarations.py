@@ -1,0 +1,150 @@
+"""What the log says of topics: how they were declared, and who wrote them, when their records were written.
+
+A project may say otherwise by now. Records stay where their writer and its declaration have put them, so nobody goes on
+with a topic before both agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from ...errors import HeadwaterError
+from ..ingest.append import changes
+from ..records.types import split_columns
+from ..topology import Topic
+from .errors import LogError, TopicChangedError
+from .log import Log
+from .state import LogState
+
+
+class WriterChangedError(HeadwaterError):
+    """A topic that another application has written so far: `topic`, `was`, `is_` (None: fed from outside).
+
+    Its readers' positions count the records of the old writer, and what they have not read of these nobody would read.
+    """
+
+    def __init__(self, topic: str, was: str, is_: str | None) -> None:
+        old = was.partition("-")[2]
+        if is_ is None:
+            now = "is fed from outside"
+            again = (
+                f"start again what reads it: headwater build --full-refresh --select '{topic}+', or without --select "
+                f"where nothing reads it; with '{old}+ {topic}+' if topology {old} is still in the project"
+            )
+        else:
+            now, new = f"is written by {is_}", is_.partition("-")[2]
+            again = (
+                f"start {new} and what reads it again from the first record: headwater run --full-refresh --select "
+                f"'{new}+', or '{old}+ {new}+' if topology {old} is still in the project"
+            )
+        super().__init__(
+            f"topic {topic} was written by {was} so far, and {now} now",
+            f"let topology {old} write it again, or {again}",
+        )
+        self.topic = topic
+        self.was = was
+        self.is_ = is_
+
+
+def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None) -> None:
+    """Make sure that no application but its writer has records of a topic. `known`: states that are loaded already.
+
+    Raises WriterChangedError.
+    """
+    asked = {topic.name: topic for topic in topics}
+    for application in applications_of(log, project):
+        for name in sorted(_written(log, application, known or {}) & asked.keys()):
+            if asked[name].writer != application:
+                raise WriterChangedError(name, application, asked[name].writer)
+
+
+def check_declaration(topic: Topic, writer: LogState) -> None:
+    """Make sure that the records of a topic are what a reader takes them for: their partitions, key and columns.
+
+    Columns may be left out, or stand in another order. `writer`: the state of who feeds the topic. Raises
+    TopicChangedError.
+    """
+    if topic.writer is None:
+        recorded = writer.topics.get(topic.name)
+    else:
+        written = topic.name in writer.written()
+        recorded = writer.topology.get("topics", {}).get(topic.name) if written else None
+    if recorded is None:
+        return
+    was, is_ = changes(recorded, topic)
+    if "value" in was and set(split_columns(topic.value)) <= set(split_columns(recorded["value"])):
+        del was["value"], is_["value"]
+    if was:
+        raise TopicChangedError(topic.name, was, is_, topic.writer, topic.name in writer.seeds)
+
+
+def declared_topic(log: Log, project: str, name: str, declared: Topic | None = None) -> Topic | None:
+    """A topic of a project, repartition topics among them, as its records are declared in the log; else None.
+
+    `declared`: what the project says of it now; without it, what its writer says counts.
+    """
+    if declared is None or declared.writer is None:
+        fed = LogState.load(log.commits(f"{project}-seed")).topics.get(name)
+        if fed is not None:
+            return _topic(name, fed)
+    found = {
+        application: _topic(name, recorded)
+        for application in applications_of(log, project)
+        if (recorded := LogState.load(log.commits(application)).topology.get("topics", {}).get(name)) is not None
+    }
+    if declared is not None:
+        found = {application: topic for application, topic in found.items() if topic.writer == declared.writer}
+    own = [topic for application, topic in found.items() if topic.writer == application]
+    return next(iter([*own, *found.values()]), None)
+
+
+def applications_of(log: Log, project: str) -> list[str]:
+    """The applications of a project's topologies, of those that are gone too, that have committed something."""
+    return [each for each in log.applications() if each.startswith(f"{project}-") and each != f"{project}-seed"]
+
+
+def gone_with(log: Log, gone: Collection[str], applications: Collection[str], topics: Collection[str]) -> set[str]:
+    """Those of the `gone` applications, which no topology stands for any more, that `applications` cannot start again
+    without: they have written one of `topics`, or have read from one that is started again.
+    """
+    found: set[str] = set()
+    while True:
+        started = {*applications, *found}
+        more = {
+            each
+            for each in gone
+            if each not in found
+            and (_written(log, each, {}) & set(topics) or started & {*reads(log, each, lenient=True).values()})
+        }
+        if not more:
+            return found
+        found |= more
+
+
+def reads(log: Log, application: str, *, lenient: bool = False) -> dict[str, str | None]:
+    """Topics that an application reads, each with its writer; not those that it writes itself.
+
+    `lenient`: nothing of an application whose commits cannot be read. Raises LogError otherwise.
+    """
+    try:
+        topics = LogState.load(log.commits(application)).topology.get("topics", {})
+    except LogError:
+        if lenient:
+            return {}
+        raise
+    return {name: topic["writer"] for name, topic in topics.items() if topic["writer"] != application}
+
+
+def _written(log: Log, application: str, known: Mapping[str, LogState]) -> set[str]:
+    """Nothing of an application whose commits cannot be read: its own run tells of that."""
+    try:
+        return (known.get(application) or LogState.load(log.commits(application))).written()
+    except LogError:
+        return set()
+
+
+def _topic(name: str, recorded: Mapping[str, Any]) -> Topic:
+    known = {field.name for field in fields(Topic)} - {"name"}
+    return Topic(name, **{key: value for key, value in recorded.items() if key in known})

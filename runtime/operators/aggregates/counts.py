@@ -1,0 +1,51 @@
+"""count(*) and count(x)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from ...topology import Agg
+from ..groups import Groups
+from ..rows import Bools, Int64s, to_numpy
+
+
+@dataclass(frozen=True)
+class Count:
+    """Rows, or rows where the argument is not null."""
+
+    state: ClassVar[Mapping[str, pa.DataType]] = {"count": pa.int64()}
+    type: ClassVar[pa.DataType] = pa.int64()
+    subtracts: ClassVar[bool] = True
+
+    @staticmethod
+    def of(agg: Agg) -> Count:  # noqa: ARG004
+        """The same for every argument."""
+        return Count()
+
+    def fold(
+        self, groups: Groups, state: Mapping[str, pa.Array], values: pa.Array | None
+    ) -> tuple[pa.Array, dict[str, pa.Array]]:
+        """See `Aggregate`."""
+        counts = groups.counts(stored_counts(state), counted(groups, values))
+        return pa.array(counts), {"count": pa.array(groups.ends(counts))}
+
+    def result(self, state: Mapping[str, pa.Array]) -> pa.Array:
+        """See `Aggregate`."""
+        return state["count"].fill_null(0)
+
+
+def counted(groups: Groups, values: pa.Array | None) -> Bools:
+    """Which rows have a value; all of them for `count(*)`."""
+    if values is None or values.null_count == 0:
+        return np.ones(len(groups.code), np.bool_)
+    return to_numpy(values.is_valid()).astype(np.bool_, copy=False)
+
+
+def stored_counts(state: Mapping[str, pa.Array]) -> Int64s:
+    """The `count` column of a state, 0 where the group is new."""
+    return to_numpy(state["count"].fill_null(0)).astype(np.int64, copy=False)

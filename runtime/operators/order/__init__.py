@@ -1,0 +1,1 @@
+"""Which committed records a task takes in an epoch, and in which order."""

@@ -1,0 +1,243 @@
+"""Which committed records a task takes in an epoch, and in which order.
+
+Owns the rule that makes results independent of where epochs end. Inside a partition, lanes are merged by the stream
+time of their writers' tasks (`_order`), lane, position, and only as far as no lane that has run out can still yield an
+earlier record. Among its partitions a task takes the record whose head has the smallest timestamp, ties by rank; it
+stops at a partition that has run out while one of its writers may still write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ....errors import HeadwaterError
+from ...log.log import Log
+from ...records.types import parse_columns
+from ...tasks.plan import LaneInput, TaskPlan, TopicInput
+from ...topology import Topic
+from ..declarations import Flow
+from ..rows import Int64s, Kind, Rows, to_numpy
+from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
+
+META_COLUMNS = ("_kind", "_timestamp", "_order", "_headers")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A topic that a stage reads. `columns`: those needed. `rank`: unique in the stage, see `Source`."""
+
+    topic: Topic
+    columns: Flow
+    rank: int
+
+
+@dataclass(frozen=True)
+class RecordId:
+    """Where a record stands in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class TakenRecords:
+    """A task's input of an epoch. `rows`: for each topic read, with paths in the order of taking.
+
+    `positions`: topic -> lane -> records consumed so far. `stream_time`: the task's clock after the last record.
+    """
+
+    rows: tuple[Rows, ...]
+    positions: dict[str, dict[int, int]]
+    stream_time: int
+    partition: int
+    topics: tuple[str, ...]
+    offsets: tuple[Int64s, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.rows))
+
+    def record(self, number: int) -> RecordId:
+        """The record taken as number `number`, from 0."""
+        for topic, rows, offsets in zip(self.topics, self.rows, self.offsets, strict=True):
+            found = np.searchsorted(rows.path[0], number)
+            if found < len(rows) and rows.path[0][found] == number:
+                return RecordId(topic, self.partition, int(offsets[found]))
+        raise IndexError(number)
+
+
+class NegativeTimestampError(HeadwaterError):
+    """A record from before 1970: no window holds it, so its task stops, as in Kafka Streams."""
+
+    def __init__(self, record: RecordId, timestamp: int) -> None:
+        super().__init__(f"record {record.offset} of {record.topic}-{record.partition} has the timestamp {timestamp}")
+        self.record = record
+        self.timestamp = timestamp
+
+
+class LaneFeed:
+    """One lane of a partition, read batch by batch, keyed by `_order`."""
+
+    def __init__(self, log: Log, lane: LaneInput, columns: Sequence[str], keyed: bool) -> None:
+        self.rank = lane.lane
+        self._log = log
+        self._lane = lane
+        self._columns = columns
+        self._keyed = keyed
+        self._unread = list(self._batches())[::-1]
+        self._last = -(2**63)
+
+    def _batches(self) -> Iterator[tuple[int, int, int]]:
+        """(segment, batch, records of it that are consumed already) from the first unread record on."""
+        for number, segment in enumerate(self._lane.segments):
+            position = segment.base_position
+            for index, batch in enumerate(segment.batches):
+                if position + batch.rows > self._lane.position:
+                    yield number, index, max(0, self._lane.position - position)
+                position += batch.rows
+
+    def pull(self) -> Chunk | None:
+        """The next batch."""
+        if not self._unread:
+            return None
+        number, index, skip = self._unread.pop()
+        segment = self._lane.segments[number]
+        self._last = segment.batches[index].max_order
+        (batch,) = self._log.read_batches(segment, [index], self._columns)
+        batch = batch.slice(skip)
+        first = segment.base_offset + sum(earlier.rows for earlier in segment.batches[:index]) + skip
+        return Chunk(
+            batch.column("_order").to_numpy() if self._keyed else np.zeros(len(batch), np.int64),
+            batch,
+            np.broadcast_to(np.int64(self.rank), len(batch)),
+            np.arange(first, first + len(batch)),
+        )
+
+    def bound(self) -> int | None:
+        """The first order of the next batch, or what the writer's clock promises."""
+        if self._unread:
+            number, index, _ = self._unread[-1]
+            return self._lane.segments[number].batches[index].min_order
+        if self._lane.more:
+            return self._last
+        return None if self._lane.idle else max(self._last, self._lane.clock)
+
+
+def read_task(plan: TaskPlan, readings: Sequence[Reading], log: Log) -> TakenRecords:
+    """Take at most `plan.max_records` records (one more where that would part a change of a regrouped table).
+
+    Raises NegativeTimestampError and errors of the log.
+    """
+    inputs = {topic.topic: topic for topic in plan.inputs}
+    feeds = [_partition(log, inputs[reading.topic.name], reading) for reading in readings]
+    runs, counts = _pull(PrefixMerge(feeds), len(feeds), plan.max_records)
+    chunks = [run.first(counts) for run in runs]
+    timestamps = np.empty(counts, np.int64)
+    for chunk, places in chunks:
+        if chunk is not None:
+            timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
+    order = np.maximum(np.maximum.accumulate(timestamps), plan.stream_time)
+    taken = TakenRecords(
+        tuple(_rows(reading, chunk, places, order) for reading, (chunk, places) in zip(readings, chunks, strict=True)),
+        {
+            reading.topic.name: _consumed(inputs[reading.topic.name], chunk)
+            for reading, (chunk, _) in zip(readings, chunks, strict=True)
+        },
+        int(order[-1]) if counts else plan.stream_time,
+        plan.partition,
+        tuple(reading.topic.name for reading in readings),
+        tuple(np.zeros(0, np.int64) if chunk is None else chunk.offset for chunk, _ in chunks),
+    )
+    negative = np.flatnonzero(timestamps < 0)
+    if len(negative):
+        raise NegativeTimestampError(taken.record(int(negative[0])), int(timestamps[negative[0]]))
+    return taken
+
+
+def _partition(log: Log, topic: TopicInput, reading: Reading) -> RunningMaximum:
+    keyed = len(topic.lanes) > 1
+    columns = [f"key.{name}" for name in parse_columns(reading.columns.key)]
+    columns += [f"value.{name}" for name in parse_columns(reading.columns.value)]
+    columns += [name for name in META_COLUMNS if keyed or name != "_order"]
+    lanes = PrefixMerge([LaneFeed(log, lane, columns, keyed) for lane in topic.lanes])
+    return RunningMaximum(reading.rank, lanes, any(lane.more or not lane.idle for lane in topic.lanes))
+
+
+@dataclass
+class _Run:
+    """What was pulled of one topic: chunks, and the place of each record in the order of taking."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    places: list[Int64s] = field(default_factory=list)
+
+    def first(self, count: int) -> tuple[Chunk | None, Int64s]:
+        """The records among the first `count` of the task."""
+        if not self.chunks:
+            return None, np.zeros(0, np.int64)
+        places = np.concatenate(self.places)
+        taken = int(np.searchsorted(places, count))
+        return concat_chunks(self.chunks).slice(0, taken), places[:taken]
+
+    def kind(self, place: int) -> int | None:
+        """The kind of the record at `place`, if it is of this topic."""
+        for chunk, places in zip(self.chunks, self.places, strict=True):
+            found = int(np.searchsorted(places, place))
+            if found < len(places) and places[found] == place:
+                return int(chunk.batch.column("_kind")[found].as_py())
+        return None
+
+
+def _pull(merge: PrefixMerge, topics: int, limit: int) -> tuple[list[_Run], int]:
+    """At least `limit` records, if there are that many, and how many of them to take."""
+    runs = [_Run() for _ in range(topics)]
+    pulled_records = 0
+    while pulled_records <= limit and (pulled := merge.pull()) is not None:
+        count = sum(len(chunk) for _, chunk in pulled.runs)
+        places = np.arange(count)
+        if pulled.order is not None:
+            places[pulled.order] = np.arange(count)
+        start = 0
+        for index, chunk in pulled.runs:
+            runs[index].chunks.append(chunk)
+            runs[index].places.append(places[start : start + len(chunk)] + pulled_records)
+            start += len(chunk)
+        pulled_records += count
+    if pulled_records <= limit:
+        return runs, pulled_records
+    parted = any(run.kind(limit - 1) == Kind.OLD_SAME_GROUP for run in runs)
+    return runs, limit + 1 if parted else limit
+
+
+def _consumed(topic: TopicInput, chunk: Chunk | None) -> dict[int, int]:
+    taken = {} if chunk is None else dict(zip(*np.unique(chunk.lane, return_counts=True), strict=True))
+    return {lane.lane: lane.position + int(taken.get(lane.lane, 0)) for lane in topic.lanes}
+
+
+def _rows(reading: Reading, chunk: Chunk | None, places: Int64s, order: Int64s) -> Rows:
+    keys, values = parse_columns(reading.columns.key), parse_columns(reading.columns.value)
+    none = np.zeros(0, np.int64)
+    if chunk is None:
+        empty = Rows((none,), none.astype(np.int8), none, none, None, {}, (), ())
+        return empty.with_columns(
+            {name: pa.nulls(0, data_type) for name, data_type in keys.items()},
+            {name: pa.nulls(0, data_type) for name, data_type in values.items()},
+        )
+    batch = chunk.batch
+    headers = batch.column("_headers")
+    rows = Rows(
+        (places,),
+        to_numpy(batch.column("_kind")).astype(np.int8, copy=False),
+        to_numpy(batch.column("_timestamp")),
+        order[places],
+        None if headers.null_count == len(headers) else headers,
+        {},
+        (),
+        (),
+    )
+    return rows.with_columns(
+        {name: batch.column(f"key.{name}") for name in keys}, {name: batch.column(f"value.{name}") for name in values}
+    )

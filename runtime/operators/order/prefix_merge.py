@@ -1,0 +1,138 @@
+"""Merging sorted inputs that are still growing: how far is it safe to go, and in which order.
+
+Knows keys, ranks and bounds, not what they mean: lanes are merged by the writer's stream time, partitions by their
+heads' timestamps, both by the same rule. Records are taken by (key, rank of the input, place in the input). A record is
+safe once no input can still yield one that sorts before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ..rows import Int64s
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some records of an input. `keys`: never falling. `lane`, `offset`: where each record stands in its topic."""
+
+    keys: Int64s
+    batch: pa.RecordBatch
+    lane: Int64s
+    offset: Int64s
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def slice(self, start: int, end: int) -> Chunk:
+        """Records `start` to `end`, without a copy."""
+        return Chunk(
+            self.keys[start:end],
+            self.batch.slice(start, end - start),
+            self.lane[start:end],
+            self.offset[start:end],
+        )
+
+
+def concat_chunks(chunks: Sequence[Chunk], order: Int64s | None = None) -> Chunk:
+    """The records of all chunks (one at least), one chunk after the other, or in `order` of that."""
+    if len(chunks) == 1 and order is None:
+        return chunks[0]
+    whole = Chunk(
+        np.concatenate([chunk.keys for chunk in chunks]),
+        pa.concat_batches([chunk.batch for chunk in chunks]),
+        np.concatenate([chunk.lane for chunk in chunks]),
+        np.concatenate([chunk.offset for chunk in chunks]),
+    )
+    if order is None:
+        return whole
+    return Chunk(whole.keys[order], whole.batch.take(pa.array(order)), whole.lane[order], whole.offset[order])
+
+
+class Feed(Protocol):
+    """A sorted input. `rank` is unique among the inputs of a merge."""
+
+    rank: int
+
+    def pull(self) -> Chunk | None:
+        """The next records, at least one; None when nothing more can be taken in this epoch."""
+
+    def bound(self) -> int | None:
+        """No record that was not pulled yet has a key below this; None when none can come at all."""
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What is safe now: runs of records by the input's index, and the permutation of all of them that sorts them."""
+
+    runs: tuple[tuple[int, Chunk], ...]
+    order: Int64s | None
+
+
+class PrefixMerge:
+    """Merges feeds lazily: holds one chunk of each, gives away the prefixes that are safe."""
+
+    def __init__(self, feeds: Sequence[Feed]) -> None:
+        self._feeds = feeds
+        self._held: list[Chunk | None] = [None] * len(feeds)
+
+    def pull(self) -> Pulled | None:
+        """The next safe records; None when there are none in this epoch."""
+        for index, feed in enumerate(self._feeds):
+            if self._held[index] is None:
+                self._held[index] = feed.pull()
+        limits = sorted(
+            (bound, feed.rank, index) for index, feed in enumerate(self._feeds) if (bound := feed.bound()) is not None
+        )
+        runs = []
+        for index, chunk in enumerate(self._held):
+            if chunk is not None and (safe := self._safe(index, chunk, limits)):
+                runs.append((index, chunk.slice(0, safe)))
+                self._held[index] = chunk.slice(safe, len(chunk)) if safe < len(chunk) else None
+        return Pulled(tuple(runs), self._order(runs)) if runs else None
+
+    def _safe(self, index: int, chunk: Chunk, limits: list[tuple[int, int, int]]) -> int:
+        """How many of the chunk's records sort before all that the other inputs may still yield."""
+        for bound, rank, other in limits[:2]:
+            if other != index:
+                side = "right" if self._feeds[index].rank < rank else "left"
+                return int(np.searchsorted(chunk.keys, bound, side=side))  # type: ignore[call-overload]
+        return len(chunk)
+
+    def _order(self, runs: list[tuple[int, Chunk]]) -> Int64s | None:
+        if len(runs) == 1:
+            return None
+        ranks = np.concatenate([np.full(len(chunk), self._feeds[index].rank) for index, chunk in runs])
+        return np.lexsort((ranks, np.concatenate([chunk.keys for _, chunk in runs])))
+
+
+class RunningMaximum:
+    """A feed keyed by the running maximum of its records' timestamps: heads hold back older records behind them."""
+
+    def __init__(self, rank: int, merge: PrefixMerge, waits: bool) -> None:
+        self.rank = rank
+        self._merge = merge
+        self._waits = waits
+        self._maximum = -(2**63)
+        self._run_out = False
+
+    def pull(self) -> Chunk | None:
+        """The next records, lanes merged."""
+        pulled = self._merge.pull()
+        if pulled is None:
+            self._run_out = True
+            return None
+        chunk = concat_chunks([run for _, run in pulled.runs], pulled.order)
+        keys = np.maximum.accumulate(chunk.batch.column("_timestamp").to_numpy(zero_copy_only=False))
+        keys = np.maximum(keys, self._maximum)
+        self._maximum = int(keys[-1])
+        return replace(chunk, keys=keys)
+
+    def bound(self) -> int | None:
+        """The running maximum, unless the partition has run out and none of its writers may still write."""
+        return None if self._run_out and not self._waits else self._maximum

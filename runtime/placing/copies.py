@@ -1,0 +1,84 @@
+"""What clients hold of the tasks' state, against what the application has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from ..assignment.api.cluster import Lags, ProcessId
+from ..log.state import LogState
+from ..records.schema import changelog_topic
+from ..state.directory import MAX_OFFSET_SUM, StoreId
+from ..tasks.task_id import TaskId
+from ..topology import Store, Subtopology
+from .assigned import Assigned
+
+
+class Copies:
+    """Copies of the state of tasks, by client.
+
+    `applied`: client -> task -> changelog records applied, summed over those stores of the task that are there; without
+    any, the task is left out. `tasks`, `own`: what there is, and what the application has committed.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[TaskId, Subtopology],
+        held: Mapping[ProcessId, Mapping[StoreId, int]],
+        own: LogState,
+    ) -> None:
+        self.tasks = tasks
+        self.own = own
+        self.applied = {client: _applied(tasks, stores) for client, stores in held.items()}
+
+    @cached_property
+    def recorded(self) -> dict[TaskId, ProcessId]:
+        """Who ran each task last, by the log; who may be gone."""
+        noted = Assigned.recorded(self.own.assignment)
+        return {task: noted[key] for task in self.tasks if (key := (task.name, task.partition)) in noted}
+
+    @cached_property
+    def owners(self) -> dict[TaskId, ProcessId]:
+        """Who had each task: who holds most of it, of equals who ran it last, then the first by process id."""
+        owners = {}
+        for task in self.tasks:
+            ran = self.recorded.get(task)
+            had = [client for client in sorted(self.applied) if task in self.applied[client] or client == ran]
+            if had:
+                owners[task] = max(had, key=lambda client: (self.applied[client].get(task, -1), client == ran))
+        return owners
+
+    def lags(self) -> Lags:
+        """Of all tasks with state on all clients."""
+        ends = {task: self._end(task) for task, part in self.tasks.items() if part.stores}
+        return {
+            client: {task: _lag(applied.get(task, 0), end) for task, end in ends.items()}
+            for client, applied in self.applied.items()
+        }
+
+    def lags_of(self, task: TaskId) -> dict[ProcessId, int]:
+        """How far the copies of a task are behind, of the clients that have one."""
+        end = self._end(task)
+        return {client: _lag(applied[task], end) for client, applied in sorted(self.applied.items()) if task in applied}
+
+    def _end(self, task: TaskId) -> int:
+        return sum(_end(self.own, store, task.partition) for store in self.tasks[task].stores)
+
+
+def _applied(tasks: Mapping[TaskId, Subtopology], held: Mapping[StoreId, int]) -> dict[TaskId, int]:
+    sums = {}
+    for task, part in tasks.items():
+        ids = (StoreId(store.name, task.partition) for store in part.stores)
+        positions = [held[store] for store in ids if store in held]
+        if positions:
+            sums[task] = min(sum(positions), MAX_OFFSET_SUM)
+    return sums
+
+
+def _end(own: LogState, store: Store, partition: int) -> int:
+    return own.lane_ends(changelog_topic(own.application, store.name), partition).get(partition, 0)
+
+
+def _lag(applied: int, end: int) -> int:
+    """A copy that is further than all commits is of no use, and counts as empty."""
+    return end if applied > end else end - applied

@@ -1,0 +1,76 @@
+"""The driver's side of exactly-once: claims a generation, and puts tasks' epochs into the one sequence of commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..driver.errors import FencedError
+from ..log.errors import CommitExistsError, GenerationError, StartedAgainError
+from ..log.records import INCARNATION, EpochRecord, GenerationRecord, TaskCommit
+from ..log.state import LogState
+
+
+class Committer:
+    """Writes the commits of one application under one generation. Used from the loop's thread only."""
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+        self._seen = state.generation
+        self.generation = -1
+
+    def claim(self, description: Mapping[str, Any], assignment: Mapping[str, Any] | None = None) -> int:
+        """Take the application over: the next generation is this driver's, and every older driver is fenced.
+
+        Raises FencedError when another driver has claimed it since this committer was made: that one began later. The
+        incarnation stays that of the first claim.
+        """
+        while True:
+            try:
+                self._state.refresh()
+                if self._state.generation != self._seen:
+                    raise FencedError(self._state.application, None, self._state.generation)
+                kept = {name: value for name, value in self._state.topology.items() if name == INCARNATION}
+                record = GenerationRecord(self._seen + 1, _now(), {**description, **kept}, assignment or {})
+                self._state.commit(record)
+            except CommitExistsError:
+                continue
+            except StartedAgainError as error:
+                raise FencedError(self._state.application, None, None) from error
+            self.generation = self._state.generation
+            return self.generation
+
+    def commit(self, epoch: int, tasks: Sequence[TaskCommit]) -> int:
+        """Make the epoch of `tasks` exist, all or nothing; the commit's number.
+
+        Raises FencedError when another driver has claimed the application.
+        """
+        while True:
+            try:
+                record = EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation)
+                self._state.commit(record)
+                return self._state.number
+            except StartedAgainError as error:
+                raise self._fenced() from error
+            except GenerationError as error:
+                raise self._fenced(error.current) from error
+            except CommitExistsError:
+                self.check()  # what is in the way may be void: a commit of a driver of an earlier incarnation
+
+    def check(self) -> None:
+        """Raise FencedError when another driver has claimed the application: so one that is idle learns of it too."""
+        try:
+            self._state.refresh()
+            self._state.check_same()
+        except StartedAgainError as error:
+            raise self._fenced() from error
+        if self._state.generation != self.generation:
+            raise self._fenced(self._state.generation)
+
+    def _fenced(self, generation: int | None = None) -> FencedError:
+        return FencedError(self._state.application, self.generation, generation)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,66 @@
+"""What a topology's global tables drop, counted once for the application.
+
+Every client loads a global table whole, so no client can count its null keys for all. The driver does: it looks at the
+keys of committed records, and notes in the commits how far it has looked, as the progress of a task of its own (Kafka
+Streams' task -1_-1). So a record counts once, whatever is restarted or restored.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+
+from ..log.records import TaskCommit
+from ..operators.rows import null_keys
+from ..records.schema import key_columns
+from ..topology import GlobalTable, Topology
+from .committed import Committed
+
+GLOBAL_TASK = ("global", -1)
+"""Its subtopology and partition in commits; no task of a subtopology has a negative partition."""
+
+
+class GlobalTask:
+    """Counts records with a null key in the topics of global tables. Used from the loop's thread only.
+
+    `dropped`: `<table>:null_key` -> records that no commit has counted yet.
+    """
+
+    def __init__(self, topology: Topology, committed: Committed) -> None:
+        self._committed = committed
+        self._tables = {table.name: table for part in topology.subtopologies for table in part.global_tables}
+        self._counted = {name: dict(ends) for name, ends in committed.own.globals_(*GLOBAL_TASK).items()}
+        self._moved = False
+        self.dropped: Counter[str] = Counter()
+
+    def advance(self) -> None:
+        """Look at the records that were committed since the last call. Raises LogError."""
+        for table in self._tables.values():
+            topic = table.topic
+            counted = self._counted.setdefault(table.name, {})
+            for partition in range(topic.partitions):
+                end = self._committed.of(topic).end(topic.name, partition)
+                start = counted.get(partition, 0)
+                if end > start:
+                    self.dropped += Counter({f"{table.name}:null_key": self._null_keys(table, partition, start)})
+                    counted[partition] = end
+                    self._moved = True
+
+    def take(self) -> tuple[TaskCommit, ...]:
+        """What is to be committed: nothing if no record was looked at since the last call."""
+        if not self._moved:
+            return ()
+        dropped, self.dropped, self._moved = dict(self.dropped), Counter(), False
+        seen = {name: dict(ends) for name, ends in self._counted.items()}
+        return (TaskCommit(*GLOBAL_TASK, {}, -1, dropped=dropped, globals_=seen),)
+
+    def _null_keys(self, table: GlobalTable, partition: int, start: int) -> int:
+        """Null keys at `start` and after it, where a segment begins: commits list segments whole."""
+        segments = self._committed.of(table.topic).segments(table.topic.name, partition)
+        first = bisect_left(segments, start, key=lambda segment: segment.base_offset)
+        columns = [f"key.{name}" for name in key_columns(table.topic)]
+        return sum(
+            int(null_keys(batch.columns, len(batch)).sum())
+            for segment in segments[first:]
+            for batch in self._committed.log.read_batches(segment, columns=columns)
+        )

@@ -1,0 +1,75 @@
+"""The last record that a task would take under a plan, read again from the log: what an error report shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...errors import shortened
+from ..log.log import Log
+from ..operators.source import Source, take
+from ..records.record_json import Record, records_of
+from ..tasks.plan import TaskPlan
+from ..topology import Subtopology, Topic
+
+
+@dataclass(frozen=True)
+class TakenRecord:
+    """Where the record stands, the record as JSON with its long values shortened, and which one of the epoch it is,
+    from 1.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    json: str
+    number: int
+
+
+MOST_OF_A_VALUE = 200
+"""Characters of one text of a record in a report."""
+
+MOST_ELEMENTS = 20
+
+
+def last_record(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecord | None:
+    """The last record that the plan takes; None if it takes none."""
+    sources = [Source(topic, (topic.name,), rank=rank) for rank, topic in enumerate(part.sources)]
+    taken, _ = take(task, sources, log)
+    if not len(taken):
+        return None
+    found = taken.record(len(taken) - 1)
+    topic = next(topic for topic in part.sources if topic.name == found.topic)
+    return TakenRecord(found.topic, found.partition, found.offset, _json(task, topic, found.offset, log), len(taken))
+
+
+def _json(task: TaskPlan, topic: Topic, offset: int, log: Log) -> str:
+    (source,) = (source for source in task.inputs if source.topic == topic.name)
+    segments = [segment for lane in source.lanes for segment in lane.segments]
+    (segment,) = (each for each in segments if each.base_offset <= offset < each.base_offset + each.rows)
+    first = segment.base_offset
+    for number, batch in enumerate(segment.batches):
+        if offset < first + batch.rows:
+            (read,) = log.read_batches(segment, [number])
+            (record,) = records_of(topic, segment.partition, offset, read.slice(offset - first, 1))
+            return short_json(record)
+        first += batch.rows
+    raise IndexError(offset)
+
+
+def short_json(record: Record) -> str:
+    """The record as one line of JSON, in which long texts and lists are shortened."""
+    return json.dumps(_short(asdict(record)), ensure_ascii=False, allow_nan=False)
+
+
+def _short(value: Any) -> Any:
+    match value:
+        case str():
+            return shortened(value, MOST_OF_A_VALUE)
+        case dict():
+            return {key: _short(each) for key, each in value.items()}
+        case list() | tuple():
+            more = len(value) - MOST_ELEMENTS
+            return [_short(each) for each in value[:MOST_ELEMENTS]] + ([f"... and {more:,} more"] if more > 0 else [])
+    return value

@@ -1,0 +1,149 @@
+"""From committed state to an epoch's plan: which committed records each task may read, and where its stores stand."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+
+from ..log.records import SOURCE_LANE, Segment
+from ..records.schema import changelog_topic
+from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
+from ..topology import GlobalTable, Store, Subtopology, Topic
+from .committed import Committed
+from .idleness import Network, TaskKey
+
+NOTHING_YET = LaneInput(SOURCE_LANE, 0, (), clock=-1, idle=False)
+"""The lane of a topic whose writing application has not started: nothing is there, but something will come."""
+
+
+class Planner:
+    """Plans the epochs of one application. Reads committed state, changes nothing."""
+
+    def __init__(self, committed: Committed, max_records: int) -> None:
+        self._committed = committed
+        self._max_records = max_records
+
+    def unread(self, part: Subtopology, partitions: Collection[int]) -> int:
+        """Records committed to the subtopology's sources that its tasks have not consumed."""
+        application = self._committed.application
+        return sum(self._committed.unread((application, part.name, partition)) for partition in partitions)
+
+    def task(
+        self,
+        part: Subtopology,
+        partition: int,
+        applied: Mapping[str, int],
+        failed: Collection[TaskKey] = (),
+        network: Network | None = None,
+    ) -> TaskPlan:
+        """Plan one task's epoch. `applied`: store -> changelog records that the client's copy is known to hold."""
+        own = self._committed.own
+        network = network or self._committed.network()
+        positions = own.positions(part.name, partition)
+        clocks = own.clocks(part.name, partition)
+        return TaskPlan(
+            subtopology=part.name,
+            partition=partition,
+            max_records=self._max_records,
+            stream_time=own.stream_time(part.name, partition),
+            clocks=dict(clocks),
+            inputs=tuple(
+                self._topic(part, topic, partition, positions.get(topic.name, {}), failed, network)
+                for topic in part.sources
+            ),
+            stores=tuple(self.store(store, partition, applied.get(store.name, 0), clocks) for store in part.stores),
+        )
+
+    def clocks(self, subtopology: str, partition: int) -> Mapping[str, int]:
+        """The committed clocks of a task's steps, ms."""
+        return self._committed.own.clocks(subtopology, partition)
+
+    def store(self, store: Store, partition: int, applied: int, clocks: Mapping[str, int]) -> StoreInput:
+        """What brings a store from `applied` to its committed position."""
+        own = self._committed.own
+        topic = changelog_topic(self._committed.application, store.name)
+        position = own.lane_ends(topic, partition).get(partition, 0)
+        segments = own.lanes(topic, partition).get(partition, [])
+        wanted = _from(segments, applied, None) if applied < position else ()
+        return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), own.mark)
+
+    def globals(
+        self, tables: Sequence[GlobalTable], held: Mapping[str, Mapping[int, Mapping[int, int]]]
+    ) -> dict[str, tuple[TopicInput, ...]]:
+        """What brings a client's copies of global tables to all that is committed: the position this epoch pins.
+
+        `held`: table -> partition -> lane -> records that the client's copy is known to hold.
+        """
+        return {
+            table.name: tuple(
+                self._rest(table.topic, partition, held.get(table.name, {}).get(partition, {}))
+                for partition in range(table.topic.partitions)
+            )
+            for table in tables
+        }
+
+    def _topic(
+        self,
+        part: Subtopology,
+        topic: Topic,
+        partition: int,
+        consumed: Mapping[int, int],
+        failed: Collection[TaskKey],
+        network: Network,
+    ) -> TopicInput:
+        if partition >= topic.partitions:  # a subtopology has as many tasks as its widest topic has partitions
+            return TopicInput(topic.name, (LaneInput(SOURCE_LANE, 0, ()),))
+        state = self._committed.of(topic)
+        lanes = state.lanes(topic.name, partition)
+        if topic.writer is None:
+            return TopicInput(topic.name, (self._lane(SOURCE_LANE, lanes, consumed, -1, True),))
+        writer = network.writer(topic.name)
+        if writer is None:
+            return TopicInput(topic.name, (NOTHING_YET,))
+        tasks = [(*writer, number) for number in range(network.wiring(writer).partitions)]
+        if network.in_a_circle((self._committed.application, part.name), writer):
+            idle: Mapping[TaskKey, bool] = dict.fromkeys(tasks, True)
+        else:
+            idle = self._committed.idle(tasks, network, failed)
+        return TopicInput(
+            topic.name,
+            tuple(
+                self._lane(task[2], lanes, consumed, state.stream_time(task[1], task[2]), idle[task]) for task in tasks
+            ),
+        )
+
+    def _lane(
+        self, lane: int, lanes: Mapping[int, Sequence[Segment]], consumed: Mapping[int, int], clock: int, idle: bool
+    ) -> LaneInput:
+        position = consumed.get(lane, 0)
+        committed = lanes.get(lane, ())
+        segments = _from(committed, position, self._max_records)
+        more = bool(segments) and segments[-1] is not committed[-1]
+        return LaneInput(lane, position, segments, clock, idle, more)
+
+    def _rest(self, topic: Topic, partition: int, held: Mapping[int, int]) -> TopicInput:
+        writer = self._committed.of(topic)
+        lanes = writer.lanes(topic.name, partition)
+        return TopicInput(
+            topic.name,
+            tuple(
+                LaneInput(lane, held.get(lane, 0), _from(segments, held.get(lane, 0), None))
+                for lane, segments in sorted(lanes.items())
+            ),
+            writer.mark,
+        )
+
+
+def _from(segments: Sequence[Segment], position: int, records: int | None) -> tuple[Segment, ...]:
+    """The segments of one lane that hold a record at or after `position`: enough for `records`, or all."""
+    first = max(bisect_right(segments, position, key=lambda segment: segment.base_position) - 1, 0)
+    wanted: list[Segment] = []
+    for segment in islice(segments, first, None):
+        end = segment.base_position + segment.rows
+        if end <= position:
+            continue
+        wanted.append(segment)
+        if records is not None and end - position >= records:
+            break
+    return tuple(wanted)

@@ -1,0 +1,94 @@
+"""Rows of a store as whoever asks for them sees them: one by one in JSON's forms, or as a table of typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..operators.rows import Int64s
+from ..records.schema import WINDOW_COLUMNS
+from ..records.types import TIMESTAMP, column_names, parse_columns
+from ..records.values import to_json
+from ..topology import Store
+
+_TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row. Values as in the record form's JSON; of a window store `key` has its bounds, ms. `timestamp`: ms."""
+
+    key: Mapping[str, Any]
+    value: Mapping[str, Any]
+    timestamp: int
+
+
+def key_types(store: Store) -> dict[str, pa.DataType]:
+    """The columns of the key that a store declares, without those of its window."""
+    return {name: kind for name, kind in parse_columns(store.key).items() if name not in WINDOW_COLUMNS}
+
+
+def table_schema(store: Store) -> pa.Schema:
+    """The columns of the table: the key's with the window's bounds, the value's, `timestamp`."""
+    key = key_types(store)
+    if store.type == "window":
+        key |= dict.fromkeys(WINDOW_COLUMNS[: 2 if store.window is not None else 1], TIMESTAMP)
+    value = parse_columns(store.value)
+    keys, values = column_names([_TIMESTAMP], key, value)
+    columns = {keys[name]: kind for name, kind in key.items()} | {values[name]: kind for name, kind in value.items()}
+    return pa.schema(list((columns | {_TIMESTAMP: TIMESTAMP}).items()))
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """Some rows in columns: those of the key with the window's bounds, those of the value, timestamps in ms."""
+
+    key: Mapping[str, pa.Array]
+    value: Mapping[str, pa.Array]
+    timestamps: Int64s
+
+    def rows(self) -> Iterator[Row]:
+        """The rows."""
+        key = {name: _to_ms(column) if name in WINDOW_COLUMNS else to_json(column) for name, column in self.key.items()}
+        value = {name: to_json(column) for name, column in self.value.items()}
+        for number, timestamp in enumerate(self.timestamps.tolist()):
+            yield Row(
+                {name: column[number] for name, column in key.items()},
+                {name: column[number] for name, column in value.items()},
+                timestamp,
+            )
+
+    def where(self, wanted: Mapping[str, Any]) -> FoundRows:
+        """Those whose key columns have these values, given in JSON's forms."""
+        if not wanted:
+            return self
+        columns = zip(*(to_json(self.key[name]) for name in wanted), strict=True)
+        asked = tuple(wanted.values())
+        return self.take(np.flatnonzero([found == asked for found in columns]))
+
+    def take(self, numbers: Int64s) -> FoundRows:
+        """The rows of these numbers, in their order."""
+        rows = pa.array(numbers, pa.int64())
+        return FoundRows(
+            {name: column.take(rows) for name, column in self.key.items()},
+            {name: column.take(rows) for name, column in self.value.items()},
+            self.timestamps[numbers],
+        )
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """The rows as a table with the columns of `table_schema`."""
+        columns = [*self.key.values(), *self.value.values(), moments(self.timestamps)]
+        return pa.table([column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema)
+
+
+def moments(milliseconds: Int64s) -> pa.Array:
+    """Milliseconds since 1970 as timestamps."""
+    return pa.array(milliseconds).cast(pa.timestamp("ms", "UTC")).cast(TIMESTAMP)
+
+
+def _to_ms(column: pa.Array) -> list[int | None]:
+    return [None if micros is None else micros // 1000 for micros in column.cast(pa.int64()).to_pylist()]

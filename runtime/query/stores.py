@@ -1,0 +1,308 @@
+"""The rows of a store as of the last commit, read by anyone while its owner goes on working.
+
+A store stands at some position of its changelog, at or before the committed end. Its rows, with what the changelog has
+from there on laid over them, are the committed state. Stores are opened where clients of this machine keep them; where
+there is none, the changelog alone has everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import HeadwaterError
+from ..log.errors import SegmentMissingError
+from ..log.log import Log
+from ..log.records import Segment
+from ..log.state import LogState
+from ..operators.aggregates.registry import results
+from ..operators.rows import Int64s, to_numpy
+from ..operators.stored_rows import WINDOW_BYTES, stored_columns, window_keys
+from ..records.keys import decode_keys, encode_keys
+from ..records.record_table import read_table, table_names
+from ..records.schema import changelog_topic
+from ..records.types import parse_columns
+from ..records.values import BadValueError, from_json, parse_text, to_json
+from ..state.changelog import Slice, slices
+from ..state.codec import RowCodec
+from ..state.directory import StateDirectory, StoreId
+from ..state.process_file import ProcessFile
+from ..state.store import StateStore, StoreDamagedError
+from ..state.synced_commit import is_of
+from ..topology import GlobalTable, Store
+from .rows import FoundRows, Row, key_types, moments, table_schema
+from .topics import TopicReader
+
+_ROWS_AT_ONCE = 4096
+_SIGN = np.int64(-(2**63))
+
+Encoded = tuple[bytes, bytes]
+
+
+class DamagedStoreError(HeadwaterError):
+    """The files of a store on this machine are damaged: `store`, `partition`, `cause`."""
+
+    def __init__(self, store: Store, partition: int, error: StoreDamagedError) -> None:
+        if store.changelog:
+            hint = "query again: the rows are then taken from the store's changelog; the next run restores the store"
+        else:
+            hint = "the store has no changelog to be restored from: the next run starts it empty"
+        super().__init__(f"store {store.name}, partition {partition}, is damaged: {error.cause} ({error.path})", hint)
+        self.store = store.name
+        self.partition = partition
+        self.cause = error.cause
+
+
+class StoreKeyError(HeadwaterError):
+    """A key that the store's rows cannot have: `column`."""
+
+    exit_code = 2
+
+    def __init__(self, store: str, column: str, cause: str) -> None:
+        super().__init__(f"store {store}, key column {column}: {cause}")
+        self.store = store
+        self.column = column
+
+
+@dataclass(frozen=True)
+class StoreQuery:
+    """Reads one store of an application. `subtopology`: the one that owns it; `open_store`: opens a copy of
+    the store to read it.
+
+    `state_dir`: where clients of this machine keep stores, None where there are none.
+    """
+
+    application: str
+    subtopology: str
+    store: Store
+    log: Log
+    state_dir: Path | None
+    open_store: Callable[[Path], StateStore]
+
+    def rows(
+        self, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
+    ) -> Iterator[Row]:
+        """Rows by partition and key. `key`: values of some or all key columns, as JSON or as text.
+
+        `start`, `end`: bounds of window starts, ms, the second one excluded. Raises StoreKeyError for a key that the
+        store cannot have, and DamagedStoreError.
+        """
+        for found in self._found_rows(key, start, end):
+            yield from found.rows()
+
+    def to_table(
+        self, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
+    ) -> pa.Table:
+        """The same rows as one table, see `found_rows.table_schema`."""
+        schema = table_schema(self.store)
+        found = [each.table(schema) for each in self._found_rows(key, start, end)]
+        return pa.concat_tables([schema.empty_table(), *found])
+
+    def _found_rows(self, key: Mapping[str, Any] | None, start: int | None, end: int | None) -> Iterator[FoundRows]:
+        wanted = _wanted(self.store, key or {})
+        state = LogState.load(self.log.commits(self.application))
+        for partition in range(self.store.partitions):
+            encoded = self._partition(state, partition, start, end)
+            while batch := list(islice(encoded, _ROWS_AT_ONCE)):
+                yield self._decoded(batch).where(wanted)
+
+    def _partition(self, state: LogState, partition: int, start: int | None, end: int | None) -> Iterator[Encoded]:
+        """The committed rows of one partition within bounds, by encoded key."""
+        lower, upper = _bound(self.store, start), _bound(self.store, end)
+        try:
+            copy, changed = self._found(state, partition)
+            clock = state.clocks(self.subtopology, partition).get(self.store.name, -1)
+            low = max(filter(None, (lower, _bound(self.store, _oldest(self.store, clock)))), default=b"")
+            for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
+                if key >= low and (upper is None or key < upper):
+                    yield key, value
+        except StoreDamagedError as error:
+            raise DamagedStoreError(self.store, partition, error) from error
+
+    def _found(self, state: LogState, partition: int) -> tuple[StateStore | None, dict[bytes, bytes | None]]:
+        """The copy to read, and what the changelog has beyond it. A lost store without changelog has no rows."""
+        while True:
+            copy, at, position, segments = self._start(state, partition)
+            first = min((segment.base_position for segment in segments), default=position)
+            if at < first and not self.store.changelog:
+                return None, {}
+            changed: dict[bytes, bytes | None] = {}
+            try:
+                for step in slices(self.store.name, segments, at, position):
+                    _lay_over(changed, step, self.log)
+            except SegmentMissingError:
+                if self.store.changelog or not state.refresh():
+                    raise
+                continue  # its changes have reached the store since
+            return copy, changed
+
+    def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, int, int, list[Segment]]:
+        """The copy to read, where it stands, and the changelog from there to its committed end."""
+        while True:
+            position, segments = self._changelog(state, partition)
+            copy = self._copy(state, partition) if position else None
+            at = copy.position if copy else 0
+            if at <= position:
+                return copy, at, position, segments
+            if not state.refresh():  # left behind by commits that are gone: the next run wipes it
+                return None, 0, position, segments
+
+    def _changelog(self, state: LogState, partition: int) -> tuple[int, list[Segment]]:
+        topic = changelog_topic(self.application, self.store.name)
+        with state.lock:
+            ends = state.lane_ends(topic, partition)
+            return ends.get(partition, 0), list(state.lanes(topic, partition).get(partition, ()))
+
+    def _copy(self, state: LogState, partition: int) -> StateStore | None:
+        """The copy on this machine that is furthest, of those that were not made of commits that are forgotten."""
+        if self.state_dir is None or not self.state_dir.is_dir():
+            return None
+        store = StoreId(self.store.name, partition)
+        clients = sorted(path.name for path in self.state_dir.iterdir())
+        directories = [StateDirectory(self.state_dir, client, self.application) for client in clients]
+        copies: list[tuple[int, StateStore]] = []
+        for directory in directories:
+            path = directory.store_path(store)
+            if path.is_dir() and _incarnation(directory) in ("", state.incarnation) and is_of(self.log, path):
+                try:
+                    copy = self.open_store(path)
+                    copies.append((copy.position, copy))
+                except StoreDamagedError:
+                    if not self.store.changelog:
+                        raise
+        return max(copies, key=itemgetter(0), default=(0, None))[1]
+
+    def _decoded(self, batch: list[Encoded]) -> FoundRows:
+        keys, starts = [key for key, _ in batch], None
+        if self.store.type == "window":
+            starts = np.frombuffer(b"".join([key[:WINDOW_BYTES] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
+            keys = [key[WINDOW_BYTES:] for key in keys]
+        types = key_types(self.store)
+        key = dict(zip(types, decode_keys(pa.array(keys, pa.binary()), list(types.values())), strict=True))
+        if starts is not None:
+            key["window_start"] = moments(starts)
+            if self.store.window is not None:
+                key["window_end"] = moments(starts + self.store.window.size_ms)
+        codec = RowCodec(stored_columns(self.store))
+        decoded, timestamps = codec.decode([value for _, value in batch])
+        columns = dict(zip(codec.types, decoded, strict=True))
+        columns |= results(self.store.aggregates, columns)
+        return FoundRows(key, {name: columns[name] for name in parse_columns(self.store.value)}, timestamps)
+
+
+@dataclass(frozen=True)
+class GlobalQuery:
+    """Reads a global table from its topic: the last value of each key. `writer`: the application that feeds it."""
+
+    table: GlobalTable
+    writer: str
+    log: Log
+
+    def rows(self, key: Mapping[str, Any] | None = None) -> Iterator[Row]:
+        """Rows in the order in which their keys came first. Raises StoreKeyError."""
+        yield from self._found_rows(key).rows()
+
+    def to_table(self, key: Mapping[str, Any] | None = None) -> pa.Table:
+        """The same rows as one table, see `found_rows.table_schema`."""
+        return self._found_rows(key).table(table_schema(self.table.store))
+
+    def _found_rows(self, key: Mapping[str, Any] | None) -> FoundRows:
+        wanted = _wanted(self.table.store, key or {})
+        records = read_table(self.table.topic, TopicReader(self.log, self.writer, self.table.topic))
+        keys, values = table_names(self.table.topic)
+        found = FoundRows(
+            {name: records.column(column).combine_chunks() for name, column in keys.items()},
+            {name: records.column(column).combine_chunks() for name, column in values.items()},
+            records.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy(),
+        )
+        return found.take(_last(found.key, records.column("tombstone").to_pylist())).where(wanted)
+
+
+def _last(key: Mapping[str, pa.Array], deleted: Sequence[bool]) -> Int64s:
+    """The last row of each key that is not deleted, by its key's first."""
+    rows: dict[bytes, int] = {}
+    known = np.logical_or.reduce([to_numpy(column.is_valid()) for column in key.values()])
+    encoded = encode_keys(list(key.values())).to_pylist()
+    for number in np.flatnonzero(known).tolist():
+        if deleted[number]:
+            rows.pop(encoded[number], None)
+        else:
+            rows[encoded[number]] = number
+    return np.array(list(rows.values()), np.int64)
+
+
+def _incarnation(directory: StateDirectory) -> str:
+    found = ProcessFile.read(directory.path)
+    return "" if found is None else found.incarnation
+
+
+def _wanted(store: Store, key: Mapping[str, Any]) -> dict[str, Any]:
+    """The key columns asked for, in their JSON forms."""
+    types = key_types(store)
+    wanted = {}
+    for column, value in key.items():
+        if column not in types:
+            raise StoreKeyError(store.name, column, f"there is none; the key has {', '.join(types)}")
+        try:
+            text = isinstance(value, str) and not pa.types.is_string(types[column])
+            array = parse_text(pa.array([value]), types[column]) if text else from_json([value], types[column])
+        except BadValueError as error:
+            raise StoreKeyError(store.name, column, error.cause) from error
+        (wanted[column],) = to_json(array)
+    return wanted
+
+
+def _lay_over(changed: dict[bytes, bytes | None], step: Slice, log: Log) -> None:
+    """Note what a slice of changelog changes."""
+    for part in step.parts:
+        skip, left = part.skip, part.rows
+        for batch in log.read_batches(part.segment, part.batches, ("key", "value")):
+            taken = batch.slice(skip, left)
+            skip, left = 0, left - taken.num_rows
+            changed.update(zip(taken.column(0).to_pylist(), taken.column(1).to_pylist(), strict=True))
+
+
+def _merged(rows: Iterator[Encoded], changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
+    """Rows by key, with those of `changed` in place of or between them; a None value takes one away."""
+    rest = sorted(changed)
+    next_changed = 0
+    for key, value in rows:
+        while next_changed < len(rest) and rest[next_changed] < key:
+            yield from _there(rest[next_changed], changed)
+            next_changed += 1
+        if next_changed < len(rest) and rest[next_changed] == key:
+            yield from _there(key, changed)
+            next_changed += 1
+        else:
+            yield key, value
+    for key in rest[next_changed:]:
+        yield from _there(key, changed)
+
+
+def _there(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
+    value = changed[key]
+    if value is not None:
+        yield key, value
+
+
+def _bound(store: Store, moment: int | None) -> bytes | None:
+    """The least key of windows that start at `moment` (ms). Bounds mean nothing to stores without windows."""
+    if moment is None or store.type != "window":
+        return None
+    (bound,) = window_keys(np.array([moment], np.int64), pa.array([b""], pa.binary())).to_pylist()
+    return bytes(bound)
+
+
+def _oldest(store: Store, clock: int) -> int | None:
+    """The first window start that has not expired at `clock` (ms): those up to `clock` - retention have."""
+    retention = store.retention_ms
+    if retention is None and store.window is not None:
+        retention = store.window.size_ms + store.window.grace_ms
+    return None if retention is None or clock < 0 else clock - retention + 1

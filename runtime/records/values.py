@@ -1,0 +1,405 @@
+"""Values of columns as text and as JSON, both ways and a column at a time. `docs/log.md` has the table of types.
+
+The way in is strict: a value that is not one of the column's type is a `BadValueError` that tells which row, never a
+null and never rounded.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Context, Decimal
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .types import ddl
+
+_SHOWN = 200
+"""Characters of a value that an error shows."""
+
+_WHOLE = r"^\+?(-?[0-9]+)(\.0*)?$"
+"""Integers as text; a column of integers that had nulls is often written as 517.0."""
+
+_NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NOT_FINITE = r"^(NaN|nan|-?Infinity|-?inf)$"
+"""As Headwater writes them, and as Python, pandas and Arrow do."""
+
+_DIGITS = 38
+_PLAIN_DECIMAL = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
+"""What Arrow's own parser of decimals is trusted with: of more digits it makes 0."""
+
+_EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Microseconds of the years 1 to 9999, as the text forms of times have four digits for the year."""
+
+_ZONE = r"(Z|[+-]\d\d:?\d\d)$"
+
+
+class BadValueError(Exception):
+    """A value that a column cannot hold. `row`: its index in the column. Who knows the file makes a SeedError of it."""
+
+    def __init__(self, row: int, cause: str, column: str | None = None) -> None:
+        super().__init__(f"row {row}: {cause}")
+        self.row = row
+        self.cause = cause
+        self.column = column
+
+
+def to_json(column: pa.Array) -> list[Any]:
+    """The column's values as what `json` writes; see the table of types."""
+    data_type = column.type
+    if pa.types.is_floating(data_type):
+        return [_float_to_json(value) for value in _shortest(column)]
+    if pa.types.is_decimal(data_type):
+        return [None if value is None else format(value, "f") for value in column.to_pylist()]
+    if pa.types.is_binary(data_type):
+        return [None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()]
+    if pa.types.is_date(data_type):
+        return list(column.cast(pa.string()).to_pylist())
+    if pa.types.is_timestamp(data_type):
+        text = pc.replace_substring(column.cast(pa.string()), " ", "T")
+        return list(pc.replace_substring_regex(text, r"\.?0*(Z?)$", r"\1").to_pylist())
+    if pa.types.is_list(data_type):
+        return _lists(to_json(column.flatten()), pc.list_value_length(column).to_pylist())
+    if pa.types.is_struct(data_type):
+        return _structs_to_json(column)
+    if pa.types.is_map(data_type):
+        return _maps_to_json(column)
+    if pa.types.is_string(data_type):
+        return _texts_to_json(column)
+    return list(column.to_pylist())
+
+
+Convert = Callable[[Sequence[Any], pa.DataType], pa.Array]
+"""What makes a column of values, such as `from_json`."""
+
+
+def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """The inverse of `to_json`. Raises BadValueError."""
+    if pa.types.is_nested(data_type):
+        return nested(values, data_type, from_json)
+    if pa.types.is_boolean(data_type):
+        return pa.array(_checked(values, data_type, bool), data_type)
+    if pa.types.is_integer(data_type):
+        return _integers_from_json(values, data_type)
+    if pa.types.is_floating(data_type):
+        return _floats_from_json(values, data_type)
+    if pa.types.is_decimal(data_type):
+        values = [str(value) if type(value) is int else value for value in values]
+    return parse_text(texts(_checked(values, data_type, str)), data_type)
+
+
+def nested(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
+    """A column of lists, structs or maps; `convert` makes columns of what is in them. Raises BadValueError."""
+    if pa.types.is_list(data_type):
+        return _lists_from_json(values, data_type, convert)
+    if pa.types.is_struct(data_type):
+        return _structs_from_json(values, data_type, convert)
+    return _maps_from_json(values, data_type, convert)
+
+
+def texts(values: Sequence[str | None]) -> pa.Array:
+    """Strings as a column. Raises BadValueError for halves of characters, which JSON can name and UTF-8 cannot."""
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        row = next(row for row, value in enumerate(values) if value is not None and not _is_unicode(value))
+        raise BadValueError(row, no(values[row], pa.string())) from None
+
+
+def narrow(column: pa.Array) -> pa.Array:
+    """Numbers as 32-bit floats, the nearest ones. Raises pa.ArrowInvalid for one that would become infinite."""
+    floats = pc.cast(column, pa.float32(), safe=False)
+    if pc.any(pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(pc.cast(column, pa.float64(), safe=False))))).as_py():
+        raise pa.ArrowInvalid("beyond the range of a float")
+    return floats
+
+
+def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Values written as text, as in a CSV file; a nested value is JSON. Raises BadValueError."""
+    if pa.types.is_string(data_type):
+        return valid_text(text)
+    if pa.types.is_binary(data_type):
+        return _bytes_from_text(text, data_type)
+    if pa.types.is_nested(data_type):
+        return _nested_from_text(text, data_type)
+    return located(text, data_type, _cast_text)
+
+
+def valid_text(column: pa.Array) -> pa.Array:
+    """A column whose texts are UTF-8, those inside of other values too. Raises BadValueError."""
+
+    def check(some: pa.Array, _: pa.DataType) -> pa.Array:
+        try:
+            some.validate(full=True)
+        except pa.ArrowInvalid:
+            # What a slice leaves out of its children is looked at too; a copy has nothing but the slice.
+            some.take(pa.array(range(len(some)), pa.int64())).validate(full=True)
+        return some
+
+    return located(column, column.type, check)
+
+
+def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
+    """`cast(column, data_type)`; what Arrow refuses becomes a BadValueError with the first row that is at fault."""
+    try:
+        return cast(column, data_type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if not len(column):
+            return pa.array([], data_type)
+    good, bad = 0, len(column)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            cast(column[good:middle], data_type)
+            good = middle
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            bad = middle
+    raise BadValueError(good, no(_value(column, good), data_type))
+
+
+def _value(column: pa.Array, row: int) -> Any:
+    """A value; the bytes of a text that is none."""
+    try:
+        return column[row].as_py()
+    except UnicodeDecodeError:
+        text = pa.types.is_string(column.type)
+        return column[row : row + 1].cast(pa.binary())[0].as_py() if text else "a text that is not UTF-8"
+
+
+def no(value: Any, data_type: pa.DataType) -> str:
+    """What is wrong with a value: that it is not one of the type."""
+    shown = str(value) if isinstance(value, float) else repr(value)
+    return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'} is no {ddl(data_type)}"
+
+
+_EXACT = Context(prec=1000)
+
+_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _float_to_json(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _shortest(column: pa.Array) -> list[float | None]:
+    """Doubles as they are; of floats the double that reads as short, 0.1 and not 0.10000000149011612."""
+    if pa.types.is_float64(column.type):
+        return list(column.to_pylist())
+    return [None if text is None else float(text) for text in column.cast(pa.string()).to_pylist()]
+
+
+def _texts_to_json(column: pa.Array) -> list[str | None]:
+    """Texts; one with bytes that are not UTF-8, of a log of an earlier version, with U+FFFD in their place."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        found = column.cast(pa.binary()).to_pylist()
+        return [None if value is None else value.decode(errors="replace") for value in found]
+
+
+def _lists(items: list[Any], lengths: list[int | None]) -> list[Any]:
+    bounds = pairwise(accumulate((length or 0 for length in lengths), initial=0))
+    return [None if length is None else items[start:end] for length, (start, end) in zip(lengths, bounds, strict=True)]
+
+
+def _structs_to_json(column: pa.Array) -> list[Any]:
+    names = [field.name for field in column.type]
+    fields = [to_json(field) for field in column.flatten()]
+    rows: Any = zip(*fields, strict=True) if fields else ([] for _ in column)
+    return [
+        dict(zip(names, row, strict=True)) if valid else None
+        for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def _maps_to_json(column: pa.Array) -> list[Any]:
+    rows = column.to_pylist()
+    pairs = list(chain.from_iterable(row or () for row in rows))
+    keys = to_json(pa.array([key for key, _ in pairs], column.type.key_type))
+    items = to_json(pa.array([item for _, item in pairs], column.type.item_type))
+    lengths = [None if row is None else len(row) for row in rows]
+    found = _lists(list(zip(keys, items, strict=True)), lengths)
+    if pa.types.is_string(column.type.key_type):
+        return [None if row is None else dict(row) for row in found]
+    return [None if row is None else [{"key": key, "value": item} for key, item in row] for row in found]
+
+
+def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> Sequence[Any]:
+    """The values, if each is None or of one of the classes exactly: True is no number, and 1 no text."""
+    allowed = {*classes, type(None)}
+    if set(map(type, values)) <= allowed:
+        return values
+    row = next(row for row, value in enumerate(values) if type(value) not in allowed)
+    raise BadValueError(row, no(values[row], data_type))
+
+
+def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    whole = [int(value) if type(value) is float and value.is_integer() else value for value in values]
+    try:
+        return pa.array(_checked(whole, data_type, int), data_type)
+    except (pa.ArrowInvalid, OverflowError):
+        limit = 1 << (data_type.bit_width - 1)
+        fits = (value is None or -limit <= value < limit for value in whole)
+        row = next(row for row, good in enumerate(fits) if not good)
+        raise BadValueError(row, no(values[row], data_type)) from None
+
+
+def _floats_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    for row, value in enumerate(values):
+        if type(value) is float and not math.isfinite(value):
+            # JSON has no such number: it was NaN, or 1e999, which Python reads as one.
+            raise BadValueError(row, f'{no(value, data_type)}; where it is meant, it is a text: "Infinity", "NaN"')
+    values = [_FLOATS.get(value, value) if type(value) is str else value for value in values]
+    numbers: list[float | None] = []
+    for row, value in enumerate(_checked(values, data_type, int, float)):
+        try:
+            numbers.append(None if value is None else float(value))
+        except OverflowError as error:
+            raise BadValueError(row, no(value, data_type)) from error
+    doubles = pa.array(numbers, pa.float64())
+    return located(doubles, data_type, lambda some, _: narrow(some)) if pa.types.is_float32(data_type) else doubles
+
+
+def _lists_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
+    rows = _checked(values, data_type, list)
+    offsets = _offsets(rows)
+    with _rows_of(offsets):
+        items = convert(list(chain.from_iterable(row or () for row in rows)), data_type.value_type)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=data_type, mask=_nulls(rows))
+
+
+def _structs_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
+    rows = _checked(values, data_type, dict)
+    names = {field.name for field in data_type}
+    for row, value in enumerate(rows):
+        if value is not None and not value.keys() <= names:
+            raise BadValueError(row, no(value, data_type))
+    fields = [convert([row and row.get(field.name) for row in rows], field.type) for field in data_type]
+    return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=_nulls(rows))
+
+
+def _maps_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
+    text = pa.types.is_string(data_type.key_type)
+    rows = _checked(values, data_type, dict if text else list)
+    offsets = _offsets(rows)
+    found = list(chain.from_iterable((row.items() if text else row) if row else () for row in rows))
+    with _rows_of(offsets):
+        if not text:
+            entry = pa.struct([("key", data_type.key_type), ("value", data_type.item_type)])
+            keys, items = nested(found, entry, convert).flatten()
+            if keys.null_count:
+                raise BadValueError(keys.is_null().index(True).as_py(), "the key of a map is null")
+        else:
+            keys = texts([key for key, _ in found])
+            items = convert([item for _, item in found], data_type.item_type)
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=data_type, mask=_nulls(rows))
+
+
+def _offsets(rows: Sequence[Any]) -> list[int]:
+    return list(accumulate((len(row) if row else 0 for row in rows), initial=0))
+
+
+def _nulls(rows: Sequence[Any]) -> pa.Array:
+    return pa.array([row is None for row in rows], pa.bool_())
+
+
+@contextmanager
+def _rows_of(offsets: list[int]) -> Iterator[None]:
+    """A bad value among the items of lists is a bad value of the list it is in."""
+    try:
+        yield
+    except BadValueError as error:
+        raise BadValueError(bisect_right(offsets, error.row) - 1, error.cause) from error
+
+
+def _bytes_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    found = []
+    for row, value in enumerate(text.to_pylist()):
+        try:
+            found.append(None if value is None else base64.b64decode(value, validate=True))
+        except ValueError as error:
+            raise BadValueError(row, no(value, data_type)) from error
+    return pa.array(found, data_type)
+
+
+def _nested_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    found = []
+    for row, value in enumerate(text.to_pylist()):
+        try:
+            found.append(None if value is None else json.loads(value))
+        except (ValueError, RecursionError) as error:
+            raise BadValueError(row, no(value, data_type)) from error
+    return from_json(found, data_type)
+
+
+def _cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(data_type):
+        text = pc.if_else(pc.equal(pc.utf8_length(text), len("2013-01-01")), _join(text, "T00:00:00"), text)
+    if pa.types.is_timestamp(data_type) and data_type.tz is not None:
+        text = pc.if_else(pc.match_substring_regex(text, _ZONE), text, _join(text, "Z"))
+    if pa.types.is_integer(data_type):
+        _must_match(text, _WHOLE)
+        text = pc.replace_substring_regex(text, _WHOLE, r"\1")
+    if pa.types.is_floating(data_type):
+        return _floats_from_text(text, data_type)
+    if pa.types.is_decimal(data_type):
+        return _decimals_from_text(text, data_type)
+    return in_years(pc.cast(text, data_type))
+
+
+def in_years(column: pa.Array) -> pa.Array:
+    """A column; pa.ArrowInvalid where it holds times outside of the years 1 to 9999."""
+    if pa.types.is_temporal(column.type):
+        times = column.cast(pa.timestamp("us")).cast(pa.int64())
+        if pc.any(pc.or_(pc.less(times, _EARLIEST), pc.greater(times, _LATEST))).as_py():
+            raise pa.ArrowInvalid("outside of the years 1 to 9999")
+    return column
+
+
+def _must_match(text: pa.Array, form: str) -> None:
+    """Arrow's parsers take more than people mean: 0x10 is 16 to them."""
+    if pc.any(pc.invert(pc.match_substring_regex(text, form))).as_py():
+        raise pa.ArrowInvalid("not the form of a number")
+
+
+def _floats_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Raises pa.ArrowInvalid, for a number that is too large to be finite as well."""
+    not_finite = pc.match_substring_regex(text, _NOT_FINITE)
+    if pc.any(pc.invert(pc.or_(not_finite, pc.match_substring_regex(text, _NUMBER)))).as_py():
+        raise pa.ArrowInvalid("not the form of a number")
+    doubles = pc.cast(text, pa.float64())
+    if pc.any(pc.and_(pc.is_inf(doubles), pc.invert(not_finite))).as_py():
+        raise pa.ArrowInvalid("beyond the range of a double")
+    return narrow(doubles) if pa.types.is_float32(data_type) else doubles
+
+
+def _decimals_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Raises pa.ArrowInvalid."""
+    _must_match(text, _NUMBER)
+    if not pc.any(pc.invert(pc.match_substring_regex(text, _PLAIN_DECIMAL))).as_py():
+        return pc.cast(text, data_type)
+    numbers = [None if value is None else Decimal(value) for value in text.to_pylist()]
+    if any(number is not None and abs(number.adjusted()) > _DIGITS and number != 0 for number in numbers):
+        raise pa.ArrowInvalid("too many digits")
+    return pa.array([number and number.normalize(_EXACT) for number in numbers], data_type)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _join(text: pa.Array, end: str) -> pa.Array:
+    return pc.binary_join_element_wise(text, end, "")

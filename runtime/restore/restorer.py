@@ -1,0 +1,183 @@
+"""Brings a client's stores to where the commits say: plans the work, and sends it to where the stores are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ...errors import HeadwaterError
+from ..log.records import Segment
+from ..progress.planner import Planner
+from ..spark.state_links import StateLink
+from ..state.directory import StoreId
+from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.task_id import TaskId
+from ..tasks.task_manager import Progress
+from ..topology import Store, Subtopology
+from .requests import Home, Planned, StateRequest, StoreAnswer, Trouble, What
+
+WORK_PER_REQUEST = 262_144
+"""What one request may cost, in changelog records: about a second."""
+
+_COST_OF_SEGMENT = 256
+"""In records: a file is opened, and its place travels with the request."""
+
+
+class StateError(HeadwaterError):
+    """A client could not work on its stores: `client`, `cause`."""
+
+    def __init__(self, client: str, trouble: Trouble) -> None:
+        super().__init__(f"stores of {client}: {trouble.message}", trouble.hint or None)
+        self.client = client
+        self.cause = trouble.message
+
+
+class StoreRestorer:
+    """A TaskRestorer over a link to a client. `held`: where its stores stand; those that are not in it are empty.
+
+    Knows how far each store is, as long as nobody else works on it; `note` takes up what epochs have applied. `told`
+    is called with each store that was damaged (and how) or has lost its rows.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        link: StateLink,
+        home: Home,
+        planner: Planner,
+        parts: Sequence[Subtopology],
+        held: Mapping[StoreId, int],
+        told: Callable[[StoreAnswer], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._link = link
+        self._home = home
+        self._planner = planner
+        self._stores = {part.number: part.stores for part in parts}
+        self._positions = dict(held)
+        self._told = told
+
+    def note(self, partition: int, applied: Mapping[str, int]) -> None:
+        """Epochs have brought stores of a partition to these positions."""
+        self._positions.update({StoreId(store, partition): position for store, position in applied.items()})
+
+    def open(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int]]:
+        """Positions as they are known: a store is made when there is something to write to it."""
+        return {task: self._known(task) for task in tasks}
+
+    def restore(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Progress | Exception]:
+        """Send each thread of the client one request at most, of bounded work."""
+        shares: list[list[Planned]] = [[] for _ in range(self._link.threads)]
+        room = [WORK_PER_REQUEST] * len(shares)
+        targets = {task: [self._planned(task, store) for store in self._declared(task)] for task in tasks}
+        for task, planned in targets.items():
+            for store, each in zip(self._declared(task), planned, strict=True):
+                thread = max(range(len(room)), key=room.__getitem__)
+                if each.input.applied != each.input.position and room[thread] > 0:
+                    part, cost = _first(each, room[thread] if store.changelog else None)
+                    shares[thread].append(part)
+                    room[thread] -= cost
+        errors = self._ask("restore", [share for share in shares if share])
+        return {
+            task: self._error(task, errors) or Progress(self._known(task), all(map(self._stands, planned)))
+            for task, planned in targets.items()
+        }
+
+    def recover(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int]]:
+        """Bring back what was found damaged while epochs ran: read all stores, and restore those that lack
+        something. Raises what is wrong with a store.
+        """
+        for error in self._ask("look", self._dealt(tasks)).values():
+            raise error
+        left = list(tasks)
+        while left:
+            progress = self.restore(left)
+            for found in progress.values():
+                if isinstance(found, Exception):
+                    raise found
+            left = [task for task, found in progress.items() if isinstance(found, Progress) and not found.done]
+        return {task: self._known(task) for task in tasks}
+
+    def close(self, tasks: Collection[TaskId], *, clean: bool) -> Mapping[TaskId, Exception]:
+        """When clean, apply what is committed and not yet applied, expiry too, and sync."""
+        failed: dict[TaskId, Exception] = {}
+        left = list(tasks) if clean else []
+        while left:
+            progress = self.restore(left)
+            failed |= {task: found for task, found in progress.items() if isinstance(found, Exception)}
+            left = [task for task, found in progress.items() if isinstance(found, Progress) and not found.done]
+        if clean or self._link.in_driver:  # workers of an executor keep files open, clean or not
+            ready = [task for task in tasks if task not in failed]
+            errors = self._ask("close" if clean else "let_go", self._dealt(ready))
+            failed |= {task: error for task in ready if (error := self._error(task, errors))}
+        return failed
+
+    def wipe(self, tasks: Collection[TaskId]) -> None:
+        """Remove the stores. Raises StateError."""
+        errors = self._ask("wipe", self._dealt(tasks))
+        for error in errors.values():
+            raise error
+
+    def _ask(self, what: What, shares: Iterable[Sequence[Planned]]) -> dict[StoreId, Exception]:
+        """Send what is to be done; what went wrong with which store. Raises StateError where nothing was possible."""
+        errors: dict[StoreId, Exception] = {}
+        for answer in self._link.ask([StateRequest(what, self._home, tuple(share)) for share in shares]):
+            if answer.trouble is not None:
+                raise StateError(self._client, answer.trouble)
+            for each in answer.stores:
+                store = StoreId(each.store, each.partition)
+                self._positions[store] = each.position
+                if each.damage or each.lost:
+                    self._told(each)
+                if each.trouble is not None:
+                    errors[store] = self._raised(store, each.trouble)
+        return errors
+
+    def _dealt(self, tasks: Iterable[TaskId]) -> list[list[Planned]]:
+        """The stores of all tasks, some for each thread of the client."""
+        everything = [self._planned(task, store) for task in tasks for store in self._declared(task)]
+        shares = (everything[thread :: self._link.threads] for thread in range(self._link.threads))
+        return [share for share in shares if share]
+
+    def _planned(self, task: TaskId, store: Store) -> Planned:
+        applied = self._positions.get(StoreId(store.name, task.partition), 0)
+        clocks = self._planner.clocks(task.name, task.partition)
+        return Planned(task.partition, self._planner.store(store, task.partition, applied, clocks))
+
+    def _declared(self, task: TaskId) -> Sequence[Store]:
+        return self._stores[task.subtopology]
+
+    def _known(self, task: TaskId) -> dict[str, int]:
+        return {
+            store.name: self._positions.get(StoreId(store.name, task.partition), 0) for store in self._declared(task)
+        }
+
+    def _stands(self, planned: Planned) -> bool:
+        return self._positions.get(StoreId(planned.input.store, planned.partition), 0) == planned.input.position
+
+    def _error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
+        """What is wrong with a task: with the first of its stores that has something."""
+        ids = (StoreId(store.name, task.partition) for store in self._declared(task))
+        return next((errors[store] for store in ids if store in errors), None)
+
+    def _raised(self, store: StoreId, trouble: Trouble) -> Exception:
+        match trouble.kind:
+            case "corrupted":
+                return TaskCorruptedError(trouble.message, store=store.store)
+            case "migrated":
+                return TaskMigratedError(trouble.message, trouble.expected, trouble.found)
+        return StateError(self._client, trouble)
+
+
+def _first(planned: Planned, room: int | None) -> tuple[Planned, int]:
+    """The part of the work that costs `room` at most, or little more, and what it costs. None: all of it."""
+    kept: list[Segment] = []
+    cost, position = 0, planned.input.applied
+    for segment in planned.input.segments:
+        if room is not None and cost >= room:
+            return replace(planned, input=replace(planned.input, segments=tuple(kept), position=position)), cost
+        end = min(segment.base_position + segment.rows, planned.input.position)
+        kept.append(segment)
+        cost += _COST_OF_SEGMENT + end - position
+        position = end
+    return planned, cost

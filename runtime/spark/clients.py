@@ -1,0 +1,147 @@
+"""Clients: the members of an application's group, among which the assignor places its tasks."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import HeadwaterError
+from ..state.process_file import Owner
+from ..topology import Settings
+from .placed_rows import Executor, executors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+SETTLING_SECONDS = 1.5
+"""How long no other executor has come, until those that are there are taken for all, if their number is not known."""
+
+REGISTERING_SECONDS = 60.0
+"""How old a Spark application is, until an executor that it asked for is taken for one that the cluster has not."""
+
+FIRST_SECONDS = 300.0
+"""How long the first executor may take, on a cluster that starts machines or loads images for it."""
+
+WATCH_SECONDS = 0.1
+
+
+class NoExecutorsError(HeadwaterError):
+    """A cluster gave no executor in time. `master`: the cluster."""
+
+    def __init__(self, master: str) -> None:
+        super().__init__(
+            f"{master} has started no executor within {FIRST_SECONDS / 60:.0f} minutes",
+            "look at the cluster's free resources",
+        )
+        self.master = master
+
+
+@dataclass(frozen=True)
+class Client:
+    """An executor, or in local mode a virtual client of the driver (`executor` is None).
+
+    `name` is for people; `threads` run at once. `folder`: where it keeps state, below the state directory of its own
+    machine; `process_id`: its name in the group, which stays with that folder. An executor's are known once it has
+    taken one (see `Group.place`), and are empty before.
+    """
+
+    name: str
+    threads: int
+    executor: Executor | None = None
+    folder: str = ""
+    process_id: str = ""
+
+
+def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
+    """The clients of a session: its executors, or in local mode `count` virtual ones that share the cores, by name.
+
+    Waits for the executors of a cluster, which register one by one. Raises NoExecutorsError when none comes.
+    """
+    if not has_executors(session.sparkContext.master):
+        cores = session.sparkContext.defaultParallelism
+        names = [f"client-{number}" for number in range(1, count + 1)]
+        return tuple(Client(name, max(1, cores // count), folder=name) for name in names)
+    found = _registered(session)
+    return tuple(Client(f"executor-{each.id}", each.cores, each) for _, each in sorted(found.items()))
+
+
+def has_executors(master: str) -> bool:
+    """Whether the work of a master is done by executors, which have state on their own machines' disks."""
+    return not master.startswith("local") or master.startswith("local-cluster")
+
+
+def local_state(settings: Settings) -> Path | None:
+    """The folder of the stores, where clients are on this machine; None where executors have them on theirs.
+
+    The session that this process has decides, as a run takes it whatever the profile says; before there is one, the
+    profile.
+    """
+    spark: Any = sys.modules.get("pyspark")
+    context = None if spark is None else spark.SparkContext._active_spark_context
+    master = str(settings.spark.get("master", "local")) if context is None else context.master
+    return None if has_executors(master) else Path(settings.state_dir)
+
+
+def _registered(session: SparkSession) -> dict[str, Executor]:
+    """The executors, once all that the application asked for are there, or no other comes."""
+    begun = settled = time.monotonic()
+    age = time.time() - session.sparkContext.startTime / 1000
+    asked = asked_for(session.sparkContext.master, dict(session.sparkContext.getConf().getAll()))
+    found = executors(session)
+    while asked is None or len(found) < asked:
+        now = time.monotonic()
+        if not found and now - begun > FIRST_SECONDS:
+            raise NoExecutorsError(session.sparkContext.master)
+        overdue = asked is None or age + now - begun > REGISTERING_SECONDS
+        if found and overdue and now - settled > SETTLING_SECONDS:
+            break
+        time.sleep(0.05)
+        before, found = found, executors(session)
+        if found.keys() != before.keys():
+            settled = time.monotonic()
+    return found
+
+
+def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
+    """How many executors a Spark application asks its cluster for; None where its settings do not tell.
+
+    `settings`: Spark's, by their full names. Source: Spark's configuration page; a standalone cluster starts as many as
+    `spark.cores.max` has room for.
+    """
+    if local := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,.*\]", master):
+        return int(local[1])
+    if "spark.executor.instances" in settings:
+        return int(settings["spark.executor.instances"])
+    if {"spark.cores.max", "spark.executor.cores"} <= settings.keys():
+        return int(settings["spark.cores.max"]) // int(settings["spark.executor.cores"]) or None
+    return None
+
+
+class ExecutorWatch:
+    """Knows which clients' executors are gone; asks Spark ten times a second at most."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._asked = float("-inf")
+        self._alive: frozenset[str] = frozenset()
+
+    def lost(self, client: Client) -> bool:
+        """Whether the client's executor has ended. Virtual clients never have."""
+        if client.executor is None:
+            return False
+        if time.monotonic() - self._asked > WATCH_SECONDS:
+            self._alive = frozenset(executors(self._session))
+            self._asked = time.monotonic()
+        return client.executor.id not in self._alive
+
+
+def driver_jvm(session: SparkSession) -> Owner | None:
+    """The process that has the workers of virtual clients; None where this machine cannot see it."""
+    jvm: Any = session.sparkContext._jvm
+    return Owner.of(jvm.java.lang.ProcessHandle.current().pid())

@@ -1,0 +1,122 @@
+"""The epoch's job: one narrow Spark job for a subtopology on a client, its plan built once and run every epoch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..driver.errors import ClientLostError
+from ..log.records import TaskCommit
+from ..records.types import quote
+from ..tasks.plan import EpochPlan, TaskPlan
+from ..tasks.plan_json import from_json, to_json
+from ..topology import Subtopology
+from .clients import Client
+from .placed_rows import placed
+from .text_check import checked_text
+from .worker import PLAN_PROPERTY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+MOST_TRIED = 8
+"""Threads of a trial. Each costs a Spark task and its records: on two cores 8 find a record among 20,000 in 7 to 8 s,
+24 in 11 to 13 s."""
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of parts of an epoch that were tried. `passed`: their numbers; `failed`: the number and the error of
+    one that failed, None when all passed. Of others it is not known."""
+
+    passed: tuple[int, ...]
+    failed: tuple[int, Exception] | None
+
+
+class EpochJob:
+    """Runs the tasks of one subtopology on one client. Safe to run from one thread at a time."""
+
+    def __init__(self, session: SparkSession, part: Subtopology, client: Client, group: str) -> None:
+        self._session = session
+        self._part = part
+        self._client = client
+        self.rows: DataFrame = part.build(placed(session, client.threads, client.executor))
+        self._trial_rows: DataFrame | None = None
+        self._group = f"{group}/{part.name}/{client.name}"
+        self._running = self._group
+        self._given_up = False
+
+    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+        """Run one epoch; the tasks' commits in plan order. Nothing of it exists before the driver commits it."""
+        self._set(plan)
+        return tuple(from_json(TaskCommit, row[0]) for row in self.rows.collect())
+
+    def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
+        """Try tasks side by side in one job, at most MOST_TRIED, in their order as far as there are threads.
+
+        Nothing is written. The first that fails ends the job, so those behind it may not have run.
+        """
+        if self._trial_rows is None:
+            self._trial_rows = self._part.build(placed(self._session, MOST_TRIED, self._client.executor))
+        threads = [(task,) for task in tasks] + [()] * (MOST_TRIED - len(tasks))
+        group = f"{self._group}/trial {next(_numbers)}"
+        self._set(replace(plan, threads=tuple(threads), trial=True), group)
+        try:
+            self._trial_rows.collect()
+        except Exception as error:  # whatever a user's expression or function raises
+            ended = self._ended(group)
+            passed = tuple(number for number, fine in ended.items() if fine and number < len(tasks))
+            failed = min((number for number, fine in ended.items() if not fine), default=0)
+            return Trial(passed, (failed, error))
+        return Trial(tuple(range(len(tasks))), None)
+
+    def drain(self, rows: DataFrame, plan: EpochPlan) -> None:
+        """Run a part of the query plan for its errors alone: every column is computed, nothing is kept.
+
+        Texts that are not UTF-8 are errors here as they are where rows leave Spark (`pipe.TextError`).
+        """
+        from pyspark.sql import functions
+
+        self._set(plan)
+        checked = [
+            checked_text(functions.col(quote(field.name)), field.dataType).alias(f"_{number}")
+            for number, field in enumerate(rows.schema)
+        ]
+        rows.select(*checked).write.format("noop").mode("overwrite").save()
+
+    def cancel(self) -> None:
+        """Give up the running job, an epoch's or a trial's: its client is gone. No other is started after it."""
+        self._given_up = True
+        self._session.sparkContext.cancelJobGroup(self._running)
+
+    def _ended(self, group: str) -> dict[int, bool]:
+        """The Spark tasks of a job group that have ended by themselves, by number: whether they succeeded."""
+        context = self._session.sparkContext
+        scala: Any = context._jsc.sc()
+        scala.listenerBus().waitUntilEmpty()  # what tasks have come to is told behind the job's back
+        ended: dict[int, bool] = {}
+        tracker = context.statusTracker()
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                tasks = scala.statusStore().taskList(stage, 0, MOST_TRIED)
+                found = [tasks.apply(number) for number in range(tasks.size())]
+                ended |= {
+                    task.index(): task.status() == "SUCCESS" for task in found if task.status() in ("SUCCESS", "FAILED")
+                }
+        return ended
+
+    def _set(self, plan: EpochPlan, group: str | None = None) -> None:
+        """Properties are the calling thread's: jobs of several units run side by side."""
+        self._running = group or self._group
+        if self._given_up:  # Spark would wait for the client's executor until its locality wait ends
+            raise ClientLostError(plan.application, self._client.name)
+        context = self._session.sparkContext
+        context.setLocalProperty(PLAN_PROPERTY, to_json(plan))
+        context.setLocalProperty("spark.scheduler.pool", "epochs")
+        context.setJobGroup(self._running, f"epoch {plan.epoch}")

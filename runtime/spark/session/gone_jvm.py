@@ -1,0 +1,71 @@
+"""Is Spark's JVM gone? Asked of an error, and of the JVM itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ...driver.errors import SparkEndedError
+
+NO_ANSWER = "Answer from Java side is empty"
+"""What py4j says when the JVM ends during a call."""
+
+
+def has_ended(error: Exception) -> bool:
+    """Whether the reason of an error is that the JVM is gone.
+
+    py4j answers most calls to a JVM that is gone as if it had not what was asked for ("scala does not exist in the
+    JVM"). So the JVM is asked for something that it has.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+    if isinstance(error, Py4JNetworkError | ConnectionError):
+        return True
+    if isinstance(error, Py4JJavaError) or not isinstance(error, Py4JError):
+        return False
+    return NO_ANSWER in str(error) or not _answers()
+
+
+@contextmanager
+def ignoring_a_gone_jvm() -> Iterator[None]:
+    """For the end of a session: of a JVM that is gone there is nothing to stop."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError, EOFError):
+        yield
+
+
+@contextmanager
+def telling_of_a_gone_jvm() -> Iterator[None]:
+    """Raise SparkEndedError in place of an error whose reason it is."""
+    try:
+        yield
+    except Exception as error:
+        if not has_ended(error):
+            raise
+        raise SparkEndedError() from error
+
+
+def quiet_py4j() -> None:
+    """py4j logs the stack trace of each call to a JVM that is gone; who notices the end says so."""
+    logging.getLogger().addFilter(_not_of_py4j)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
+def _answers() -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return True  # there is none that could be gone
+    try:
+        gateway.jvm.java.lang.System.currentTimeMillis()
+    except (Py4JError, OSError):
+        return False
+    return True

@@ -1,0 +1,119 @@
+"""A start of Spark that fails, in one sentence: from what it raises, and what its JVM prints meanwhile."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from ....errors import HeadwaterError, MachineError, shortened
+from .gone_jvm import has_ended
+
+LOG_LEVEL = "HEADWATER_SPARK_LOG"
+"""Environment variable with the level at which Spark itself logs (`WARN`, `INFO`); off without it."""
+
+
+class SparkStartError(HeadwaterError):
+    """Spark has not started: `cause` is what it says."""
+
+    def __init__(self, cause: str, hint: str | None = None) -> None:
+        home = os.environ.get("SPARK_HOME")
+        super().__init__(
+            f"Spark has not started: {shortened(cause)}",
+            hint
+            or "look at the `spark:` section of the profile"
+            + (f", and at SPARK_HOME, which is {home}" if home else "")
+            + f"; {LOG_LEVEL}=WARN in the environment shows all that Spark says",
+        )
+        self.cause = cause
+
+
+class PortInUseError(SparkStartError):
+    """Another program has the port of a service of Spark's: `setting`, `port` and as many behind it as Spark tried."""
+
+    def __init__(self, setting: str, port: int, retries: int) -> None:
+        ports = f"ports {port} to {port + retries} are" if retries else f"port {port} is"
+        super().__init__(
+            f"{ports} in use by other programs, and {setting} is to be one of them",
+            f"give {setting} another port in the `spark:` section of the profile, or end the program that has it",
+        )
+        self.setting = setting
+        self.port = port
+        self.retries = retries
+
+
+@contextmanager
+def starting(path: Path | None = None) -> Iterator[None]:
+    """Make one sentence of a start that fails. `path`: a file to which what the JVM says on stderr goes meanwhile."""
+    try:
+        with nullcontext() if path is None else _stderr_to(path), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pyspark's, of a JVM that is gone
+            yield
+    except Exception as error:  # pyspark's, py4j's, the system's
+        said = path.read_text("utf-8", "replace") if path is not None and path.exists() else ""
+        raise start_error(error, said) from error
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Send to a file what the JVM, started meanwhile, says on stderr."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+_JAVA_ERROR = re.compile(
+    r"^(?:: |Caused by: |Exception in thread \"\w+\" )?[\w.$]+(?:Exception|Error): (?P<text>\S.*)$", re.M
+)
+"""How Java prints an error, and py4j one of Java's."""
+
+_GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
+"""pyspark's word for a JVM that ended before it could be spoken to: then the JVM has said why."""
+
+
+_NO_CAUSE = ("Picked up", "WARN", "Using Spark's default log4j", "Setting default log level", "To adjust logging level")
+"""How lines begin that every start may print."""
+
+_PORT_IN_USE = re.compile(
+    r"(?:Address already in use|Failed to bind to \S+): Service '(?P<service>[\w.]+)' "
+    r"failed after (?P<retries>\d+) retries \(starting from (?P<port>\d+)\)"
+)
+"""How Spark tells that it found no port (Utils.startServiceOnPort)."""
+
+_PORTS = {
+    "sparkDriver": "spark.driver.port",
+    "SparkUI": "spark.ui.port",
+    "org.apache.spark.network.netty.NettyBlockTransferService": "spark.blockManager.port",
+}
+"""The setting of a service's port."""
+
+
+def start_error(error: Exception, said: str) -> SparkStartError:
+    """Why Spark has not started; `said`: what its JVM printed."""
+    taken = _PORT_IN_USE.search(str(error)) or _PORT_IN_USE.search(said)
+    if taken is not None and taken["service"] in _PORTS:
+        return PortInUseError(_PORTS[taken["service"]], int(taken["port"]), int(taken["retries"]))
+    return SparkStartError(start_cause(error, said))
+
+
+def start_cause(error: Exception, said: str) -> str:
+    """Why Spark has not started, in one line; `said`: what its JVM printed."""
+    text = str(error)
+    if _GATEWAY_EXITED in text or has_ended(error):
+        text = said
+    elif isinstance(error, OSError):
+        return MachineError.of(error).message
+    if (found := _JAVA_ERROR.search(text)) is not None:
+        return found["text"]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NO_CAUSE)]
+    return lines[0] if lines else "its JVM has ended and left no message; was it killed, for want of memory?"

@@ -1,0 +1,130 @@
+"""The way to a client's stores: into this process, or to an executor by a Spark job placed there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from ...errors import HeadwaterError
+from ..driver.errors import ClientLostError
+from ..driver.failures import cause_of
+from ..restore.keeper import answer
+from ..restore.requests import StateAnswer, StateRequest
+from ..tasks.plan_json import from_json, to_json
+from .clients import Client
+from .placed_rows import placed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REQUEST_PROPERTY = "headwater.state"
+"""The job-local property that has the requests: the query plan stays the same for all of them."""
+
+_WATCH_SECONDS = 0.05
+
+
+class StateJobError(HeadwaterError):
+    """The job that was to work on a client's stores failed: `client`, `cause`."""
+
+    def __init__(self, application: str, client: str, cause: str) -> None:
+        super().__init__(f"the stores of {application} on {client} could not be worked on: {cause}")
+        self.application = application
+        self.client = client
+        self.cause = cause
+
+
+class StateLink(Protocol):
+    """Takes requests to where a client's stores are, and brings answers back."""
+
+    @property
+    def threads(self) -> int:
+        """How many requests are worked on at once."""
+        ...
+
+    @property
+    def in_driver(self) -> bool:
+        """Whether it is this process that opens the stores' files."""
+        ...
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        """One answer for each request, in their order. Raises ClientLostError, StateJobError."""
+        ...
+
+
+class InDriver:
+    """The link to a virtual client, whose stores are on the driver's disk."""
+
+    threads = 1
+    in_driver = True
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        """Work on the requests one after the other."""
+        return [answer(request) for request in requests]
+
+
+class OnExecutor:
+    """The link to an executor: at most as many requests at once as it has threads, in one job.
+
+    `lost`: whether a client is gone. Used from one thread at a time.
+    """
+
+    in_driver = False
+
+    def __init__(self, session: SparkSession, client: Client, application: str, lost: Callable[[Client], bool]) -> None:
+        self.threads = client.threads
+        self._session = session
+        self._client = client
+        self._application = application
+        self._lost = lost
+        self._group = f"{application}/state/{client.name}"
+        self._rows: DataFrame | None = None
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        """Run a job for each `threads` of the requests."""
+        answers: list[StateAnswer] = []
+        for start in range(0, len(requests), self.threads):
+            answers.extend(self._job(requests[start : start + self.threads]))
+        return answers
+
+    def _job(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        with ThreadPoolExecutor(1, thread_name_prefix=self._group) as pool:
+            running = pool.submit(self._collect, [to_json(request) for request in requests])
+            while not wait([running], _WATCH_SECONDS).done:
+                if self._lost(self._client):  # its job would wait for it for an hour
+                    self._session.sparkContext.cancelJobGroup(self._group)
+                    raise ClientLostError(self._application, self._client.name)
+            try:
+                texts = running.result()
+            except Exception as error:  # whatever Spark makes of it
+                if self._lost(self._client):
+                    raise ClientLostError(self._application, self._client.name) from error
+                raise StateJobError(self._application, self._client.name, cause_of(error)) from error
+        return [from_json(StateAnswer, text) for text in texts]
+
+    def _collect(self, texts: Sequence[str]) -> list[str]:
+        """Properties are the calling thread's."""
+        context = self._session.sparkContext
+        if self._rows is None:
+            rows = placed(self._session, self.threads, self._client.executor)
+            self._rows = rows.mapInArrow(answers_of, "number int, answer string")
+        context.setLocalProperty(REQUEST_PROPERTY, json.dumps(texts))
+        context.setLocalProperty("spark.scheduler.pool", "restore")
+        context.setJobGroup(self._group, "stores")
+        answers = {row[0]: str(row[1]) for row in self._rows.collect()}
+        return [answers[number] for number in range(len(texts))]
+
+
+def answers_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a Spark task: the answer to the request that has the number of this thread, if there is one."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    texts = json.loads((context and context.getLocalProperty(REQUEST_PROPERTY)) or "[]")
+    for batch in batches:
+        numbers = [number for number in batch.column(0).to_pylist() if number < len(texts)]
+        answers = [to_json(answer(from_json(StateRequest, texts[number]))) for number in numbers]
+        yield pa.record_batch([pa.array(numbers, pa.int32()), pa.array(answers, pa.string())], ["number", "answer"])

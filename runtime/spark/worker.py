@@ -1,0 +1,84 @@
+"""What a stage finds where it runs: in a Python worker of Spark, with the plan that the job carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ..chosen_plugins import Plugged
+from ..log.log import Log
+from ..operators.declarations import Flow
+from ..operators.node import Node
+from ..records.types import physical_columns
+from ..stages.stage import Stage
+from ..state.store import StateStore
+from ..state.task_stores import TaskStores
+from ..tasks.plan import EpochPlan, TaskPlan
+from ..tasks.plan_json import from_json
+from ..topology import GlobalTable, PluginRef, Store
+from .sql_steps import ordered
+from .worker_errors import with_facts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PLAN_PROPERTY = "headwater.plan"
+"""The job-local property by which a plan reaches the workers: it may change while the query plan stays."""
+
+
+class SparkWorker:
+    """See `operators.stage.Worker`."""
+
+    def __init__(self, plan: EpochPlan) -> None:
+        self.plan = plan
+        plugged = Plugged(plan.plugins)
+        self.log: Log = plugged.log(PluginRef(*plan.log))
+        self._stores = TaskStores(plan, self.log, plugged.backend)
+
+    def store(self, task: TaskPlan, store: Store) -> StateStore:
+        """The task's partition of a store, caught up to its planned position."""
+        return self._stores.open(task, store)
+
+    def global_table(self, table: GlobalTable) -> StateStore:
+        """A global table, caught up to its planned position."""
+        return self._stores.open_global(table)
+
+
+@contextmanager
+def spark_worker() -> Iterator[SparkWorker]:
+    """The worker of the Spark task that calls. Stores stay open for the next epoch of this process."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("a stage runs inside a Spark task")
+    yield SparkWorker(_plan(context.getLocalProperty(PLAN_PROPERTY) or ""))
+
+
+@lru_cache(maxsize=1)
+def _plan(text: str) -> EpochPlan:
+    return from_json(EpochPlan, text)
+
+
+def process(
+    rows: DataFrame,
+    *nodes: Node,
+    reads: Mapping[str, Flow] | None = None,
+    yields: Mapping[str, Flow] | None = None,
+) -> DataFrame:
+    """Run operators in one Python stage of the epoch's job.
+
+    The first stage of a subtopology takes the DataFrame of placed threads and reads its `Source`s. `reads`: the flows
+    that come in through the pipe; `yields`: those that go on to SQL. A stage that yields nothing is the last, and
+    gives one row for each task, `commit string`.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    stage = Stage(nodes, spark_worker, reads or {}, yields or {})
+    if reads:
+        rows = ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
+        # A stage reads columns by position. `mapInArrow` asks for them by name, and takes a dot for a field's.
+        rows = rows.toDF(*(f"_{number}" for number in range(len(rows.columns))))
+    return rows.mapInArrow(lambda batches: with_facts(stage(batches)), from_arrow_schema(stage.schema))

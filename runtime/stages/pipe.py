@@ -1,0 +1,215 @@
+"""How rows travel between Python and Spark SQL: batches with meta columns, and control rows that end a task.
+
+Arrival order *is* the order: a stage sends the rows of all its live edges in path order and numbers what it receives.
+A *flat* pipe has the columns of its only edge; a *tagged* one has a struct column `@<edge>` for each edge, exactly one
+of them non-null in a data row, none in a control row.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import HeadwaterError
+from ..operators.declarations import Flow
+from ..operators.rows import Int64s, Kind, Rows, after_old, path_order, to_numpy
+from ..records.types import parse_columns, physical_columns
+
+META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
+"""The first columns of every batch. `_meta`: payload of a control row, else headers and state, see `_pack`."""
+
+_SHOWN = 40
+"""Bytes of a broken text that an error shows."""
+
+BATCH_ROWS = 32_768
+"""Most rows of a batch on their way to Spark SQL."""
+
+
+class TextError(HeadwaterError):
+    """An expression gave a text that is not UTF-8. `column`: where it came out, `value`: its bytes."""
+
+    def __init__(self, column: str, value: bytes) -> None:
+        shown = value[:_SHOWN].hex() + ("…" if len(value) > _SHOWN else "")
+        super().__init__(f"the text in {column!r} is not UTF-8: its bytes are {shown}")
+        self.column = column
+        self.value = value
+
+
+def pipe_schema(flows: Mapping[str, Flow]) -> pa.Schema:
+    """Columns of the pipe that carries these edges."""
+    data = {name: physical_columns(flow) for name, flow in flows.items()}
+    if len(data) == 1:
+        fields = list(next(iter(data.values())).items())
+    else:
+        fields = [(f"@{name}", pa.struct(list(columns.items()))) for name, columns in data.items()]
+    return pa.schema([*META, *fields])
+
+
+def send(edges: Mapping[str, Rows], flows: Mapping[str, Flow], end: str, now: int) -> Iterator[pa.RecordBatch]:
+    """Batches of a task's rows on the edges `flows`, in path order, then the control row with payload `end`.
+
+    `now`: the epoch's planned time in ms, for edges that carry `_now`.
+    """
+    schema = pipe_schema(flows)
+    parts = [_conform(edges[name], flow, now) for name, flow in flows.items()]
+    if len(parts) == 1:
+        columns = [*_meta(parts[0]), *(parts[0].columns[name] for name in schema.names[len(META) :])]
+    else:
+        order = pa.array(path_order(parts))
+        columns = [column.take(order) for column in [*_concat_meta(parts), *_tagged(parts, schema)]]
+    if any(map(len, parts)):
+        yield from pa.Table.from_arrays(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)
+    control = {"_kind": [int(Kind.CONTROL)], "_ts": [0], "_order": [0], "_meta": [end]}
+    yield pa.RecordBatch.from_pydict({name: control.get(name, [None]) for name in schema.names}, schema=schema)
+
+
+def _conform(rows: Rows, flow: Flow, now: int) -> Rows:
+    """The rows with exactly the flow's columns."""
+    keys, values = rows.keys, rows.values
+    if "_now" not in values:
+        values["_now"] = pa.repeat(pa.scalar(now * 1000, pa.int64()), len(rows)).cast(pa.timestamp("us", "UTC"))
+    return rows.with_columns(
+        {name: typed(keys[name], data_type) for name, data_type in parse_columns(flow.key).items()},
+        {name: typed(values[name], data_type) for name, data_type in parse_columns(flow.value).items()},
+    )
+
+
+def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The column as `data_type`."""
+    return column if column.type == data_type else column.cast(data_type)
+
+
+def _meta(rows: Rows) -> list[pa.Array]:
+    return [
+        pa.array(rows.kind),
+        pa.array(rows.timestamp),
+        pa.array(rows.order),
+        _pack(rows.headers, rows.state, len(rows)),
+    ]
+
+
+def _pack(headers: pa.Array | None, state: pa.Array | None, rows: int) -> pa.Array:
+    """Headers (JSON on one line); where there is state a newline and its base64. So it crosses SQL unseen."""
+    if headers is None:
+        headers = pa.nulls(rows, pa.string())
+    if state is None:
+        return headers
+    packed = [
+        text if hidden is None else f"{text or ''}\n{b64encode(hidden).decode()}"
+        for text, hidden in zip(headers.to_pylist(), state.to_pylist(), strict=True)
+    ]
+    return pa.array(packed, pa.string())
+
+
+def _unpack(meta: pa.Array) -> tuple[pa.Array | None, pa.Array | None]:
+    if meta.null_count == len(meta):
+        return None, None
+    if not pc.any(pc.match_substring(meta, "\n")).as_py():
+        return meta, None
+    parts = [("", None, None) if text is None else text.partition("\n") for text in meta.to_pylist()]
+    headers = pa.array([text or None for text, _, _ in parts], pa.string())
+    state = pa.array([b64decode(hidden) if hidden else None for _, _, hidden in parts], pa.binary())
+    return None if headers.null_count == len(headers) else headers, state
+
+
+def _concat_meta(parts: Sequence[Rows]) -> list[pa.Array]:
+    return [pa.concat_arrays(columns) for columns in zip(*map(_meta, parts), strict=True)]
+
+
+def _tagged(parts: Sequence[Rows], schema: pa.Schema) -> list[pa.Array]:
+    """A struct column for each part, non-null in its own rows only; rows of all parts one after the other."""
+    columns = []
+    for mine, field in enumerate(list(schema)[len(META) :]):
+        runs = [pa.nulls(len(part), field.type) for part in parts]
+        arrays = [parts[mine].columns[child.name] for child in field.type]
+        runs[mine] = pa.StructArray.from_arrays(arrays, fields=list(field.type))
+        columns.append(pa.concat_arrays(runs))
+    return columns
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """One task's rows by edge, and the payload of the control row that ended them."""
+
+    edges: dict[str, Rows]
+    end: str
+
+
+def receive(batches: Iterable[pa.RecordBatch], flows: Mapping[str, Flow]) -> Iterator[Arrived]:
+    """Tasks one by one, each as soon as its control row is there."""
+    schema = pipe_schema(flows)
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        start = 0
+        for end in np.flatnonzero(to_numpy(batch.column(0)) < 0).tolist():
+            pending.append(batch.slice(start, end - start))
+            yield Arrived(_edges(pending, flows, schema), batch.column(3)[end].as_py())
+            pending, start = [], end + 1
+        if start < len(batch):
+            pending.append(batch.slice(start))
+
+
+def _edges(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: pa.Schema) -> dict[str, Rows]:
+    columns = [
+        typed(pa.concat_arrays([batch.column(number) for batch in batches]), field.type)
+        for number, field in enumerate(schema)
+    ]
+    for column, field in zip(columns, schema, strict=True):
+        _check_text(column, field.name)
+    kind = to_numpy(columns[0]).astype(np.int8, copy=False)
+    path: Int64s = np.cumsum(~after_old(kind)) - 1
+    headers, state = _unpack(columns[3])
+    whole = Rows((path,), kind, to_numpy(columns[1]), to_numpy(columns[2]), headers, {}, (), (), state)
+    data = columns[len(META) :]
+    if len(flows) == 1:
+        ((name, flow),) = flows.items()
+        return {name: _with_flow(whole, data, flow)}
+    edges = {}
+    for column, (name, flow) in zip(data, flows.items(), strict=True):
+        index = np.flatnonzero(to_numpy(column.is_valid()))
+        edges[name] = _with_flow(whole.take(index), column.take(pa.array(index)).flatten(), flow)
+    return edges
+
+
+def _check_text(column: pa.Array, name: str) -> None:
+    """Raise TextError where Spark SQL has made a text of bytes that are none: nobody could read it from a topic.
+
+    Takes 30 ms for a million texts.
+    """
+    try:
+        column.validate(full=True)
+        return
+    except pa.ArrowInvalid as error:
+        invalid = error
+    if pa.types.is_struct(column.type):
+        for field, child in zip(column.type, column.flatten(), strict=True):
+            _check_text(child, field.name)
+    elif pa.types.is_list(column.type):
+        _check_text(column.flatten(), name)
+    elif pa.types.is_map(column.type):
+        _check_text(column.keys, name)
+        _check_text(column.items, name)
+    else:
+        found = next(filter(_is_no_text, column.cast(pa.binary()).to_pylist()), None)
+        raise invalid if found is None else TextError(name, found)
+
+
+def _is_no_text(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _with_flow(rows: Rows, columns: Sequence[pa.Array], flow: Flow) -> Rows:
+    keys = list(parse_columns(flow.key))
+    values = list(parse_columns(flow.value))
+    return rows.with_columns(
+        dict(zip(keys, columns[: len(keys)], strict=True)), dict(zip(values, columns[len(keys) :], strict=True))
+    )

@@ -1,0 +1,194 @@
+"""A Python stage of an epoch's job: operators that run one after the other on one task's rows at a time.
+
+The first stage reads the log: its input says which threads of the client are meant. Later ones get rows through the
+pipe and wait for a task's end, so that operators see all of its epoch at once (a commit interval's records; bounded by
+`max_records`). What a task has done so far travels in the control row; the last stage gives it to the driver.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import HeadwaterError
+from ..log.log import Log, epoch_segment_name, segment_path
+from ..log.records import Segment, TaskCommit
+from ..operators.aggregates.sums import SumOverflowError
+from ..operators.declarations import Flow
+from ..operators.node import Edges, Node
+from ..operators.order.partition_group import NegativeTimestampError
+from ..operators.rows import Int64s, Rows, concat, path_order
+from ..operators.source import Source, take
+from ..operators.task_epoch import TaskEpoch, Written
+from ..records.schema import changelog_topic, topic_schema
+from ..state.store import StateStore
+from ..tasks.plan import EpochPlan, TaskPlan
+from ..tasks.plan_json import from_json, to_json
+from ..topology import GlobalTable, Store, Topic
+from .pipe import pipe_schema, receive, send
+
+COMMIT = pa.schema([("commit", pa.string())])
+"""What the last stage yields: one row for each task, the JSON of its TaskCommit."""
+
+
+class StepError(HeadwaterError):
+    """A step could not process the records of a task. `step`: the operator's name, `at`: its place in the YAML."""
+
+    def __init__(self, step: str, at: str, task: str, cause: Exception) -> None:
+        super().__init__(f"{at or step}: {cause}")
+        self.step = step
+        self.at = at
+        self.task = task
+        self.cause = cause
+
+
+class Worker(Protocol):
+    """Where a stage runs: the plan of the epoch, and what the plan names, opened."""
+
+    plan: EpochPlan
+    log: Log
+
+    def store(self, task: TaskPlan, store: Store) -> StateStore:
+        """The task's partition of a store, caught up to its planned position."""
+
+    def global_table(self, table: GlobalTable) -> StateStore:
+        """A global table, caught up to its planned position: rows of `table.store` by encoded key."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Callable on an iterator of batches, for `mapInArrow`.
+
+    `reads`: edges that come through the pipe; none in the first stage, whose input has a column `thread`. `yields`:
+    edges that go on; none in the last stage, which yields COMMIT rows. `open_worker` is called where the stage runs.
+    """
+
+    nodes: tuple[Node, ...]
+    open_worker: Callable[[], AbstractContextManager[Worker]]
+    reads: Mapping[str, Flow] = field(default_factory=dict)
+    yields: Mapping[str, Flow] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of what the stage yields."""
+        return pipe_schema(self.yields) if self.yields else COMMIT
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the tasks of the batches. Raises StepError, TaskMigratedError, TaskCorruptedError, LogError."""
+        with self.open_worker() as worker:
+            for task, commit, edges in self._later(batches, worker) if self.reads else self._first(batches, worker):
+                commit = self._run(task, commit, edges, worker)
+                if self.yields:
+                    yield from send(edges, self.yields, to_json(commit), worker.plan.now)
+                else:
+                    yield pa.RecordBatch.from_arrays([pa.array([to_json(commit)], pa.string())], schema=COMMIT)
+
+    def _first(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskPlan, TaskCommit, Edges]]:
+        sources = [node for node in self.nodes if isinstance(node, Source)]
+        for batch in batches:
+            for thread in batch.column(batch.schema.get_field_index("thread")).to_pylist():
+                for task in worker.plan.threads[thread]:
+                    try:
+                        taken, edges = take(task, sources, worker.log)
+                    except NegativeTimestampError as error:
+                        at = next((node.at for node in sources if node.topic.name == error.record.topic), "")
+                        raise StepError("Source", at, _name(task), error) from error
+                    commit = TaskCommit(
+                        task.subtopology,
+                        task.partition,
+                        taken.positions,
+                        taken.stream_time,
+                        clocks=task.clocks,
+                        records=len(taken),
+                    )
+                    yield task, commit, edges
+
+    def _later(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskPlan, TaskCommit, Edges]]:
+        plans = {(task.subtopology, task.partition): task for thread in worker.plan.threads for task in thread}
+        for arrived in receive(batches, self.reads):
+            commit = from_json(TaskCommit, arrived.end)
+            yield plans[commit.subtopology, commit.partition], commit, arrived.edges
+
+    def _run(self, task: TaskPlan, commit: TaskCommit, edges: Edges, worker: Worker) -> TaskCommit:
+        """Run the operators, write what they leave, and note it in the commit."""
+        epoch = TaskEpoch(
+            task.partition,
+            worker.plan.now,
+            commit.clocks,
+            lambda store: worker.store(task, store),
+            worker.global_table,
+        )
+        for node in self.nodes:
+            try:
+                node.run(edges, epoch)
+            except HeadwaterError as error:
+                if not isinstance(error, SumOverflowError):  # of a store, of the log
+                    raise
+                raise StepError(type(node).__name__, node.at, _name(task), error) from error
+            except (OSError, MemoryError):  # of the machine
+                raise
+            except Exception as error:
+                raise StepError(type(node).__name__, node.at, _name(task), error) from error
+        return replace(
+            commit,
+            clocks=epoch.clocks,
+            segments=(*commit.segments, *_write(task, epoch, worker)),
+            globals_={**commit.globals_, **{table: _seen(worker.plan, table) for table in epoch.global_tables}},
+            dropped=dict(epoch.dropped + Counter(commit.dropped)),
+            applied={**commit.applied, **{name: store.position for name, store in epoch.stores.items()}},
+        )
+
+
+def _name(task: TaskPlan) -> str:
+    return f"{task.subtopology}_{task.partition}"
+
+
+def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
+    """The position of a global table that the epoch sees: partition -> records."""
+    return {partition: sum(lanes.values()) for partition, lanes in plan.pinned(table).items()}
+
+
+def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Segment]:
+    """Write what sinks and stores have, one file for each topic."""
+    plan = worker.plan
+    name = epoch_segment_name(
+        plan.incarnation, plan.generation, plan.epoch, task.subtopology, task.partition, plan.attempt
+    )
+    for topic, parts in epoch.sinks.values():
+        if any(len(part.rows) for part in parts):
+            table, partitions = _records(topic, parts)
+            if plan.trial:
+                continue
+            path = segment_path(plan.application, topic.name, name)
+            yield from worker.log.write_segments(path, topic.name, table, partitions, task.partition)
+    for store, rows in epoch.stores.items():
+        changed = rows.changes()
+        if changed is not None and not plan.trial:
+            changelog = changelog_topic(plan.application, store)
+            path = segment_path(plan.application, changelog, name)
+            yield from worker.log.write_segments(path, changelog, changed, task.partition, task.partition)
+
+
+def _records(topic: Topic, parts: Sequence[Written]) -> tuple[pa.Table, Int64s]:
+    """The records of all sinks that write a topic, in path order, and their partitions."""
+    rows: Rows = concat([part.rows for part in parts])
+    partitions = parts[0].partitions
+    if len(parts) > 1:
+        order = path_order([part.rows for part in parts])
+        rows = rows.take(order)
+        partitions = np.concatenate([part.partitions for part in parts])[order]
+    schema = topic_schema(topic, rows.headers is not None)
+    columns = [
+        *rows.columns.values(),
+        pa.array(rows.kind),
+        pa.array(rows.timestamp),
+        pa.array(rows.order),
+        *([] if rows.headers is None else [rows.headers]),
+    ]
+    return pa.Table.from_arrays(columns, schema=schema), partitions

@@ -1,0 +1,61 @@
+"""Which of LMDB's errors are the machine's: a disk that is full or fails, no memory, no right.
+
+py-lmdb has a class for a few of the system's error numbers; others come as its plain `Error`, with the system's words
+for them at the end of the text.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from ....errors import MachineError
+from ..store import StoreUnusableError
+
+_OF_CLASS = {lmdb.DiskError: errno.ENOSPC, lmdb.MemoryError: errno.ENOMEM, lmdb.ReadonlyError: errno.EACCES}
+_TOLD = (
+    *(errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ENODEV, errno.ENXIO, errno.ESTALE),
+)
+_OF_TEXT = {os.strerror(number): number for number in _TOLD}
+
+_CUT_SHORT = (
+    "make room on that disk, or raise the limit of a file's size (ulimit -f), and run again; if there is room, look at "
+    "the disk: the log of the system says what is wrong with it"
+)
+"""LMDB says "Input/output error" of a write that was cut short, too (`mdb_page_flush` in mdb.c)."""
+
+
+def number_of(error: lmdb.Error) -> int | None:
+    """The system's number of an error of LMDB's; None where it is no error of the system's."""
+    if type(error) in _OF_CLASS:
+        return _OF_CLASS[type(error)]
+    return _OF_TEXT.get(str(error).rpartition(": ")[2]) if type(error) is lmdb.Error else None
+
+
+@contextmanager
+def machine_errors_told(directory: Path) -> Iterator[None]:
+    """Raise StoreUnusableError where the system refuses the files of a store. A file that is not there passes."""
+    try:
+        yield
+    except lmdb.Error as error:
+        number = number_of(error)
+        if number is None:
+            raise
+        refused = StoreUnusableError(directory, number, os.strerror(number))
+        if number == errno.EIO:
+            refused.hint = _CUT_SHORT
+        raise refused from error
+    except OSError as error:
+        if not MachineError.explains(error):
+            raise
+        raise StoreUnusableError(
+            Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else directory,
+            error.errno,
+            error.strerror or str(error),
+        ) from error

@@ -1,0 +1,201 @@
+"""The default store: LMDB, transactional, open in many processes at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from ....private_files import make_folder
+from ....unusable_paths import unusable_paths_told
+from ...tasks.errors import TaskMigratedError
+from ..store import Changes
+from .checksums import refuse_disorder, refuse_hidden, sealed
+from .environment import Environment
+from .environments import of_this_process
+from .long_keys import PREFIX, is_long, original, stored_key, stored_value
+
+MAP_SIZE = 64 << 20
+"""Bytes of address space to begin with; doubled whenever it is full. The file takes only what is used."""
+
+_ROWS_PER_READ = 4096
+
+
+class LmdbStore:
+    """A StateStore in one directory. Read transactions last for one call, or for 4,096 rows of a `range`.
+
+    `writable`: a store that is only read is not made, and needs no right to write.
+    """
+
+    @unusable_paths_told
+    def __init__(self, directory: Path, map_size: int = MAP_SIZE, *, writable: bool = True) -> None:
+        if writable:
+            make_folder(directory)
+        self._directory = directory.resolve()
+        self._map_size = map_size
+        self._writable = writable
+
+    @property
+    def position(self) -> int:
+        """Changelog records applied."""
+        with self._environment() as environment:
+            return environment.read(environment.position)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of `keys`, in their order."""
+        any_long = max(map(len, keys), default=0) > PREFIX
+        stored = [stored_key(key) for key in keys] if any_long else keys
+        with self._environment() as environment:
+            found = environment.read(partial(_found, environment, sorted(set(stored))))
+        if any_long:
+            return [_value(key, found.get(key)) for key in stored]
+        return list(map(found.get, stored))
+
+    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end`, by key."""
+        for key, value in _long_keys_sorted(self._stored(start, end)):
+            if (start is None or key >= start) and (end is None or key < end):
+                yield key, value
+
+    def apply(
+        self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None
+    ) -> None:
+        """Apply changes and move to `position`, in one transaction, whatever room that takes."""
+        changes = list(changes)
+        with self._environment() as environment:
+            while not self._applied(environment, changes, from_position, position, expire_below):
+                environment.grow()
+
+    def close(self) -> None:
+        """Sync, and close the environment for this process; using the store again opens it again."""
+        of_this_process.close(self._directory)
+
+    def _environment(self) -> AbstractContextManager[Environment]:
+        return of_this_process.use(self._directory, self._map_size, writable=self._writable)
+
+    def _applied(
+        self,
+        environment: Environment,
+        changes: Iterable[Changes],
+        from_position: int,
+        position: int,
+        expire_below: bytes | None,
+    ) -> bool:
+        """Whether the map had room for it all; nothing has happened otherwise."""
+        try:
+            with environment.begin(write=True) as transaction:
+                found = environment.position(transaction)
+                if found != from_position:
+                    raise TaskMigratedError(f"store {self._directory}", from_position, found)
+                environment.mark_unsynced()
+                cursor = transaction.cursor(environment.rows)
+                for keys, values in changes:
+                    _write(cursor, keys, values)
+                if expire_below is not None:
+                    _expire(environment, cursor, expire_below)
+                environment.put_position(transaction, position)
+            environment.lengthen()
+        except lmdb.MapFullError:
+            return False
+        return True
+
+    def _stored(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows as stored, from `start` to `end` or a little beyond either, a few thousand a transaction."""
+        at = (start or b"")[:PREFIX]
+        while True:
+            with self._environment() as environment:
+                keys, values = environment.read(partial(_from, environment, at, end))
+            yield from zip(keys, values, strict=True)
+            if len(keys) < _ROWS_PER_READ:
+                return
+            at = keys[-1] + b"\0"
+
+
+class LmdbBackend:
+    """Keeps each store as an LMDB environment in its directory. `map_size`: bytes to begin with."""
+
+    def __init__(self, map_size: int = MAP_SIZE) -> None:
+        self._map_size = map_size
+
+    def open(self, directory: Path) -> LmdbStore:
+        """The store of `directory`."""
+        return LmdbStore(directory, self._map_size)
+
+    def open_to_read(self, directory: Path) -> LmdbStore:
+        """The store of `directory`, which is there."""
+        return LmdbStore(directory, self._map_size, writable=False)
+
+
+def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> dict[bytes, bytes]:
+    """Rows of `keys`, which are sorted, that are there."""
+    cursor = transaction.cursor(environment.rows)
+    # One call into LMDB, in the order of its pages.
+    rows = dict(cursor.getmulti(keys))
+    if environment.checked and len(rows) < len(keys):
+        refuse_hidden(cursor, [key for key in keys if key not in rows])
+    there = list(rows)
+    return dict(zip(there, environment.values(there, list(rows.values())), strict=True))
+
+
+def _from(
+    environment: Environment, at: bytes, end: bytes | None, transaction: Any
+) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Keys and values from `at` on, to `end` or a little beyond, a few thousand at most."""
+    cursor = transaction.cursor(environment.rows)
+    if not cursor.set_range(at):
+        return (), ()
+    rows = list(islice(cursor.iternext(keys=True, values=True), _ROWS_PER_READ))
+    keys = [key for key, _ in rows]
+    refuse_disorder(keys)
+    if end is not None:
+        del keys[bisect_right(keys, end, key=itemgetter(slice(PREFIX))) :]
+    return keys, environment.values(keys, [value for _, value in rows[: len(keys)]])
+
+
+def _value(stored: bytes, value: bytes | None) -> bytes | None:
+    return value if value is None or not is_long(stored) else original(stored, value)[1]
+
+
+def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+    rows = dict(zip(keys, values, strict=True))  # the last of each key
+    if max(map(len, rows), default=0) > PREFIX:
+        rows = {stored_key(key): None if value is None else stored_value(key, value) for key, value in rows.items()}
+    # Sorted, LMDB fills its pages one after the other.
+    in_order = sorted(rows.items(), key=itemgetter(0))
+    kept = [(key, value) for key, value in in_order if value is not None]
+    keys, present = [key for key, _ in kept], [value for _, value in kept]
+    cursor.putmulti(list(zip(keys, sealed(keys, present), strict=True)))
+    for key, value in in_order:
+        if value is None and cursor.set_key(key):
+            cursor.delete()
+
+
+def _expire(environment: Environment, cursor: Any, below: bytes) -> None:
+    found = cursor.first()
+    while found and cursor.key()[:PREFIX] <= below:
+        stored, value = cursor.item()
+        key = original(stored, *environment.values([stored], [value]))[0] if is_long(stored) else stored
+        expired = key < below
+        found = cursor.delete() if expired else cursor.next()
+
+
+def _long_keys_sorted(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values as they were given. Long keys of one prefix lie together, by hash: put them in order."""
+    prefix, together = b"", list[tuple[bytes, bytes]]()
+    for stored, value in rows:
+        if together and stored[:PREFIX] != prefix:
+            yield from sorted(together)
+            together.clear()
+        if is_long(stored):
+            prefix = stored[:PREFIX]
+            together.append(original(stored, value))
+        else:
+            yield stored, value
+    yield from sorted(together)

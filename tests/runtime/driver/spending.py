@@ -1,0 +1,245 @@
+"""The project in `kills/`: its input, its runs as processes of their own, and all that runs have left in the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+from strikes import FOLDER, Strike
+from waiting import wait_until
+
+from headwater import Project
+from headwater.runtime.log.commit_json import decode_commit
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.leftovers import GRACE_S, remove_leftovers
+from headwater.runtime.log.records import EpochRecord, GenerationRecord
+from headwater.runtime.log.state import LogState
+from headwater.runtime.state.lmdb.store import LmdbStore
+
+APPLICATION = "shop-spending"
+CLIENT = "client-1"
+TABLES = {"hourly_spending"}
+"""Topics that a table is written to: of these, and of changelogs, the last values count."""
+
+MINUTE = 60_000
+START = 1_700_000_000_000 // (60 * MINUTE) * (60 * MINUTE)
+CITIES = ["Oslo", "Rome", "Lima", "Kyiv", "Bonn", "Cork"]
+
+
+def make(root: Path, payments: int, java: str = "") -> None:
+    """The project in `root`, compiled, with its input. `java`: options for Spark's JVM."""
+    shutil.copytree(Path(__file__).parent / "kills", root, dirs_exist_ok=True)
+    # In a process of its own: these tests run beside those of the Spark session.
+    command = [sys.executable, "-m", "headwater.cli.main", "compile", "--project-dir", str(root)]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "SPARK_SUBMIT_OPTS": java})
+    project = Project.load(root)
+    customers, paid = tables(payments)
+    project.append("customers", customers)
+    project.append("payments", paid)
+
+
+def tables(payments: int, customers: int = 24) -> tuple[pa.Table, pa.Table]:
+    """Where customers live, some of whom move, and what they pay in 20 hours: some late, some for nobody known."""
+    random = np.random.default_rng(1)
+    moves = payments // 10
+    times = np.concatenate([np.zeros(customers, int), np.sort(random.integers(0, 20 * 60 * MINUTE, moves))])
+    movers = np.concatenate([np.arange(customers), random.integers(0, customers, moves)])
+    paid = np.sort(random.integers(0, 20 * 60 * MINUTE, payments))
+    paid = np.maximum(paid - random.choice([0, 0, 0, MINUTE, 120 * MINUTE], payments), 0)
+    return (
+        pa.table(
+            {"customer": integers(movers), "city": random.choice(CITIES, len(movers)), "since": timestamps(times)}
+        ),
+        pa.table(
+            {
+                "customer": integers(random.integers(0, customers + 2, payments)),
+                "amount": random.lognormal(3, 1, payments).round(2),
+                "paid_at": timestamps(paid),
+            }
+        ),
+    )
+
+
+def integers(values: Any) -> pa.Array:
+    return pa.array(values, pa.int32())
+
+
+def timestamps(milliseconds: Any) -> pa.Array:
+    return pa.array((milliseconds + START) * 1000, pa.timestamp("us", tz="UTC"))
+
+
+class Run:
+    """The generated runner, in a process group of its own."""
+
+    def __init__(self, root: Path, *arguments: str, java: str = "", strike: Strike | None = None) -> None:
+        """`java`: options for Spark's JVM. `strike`: where to stop."""
+        self._commits = EmbeddedLog(root / ".headwater" / "log").commits(APPLICATION)
+        self._before = self._commits.latest()
+        number = len(list(root.glob("output-*.txt")))
+        self._output, self._marker = root / f"output-{number}.txt", root / f"struck-{number}"
+        temporary(root).mkdir(exist_ok=True)
+        environment = {**os.environ, "SPARK_SUBMIT_OPTS": java, "TMPDIR": str(temporary(root))}
+        if strike is not None:
+            path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
+            environment |= {"PYTHONPATH": path, "HEADWATER_STRIKE": strike.told(self._marker)}
+        with self._output.open("w") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, str(root / "target" / "spending" / "runner.py"), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=environment,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of the driver."""
+        return self._process.pid
+
+    @property
+    def commits(self) -> int:
+        """Commits of the application since its start: its claim, then epochs."""
+        return self._commits.latest() - self._before
+
+    @property
+    def output(self) -> str:
+        """What it has printed."""
+        return self._output.read_text()
+
+    def runs(self) -> bool:
+        """Whether the driver still runs."""
+        return self._process.poll() is None
+
+    def wait_for_commits(self, count: int) -> None:
+        """Wait until there are so many."""
+        self._wait(lambda: self.commits >= count, f"{count} commits")
+
+    def wait_for_strike(self) -> None:
+        """Wait until one of its processes has stopped where it was told to."""
+        self._wait(self._marker.exists, "the point to be stopped at")
+
+    def go_on(self) -> None:
+        """Let the driver, stopped by a strike, go on."""
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def end(self) -> int:
+        """Wait for its end and that of its JVM; the exit code."""
+        family = self._family()
+        code = self._process.wait()
+        psutil.wait_procs(family)
+        return code
+
+    def interrupt(self) -> None:
+        """What Ctrl-C on a terminal does: SIGINT to the foreground group."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group: driver and JVM; and to the Python workers, whose parent makes them a group."""
+        for group in {os.getpgid(process.pid) for process in self._family()}:
+            os.killpg(group, signal.SIGKILL)
+        self._process.wait()
+
+    def kill_driver(self) -> None:
+        """SIGKILL to the driver alone: its JVM and the Python workers notice, and end some time later."""
+        self._process.kill()
+        self._process.wait()
+
+    def _family(self) -> list[psutil.Process]:
+        driver = psutil.Process(self._process.pid)
+        return [driver, *driver.children(recursive=True)]
+
+    def _wait(self, reached: Callable[[], bool], what: str) -> None:
+        wait_until(reached, possible=self.runs, why=lambda: f"it ended without {what}: {self.output}")
+
+
+def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
+    """All that must be the same whatever happened to the runs, by what it is."""
+    log = EmbeddedLog(root / ".headwater" / "log")
+    state = LogState.load(log.commits(APPLICATION))
+    found: dict[str, Any] = {}
+    for topic in sorted(state.written()):
+        partitions = range(2)
+        if topic in TABLES or topic.endswith("-changelog"):
+            rows = [row for part in partitions for segment in state.segments(topic, part) for row in read(log, segment)]
+            found[topic] = {key_of(row): row for row in rows}
+        else:
+            for part in partitions:
+                for lane, segments in state.lanes(topic, part).items():
+                    found[f"{topic} {part} {lane}"] = [row for segment in segments for row in read(log, segment)]
+    for name, part in [(name, part) for name in state.topology["stores"] for part in range(2)]:
+        store = LmdbStore(root / ".headwater" / state_dir / CLIENT / APPLICATION / name / str(part))
+        found[f"store {name} {part}"] = dict(store.range(None, None))
+        store.close()
+    for task in [(name, part) for name in state.topology["subtopologies"] for part in range(2)]:
+        found[f"task {task}"] = {
+            "positions": state.positions(*task),
+            "stream time": state.stream_time(*task),
+            "clocks": state.clocks(*task),
+            "dropped": state.dropped(*task),
+            "records": state.records(*task),
+        }
+    return found
+
+
+def read(log: EmbeddedLog, segment: Any) -> list[dict[str, Any]]:
+    return [row for batch in log.read_batches(segment) for row in batch.to_pylist()]
+
+
+def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(value for name, value in row.items() if name.startswith("key"))
+
+
+def temporary(root: Path) -> Path:
+    """The folder for temporary files of the runs."""
+    return root / "temporary"
+
+
+def kinds(root: Path) -> set[str]:
+    """All paths that runs have made and that are there, a kind of them as one: `commits/shop-spending/#.json`.
+
+    But for snapshots, which come after so many commits, and for what the log leaves alone for a day: files that another
+    process might be about to link.
+    """
+    remove_leftovers(root / ".headwater" / "log", time.time() + 2 * GRACE_S)
+    found = {
+        str(path.relative_to(root))
+        for folder in (root / ".headwater", root / "target", temporary(root))
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts and path.suffix != ".snapshot"
+    }
+    return {re.sub(r"\d+", "#", re.sub(r"[0-9a-f]{32}|[0-9a-f]+(?=-g\d)", "#", path)) for path in found}
+
+
+def unlisted(root: Path) -> set[str]:
+    """Segment files that no commit lists."""
+    log = EmbeddedLog(root / ".headwater" / "log")
+    return {file.path for file in log.files(APPLICATION)} - LogState.load(log.commits(APPLICATION)).paths()
+
+
+def generations(root: Path) -> dict[int, int]:
+    """Generation -> commits of epochs. None of them may stand behind the claim of a later generation."""
+    commits = EmbeddedLog(root / ".headwater" / "log").commits(APPLICATION)
+    found: dict[int, int] = {}
+    for number in range(1, commits.latest() + 1):
+        data = commits.read(number)
+        assert data is not None
+        match decode_commit(data):
+            case GenerationRecord() as claim:
+                assert claim.generation == max(found, default=0) + 1
+                found[claim.generation] = 0
+            case EpochRecord() as epoch:
+                assert epoch.generation == max(found), f"commit {number} of a driver that was fenced"
+                found[epoch.generation] += 1
+    return found

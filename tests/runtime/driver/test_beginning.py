@@ -1,0 +1,78 @@
+"""What a run is refused for, before Spark is started."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commits import Applications, part, topic, topology
+
+from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.driver.events import ApplicationStopped, Event
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.spark.session.session import SettingError
+from headwater.runtime.state.known_log import OtherLogError
+from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.topology import PluginRef, Settings
+
+ORDERS, NAMES = topic("orders"), topic("names")
+SALES = topology("sales", part("sold", (ORDERS,), (topic("sold", writer="p-sales"),)))
+MOVED = topology("sales", part("bought", (ORDERS,), (topic("sold", writer="p-sales"),)))
+OTHER = topology("other", part("named", (NAMES,)))
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on(self, event: Event) -> None:
+        self.events.append(event)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """With a setting for which Spark is not started."""
+    log = PluginRef("embedded", {"path": str(tmp_path / "log")})
+    return Settings(log, str(tmp_path / "state"), spark={"spark.sql.ansi.enabled": "false"})
+
+
+@pytest.fixture
+def applications(tmp_path: Path, settings: Settings) -> Applications:
+    """Of which `sales` has taken two records and written two."""
+    log = EmbeddedLog(tmp_path / "log")
+    log.check()
+    applications = Applications(log)
+    applications.feed("orders", 2)
+    applications.start(SALES)
+    applications.commit("sales", "sold", 0, {"orders": {0: 2}})
+    return applications
+
+
+def test_run_that_the_log_refuses_ends_before_spark_is_started(applications: Applications, settings: Settings) -> None:
+    seen = Seen()
+    results = run_topologies([MOVED], settings, until_caught_up=True, observer=seen)
+    (result,) = results.applications
+    assert (result.status, results.failed) == ("failed", True)
+    assert "topic orders: it was read by sold, and bought would read it again" in str(result.error)
+    assert seen.events == [ApplicationStopped("p-sales", "failed", 0, 0)]
+
+
+def test_run_of_which_one_application_may_start_is_begun(applications: Applications, settings: Settings) -> None:
+    for topologies in [OTHER, MOVED], [SALES]:
+        with pytest.raises(SettingError):
+            run_topologies(topologies, settings, until_caught_up=True)
+
+
+def test_log_that_is_missing_is_refused_before_a_topology_without_state_makes_one(
+    applications: Applications, settings: Settings, tmp_path: Path
+) -> None:
+    owner = Owner.of(os.getpid())
+    assert owner is not None
+    directory = tmp_path / "state" / "client-1" / "p-sales"
+    replace(ProcessFile.take(directory, owner), log=applications.log.identity()).written(directory)
+    (tmp_path / "log").rename(tmp_path / "moved")
+    with pytest.raises(OtherLogError):
+        run_topologies([OTHER, SALES], settings, until_caught_up=True)
+    assert not (tmp_path / "log").exists()

@@ -1,0 +1,257 @@
+"""Stores whose files are damaged while nobody looks: what is found, restored and told, end to end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fatal_flips import make_fatal
+from pyspark.sql import SparkSession
+
+from headwater.project import Project
+from headwater.runtime.driver.events import Event, StoreDamaged, StoreLost
+from headwater.runtime.driver.results import ApplicationResult
+from headwater.runtime.query.stores import DamagedStoreError
+from headwater.runtime.state.process_file import ProcessFile
+
+pytestmark = pytest.mark.spark
+
+FILES = {
+    "headwater.yml": """
+        name: shop
+        version: "1"
+        profile: shop
+    """,
+    "profiles.yml": """
+        shop:
+          target: local
+          targets:
+            local:
+              spark:
+                master: local[2]
+              log:
+                type: embedded
+                path: log
+              state_dir: state
+              epoch:
+                interval: 10ms
+                max_records: 50
+    """,
+    "topics/orders.yml": """
+        topics:
+          orders:
+            partitions: 2
+            key:
+              product: string
+            value:
+              pieces: bigint
+          products:
+            partitions: 1
+            key:
+              product: string
+            value:
+              name: string
+    """,
+    "topologies/sales.yml": """
+        topology: sales
+        stores:
+          forgetful:
+            type: key_value
+            changelog:
+              enabled: false
+          lasting:
+            type: key_value
+          hours:
+            type: window
+        tables:
+          names:
+            topic: products
+            global: true
+        flows:
+          sold:
+            from: orders
+            steps:
+              - aggregate:
+                  store: forgetful
+                  values:
+                    pieces: sum(pieces)
+            to: sold_pieces
+          ordered:
+            from: orders
+            steps:
+              - aggregate:
+                  store: lasting
+                  values:
+                    orders: count(*)
+            to: order_counts
+          hourly:
+            from: orders
+            steps:
+              - window:
+                  tumbling: 1h
+                  grace: 1h
+              - aggregate:
+                  store: hours
+                  values:
+                    orders: count(*)
+            to: hourly_orders
+          named:
+            from: orders
+            steps:
+              - join:
+                  table: names
+                  type: left
+                  by:
+                    product: product
+                  values:
+                    name: names.name
+            to: named_orders
+    """,
+}
+PRODUCTS = ["product-ax", "product-bow", "product-cup", "product-dish"]
+HOUR = 3_600_000
+
+
+class Shop:
+    def __init__(self, root: Path, session: SparkSession) -> None:
+        for name, text in FILES.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text)
+        self.root = root
+        self.project = Project.load(root, session=session)
+        self.events: list[Event] = []
+        names = [{"key": {"product": each}, "value": {"name": f"name of {each}"}} for each in PRODUCTS]
+        self.project.append("products", names)
+
+    def on(self, event: Event) -> None:
+        self.events.append(event)
+
+    def order(self, products: Sequence[str] = PRODUCTS) -> ApplicationResult:
+        """One order of a piece of each product, and all of them processed."""
+        records = [
+            {"key": {"product": each}, "value": {"pieces": 1}, "timestamp": 10 * HOUR + number}
+            for number, each in enumerate(products)
+        ]
+        self.project.append("orders", records)
+        (result,) = self.project.run(until_caught_up=True, observer=self).applications
+        assert result.status == "caught_up", result
+        return result
+
+    def last(self, topic: str) -> dict[str, Any]:
+        found = self.project.read(topic)
+        return {r.key["product"]: list(r.value.values())[-1] for r in found if r.key and r.value}
+
+    def rows(self, store: str) -> dict[str, Any]:
+        return {row.key["product"]: next(iter(row.value.values())) for row in self.project.query(store)}
+
+    def files(self, store: str) -> list[Path]:
+        return sorted((self.root / "state/client-1/shop-sales").glob(f"{store}/**/data.mdb"))
+
+    def told(self) -> list[tuple[str, str]]:
+        told = [(type(each).__name__, each.store) for each in self.events if isinstance(each, StoreDamaged | StoreLost)]
+        return sorted(set(told))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark_session: SparkSession) -> Shop:
+    return Shop(tmp_path, spark_session)
+
+
+def change_values(file: Path) -> None:
+    """A byte in the value of each row, in all pages of now and of before; the tail of a key marks a row."""
+    content = bytearray(file.read_bytes())
+    for product in PRODUCTS:
+        tail, at = product.encode(), 0
+        while (at := content.find(tail, at) + 1) > 0:
+            content[at + len(tail) + 8] ^= 0x20
+    file.write_bytes(content)
+
+
+def change_keys(file: Path) -> None:
+    content = file.read_bytes()
+    for product in PRODUCTS:
+        content = content.replace(product.encode(), product.upper().encode())
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("change", [change_values, change_keys])
+def test_damaged_stores_are_restored_without_ending_the_run_and_a_lost_one_is_told(shop: Shop, change: Any) -> None:
+    for _ in range(3):
+        shop.order()
+    assert shop.told() == []
+    for store in ("forgetful", "lasting", "hours", "names"):
+        for file in shop.files(store):
+            change(file)
+
+    result = shop.order()
+
+    four = dict.fromkeys(PRODUCTS, 4)
+    assert shop.last("order_counts") == shop.rows("lasting") == four
+    assert shop.last("hourly_orders") == shop.rows("hours") == four
+    assert shop.last("named_orders") == {each: f"name of {each}" for each in PRODUCTS}
+    assert shop.last("sold_pieces") == shop.rows("forgetful") == dict.fromkeys(PRODUCTS, 1)
+    assert [store for kind, store in shop.told() if kind == "StoreLost"] == ["forgetful"]
+    assert any(
+        lost.startswith("store forgetful, partition 1, has lost its rows and starts empty on client-1: ")
+        for lost in result.lost
+    )
+    assert shop.order().lost == ()
+    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 5)
+
+
+def test_query_of_a_damaged_store_says_so_and_a_run_restores_it(shop: Shop) -> None:
+    for _ in range(3):  # by then the first changes of the store without changelog are gone
+        shop.order()
+    for store in ("lasting", "forgetful"):
+        for file in shop.files(store):
+            change_values(file)
+
+    with pytest.raises(DamagedStoreError, match="lasting, partition 0, is damaged: a row is not what"):
+        shop.rows("lasting")
+    with pytest.raises(DamagedStoreError, match="partition 1, is damaged"):
+        shop.rows("lasting")
+    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 3)
+    for _ in range(2):
+        with pytest.raises(DamagedStoreError, match="has no changelog to be restored from"):
+            shop.rows("forgetful")
+
+    assert len(set(shop.order().lost)) == 2
+    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 4)
+
+
+def test_store_that_kills_its_reader_is_restored_where_the_last_run_was_ended(shop: Shop) -> None:
+    many = [f"product-{number:06d}" for number in range(400)]
+    shop.order(many)
+    client = shop.root / "state/client-1/shop-sales"
+    found = ProcessFile.read(client)
+    assert found is not None
+    assert found.closed
+    replace(found, closed=False).written(client)  # as it is while a run goes on, and after one that was ended
+    make_fatal(shop.files("lasting")[0].parent)
+
+    shop.order(many)
+
+    assert shop.told() == [("StoreDamaged", "lasting")]
+    assert shop.rows("lasting") == shop.rows("forgetful") == shop.last("order_counts") == dict.fromkeys(many, 2)
+    found = ProcessFile.read(client)
+    assert found is not None
+    assert found.closed
+
+
+def test_store_whose_file_is_cut_off_is_restored(shop: Shop) -> None:
+    for _ in range(3):
+        shop.order()
+    for store in ("forgetful", "lasting", "hours", "names"):
+        for file in shop.files(store):
+            os.truncate(file, file.stat().st_size - 4096)
+
+    assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 3)
+    result = shop.order()
+
+    assert shop.rows("lasting") == shop.rows("hours") == shop.last("order_counts") == dict.fromkeys(PRODUCTS, 4)
+    assert shop.rows("forgetful") == dict.fromkeys(PRODUCTS, 1)
+    assert len(set(result.lost)) == 2

@@ -1,0 +1,274 @@
+"""Which record a failed epoch is blamed on."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from commits import part, topic
+from py4j.protocol import Py4JNetworkError
+
+from headwater.errors import MachineError
+from headwater.runtime.driver.errors import JobError, RecordError
+from headwater.runtime.driver.failures import cause_of, isolate, told
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.errors import CorruptSegmentError
+from headwater.runtime.log.records import TaskCommit
+from headwater.runtime.operators.rows import Kind
+from headwater.runtime.operators.source import Source, take
+from headwater.runtime.progress.last_record import short_json
+from headwater.runtime.records.record_json import Record
+from headwater.runtime.spark.job import MOST_TRIED, Trial
+from headwater.runtime.spark.worker_errors import StageFailedError, with_facts
+from headwater.runtime.stages.stage import StepError
+from headwater.runtime.tasks.plan import EpochPlan, LaneInput, TaskPlan, TopicInput
+
+CHANGES = topic("changes", writer="p-t")
+KINDS = [Kind.VALUE, Kind.OLD_SAME_GROUP, Kind.VALUE, Kind.VALUE, Kind.OLD, Kind.VALUE]
+
+
+def in_worker(error: Exception) -> Exception:
+    """What Spark makes of an error in a stage: one that has the text of the traceback."""
+
+    def rows() -> Iterator[int]:
+        raise error
+        yield 0
+
+    try:
+        list(with_facts(rows()))
+    except StageFailedError:
+        return RuntimeError(f"An error occurred while calling o1.\n: X: {traceback.format_exc()}")
+    raise AssertionError
+
+
+@dataclass
+class FailsAt:
+    """A job that takes a task's records and cannot process the one at `offset`."""
+
+    log: EmbeddedLog
+    offset: int
+    tried: int = 0
+
+    def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
+        self.tried += 1
+        assert len(tasks) <= MOST_TRIED, "a job tries no more"
+        for number, task in enumerate(tasks):
+            try:
+                self.run(replace(plan, threads=((task,),)))
+            except Exception as error:
+                return Trial(tuple(range(number)), (number, error))
+        return Trial(tuple(range(len(tasks))), None)
+
+    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+        (task,) = (task for thread in plan.threads for task in thread)
+        taken, _ = take(task, [Source(CHANGES, ("changes",))], self.log)
+        if any(taken.record(number).offset == self.offset for number in range(len(taken))):
+            raise ValueError(str(in_worker(StepError("Sink", "topologies/t.yml:7", "reads_0", ValueError("cannot")))))
+        return ()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> EmbeddedLog:
+    return EmbeddedLog(tmp_path)
+
+
+@pytest.fixture
+def planned(log: EmbeddedLog) -> EpochPlan:
+    """One task that may read all of KINDS."""
+    times = pa.array(np.arange(len(KINDS)))
+    table = pa.table(
+        {
+            "key.k": ["a"] * len(KINDS),
+            "value.v": pa.array(np.arange(len(KINDS))),
+            "_kind": pa.array(KINDS, pa.int8()),
+            "_timestamp": times,
+            "_order": times,
+        }
+    )
+    (written,) = log.write_segments("segments/p-t/changes/a.seg", "changes", table, 0, 0)
+    segment = replace(written, base_offset=0, base_position=0)
+    task = TaskPlan("reads", 0, 100, -1, {}, (TopicInput("changes", (LaneInput(0, 0, (segment,)),)),))
+    return EpochPlan("p-t", 1, 1, 0, 0, "c", ("embedded", {"path": str(log.root)}), "", ((task,),))
+
+
+@pytest.mark.parametrize(
+    ("max_records", "offset", "blamed"),
+    [(2, 0, 0), (2, 1, 2), (2, 2, 2), (3, 2, 2), (100, 0, 0), (100, 1, 2), (100, 2, 2), (100, 3, 3), (100, 5, 5)],
+)
+def test_first_record_that_fails_is_blamed_or_the_change_that_it_begins(
+    log: EmbeddedLog, planned: EpochPlan, max_records: int, offset: int, blamed: int
+) -> None:
+    (task,) = planned.threads[0]
+    plan = replace(planned, threads=((replace(task, max_records=max_records),),))
+    job: Any = FailsAt(log, offset)
+
+    _, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ValueError("it failed"))
+
+    assert (failure.error.offset, failure.error.step) == (blamed, "topologies/t.yml:7")
+
+
+@pytest.mark.parametrize(("count", "bad", "jobs"), [(20_000, 13_333, 6), (400_000, 399_999, 8)])
+def test_record_among_very_many_is_found_in_few_jobs(
+    log: EmbeddedLog, planned: EpochPlan, count: int, bad: int, jobs: int
+) -> None:
+    (task,) = planned.threads[0]
+    (source,) = task.inputs
+    (lane,) = source.lanes
+    times = pa.array(np.arange(count))
+    table = pa.table(
+        {
+            "key.k": ["a"] * count,
+            "value.v": times,
+            "_kind": pa.array([Kind.VALUE] * count, pa.int8()),
+            "_timestamp": times,
+            "_order": times,
+        }
+    )
+    (written,) = log.write_segments("segments/p-t/changes/b.seg", "changes", table, 0, 0)
+    segments = (replace(written, base_offset=0, base_position=0),)
+    inputs = (replace(source, lanes=(replace(lane, segments=segments),)),)
+    plan = replace(planned, threads=((replace(task, max_records=500_000, inputs=inputs),),))
+    fails = FailsAt(log, bad)
+    job: Any = fails
+
+    _, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ValueError("it failed"))
+
+    assert failure.error.offset == bad
+    assert fails.tried <= jobs
+
+
+@dataclass
+class Killed:
+    """A job whose worker is killed in some of its runs."""
+
+    kills: set[int]
+    runs: int = 0
+
+    def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
+        try:
+            self.run(plan)
+        except RuntimeError as error:
+            return Trial((), (len(tasks) - 1, error))
+        return Trial(tuple(range(len(tasks))), None)
+
+    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+        self.runs += 1
+        if self.runs in self.kills:
+            raise RuntimeError("An error occurred while calling o1.\n: X: Python worker exited unexpectedly (crashed)")
+        return ()
+
+
+@pytest.mark.parametrize("kills", [{1}, {1, 2}, {1, 2, 3}, {1, 3}])
+def test_no_record_is_blamed_where_workers_were_killed(planned: EpochPlan, kills: set[int]) -> None:
+    job: Any = Killed(kills)
+    with pytest.raises(JobError, match=r"failed: Python worker exited unexpectedly \(crashed\)$"):
+        isolate(job, part("reads", (CHANGES,)), planned, ValueError("it failed"))
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), Py4JNetworkError("empty")])
+def test_jvm_that_is_gone_is_told(error: Exception) -> None:
+    assert "JVM has ended" in cause_of(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "/log/segments/a.seg"),
+        OSError(errno.ENAMETOOLONG, "File name too long", "/log/segments/a.seg"),
+        CorruptSegmentError("segments/a.seg", 3),
+    ],
+)
+def test_error_of_the_machine_is_told_at_once_and_no_record_is_looked_for(
+    log: EmbeddedLog, planned: EpochPlan, error: Exception
+) -> None:
+    fails = FailsAt(log, 0)
+    job: Any = fails
+    with pytest.raises(JobError) as raised:
+        isolate(job, part("reads", (CHANGES,)), planned, in_worker(error))
+
+    assert "segments/a.seg" in raised.value.message
+    assert raised.value.hint
+    assert fails.tried == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        pa.ArrowMemoryError("malloc of size 99 failed"),
+    ],
+)
+def test_want_of_memory_is_told_at_once_and_no_record_is_looked_for(
+    log: EmbeddedLog, planned: EpochPlan, error: Exception
+) -> None:
+    fails = FailsAt(log, 0)
+    job: Any = fails
+    with pytest.raises(JobError, match="there is not enough memory") as raised:
+        isolate(job, part("reads", (CHANGES,)), planned, in_worker(error))
+
+    assert "`max_records`" in str(raised.value.hint)
+    assert fails.tried == 0
+
+
+def test_want_of_threads_is_told_at_once_and_no_record_is_looked_for(log: EmbeddedLog, planned: EpochPlan) -> None:
+    fails = FailsAt(log, 0)
+    job: Any = fails
+    said = "Job aborted: java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory"
+    with pytest.raises(JobError, match="no further thread") as raised:
+        isolate(job, part("reads", (CHANGES,)), planned, RuntimeError(said))
+
+    assert "ulimit -u" in str(raised.value.hint)
+    assert fails.tried == 0
+
+
+def test_want_of_memory_in_the_driver_is_an_error_of_the_machine() -> None:
+    error = told(MemoryError())
+    assert isinstance(error, MachineError)
+    assert error.message == "there is not enough memory"
+
+
+def test_jvm_that_is_gone_is_told_with_the_records_it_worked_on(log: EmbeddedLog, planned: EpochPlan) -> None:
+    job: Any = FailsAt(log, 0)
+    with pytest.raises(JobError, match=r"It worked on changes\[0\]@0 to 5"):
+        isolate(job, part("reads", (CHANGES,)), planned, ConnectionRefusedError(111, "refused"))
+
+
+def test_causes_are_told_in_words() -> None:
+    calling = "An error occurred while calling o1.collectToPython.\n"
+    java = calling + ": org.apache.spark.SparkException: Job aborted: {}\n\tat x"
+    assert "write [ab]* for (a|b)*" in cause_of(RuntimeError(java.format("java.lang.StackOverflowError")))
+    text = java.format("java.lang.OutOfMemoryError: Java heap space")
+    assert cause_of(RuntimeError(text)).endswith("(java.lang.OutOfMemoryError: Java heap space)")
+    nested = (
+        calling + ": a.b.AnException: outer\n\tat x\nCaused by: a.b.CException: [MALFORMED] bad\nCaused by: d.EError"
+    )
+    assert cause_of(RuntimeError(nested)) == "[MALFORMED] bad"
+    assert cause_of(RuntimeError(calling + ": a.b.AnException: outer\n\tat x\nCaused by: d.EError")) == "d.EError"
+
+
+def test_long_values_are_shortened_in_the_report_of_a_record() -> None:
+    record = Record(0, 7, 0, {"k": 1}, {"text": "y" * 20_000_000, "list": [1] * 5000, "deep": {"t": "z" * 900}}, {})
+    value = short_json(record)
+    error = RecordError(
+        subtopology="f",
+        task_partition=0,
+        topic="words",
+        partition=0,
+        offset=7,
+        step="topologies/t.yml:6",
+        value=value,
+        cause=f"[CAST_INVALID_INPUT] The value '{'y' * 20_000_000}' of the type STRING cannot be cast",
+    )
+
+    assert len(str(error)) < 3_000
+    assert "(20,000,000 characters)" in value
+    assert "and 4,980 more" in value
+    assert "cannot be cast" in error.message
+    assert "headwater read words --from 7 --format json" in str(error.hint)

@@ -1,0 +1,184 @@
+"""A run that lasts takes up what is appended while it runs: each append whole in one epoch, nothing in between."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from pyspark.sql import SparkSession
+from waiting import wait_until
+
+from headwater.project import Project
+from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, NothingToRead, TasksPlaced
+from headwater.runtime.driver.results import RunResults
+
+pytestmark = pytest.mark.spark
+
+Seen = TypeVar("Seen")
+
+FILES = {
+    "headwater.yml": """
+        name: lasting
+        version: "1"
+        profile: lasting
+    """,
+    "profiles.yml": """
+        lasting:
+          target: local
+          targets:
+            local:
+              spark:
+                master: local[2]
+              log:
+                type: embedded
+                path: log
+              state_dir: state
+              epoch:
+                interval: 50ms
+    """,
+    "topics/clicks.yml": """
+        topics:
+          clicks:
+            partitions: 2
+            key:
+              visitor: string
+            value:
+              page: string
+    """,
+    "topologies/pages.yml": """
+        topology: pages
+        flows:
+          by_page:
+            from: clicks
+            steps:
+              - key_by:
+                  page: page
+              - aggregate:
+                  values:
+                    clicks: count(*)
+            to: page_clicks
+    """,
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+class Watching:
+    """Gives the events of a run, and its end, to the thread of the test."""
+
+    def __init__(self) -> None:
+        self._events: queue.Queue[Event | RunResults | BaseException] = queue.Queue()
+
+    def on(self, event: Event) -> None:
+        self._events.put(event)
+
+    def ended(self, run: Future[RunResults]) -> None:
+        self._events.put(run.exception() or run.result())
+
+    def next(self, kind: type[Seen]) -> Seen:
+        event = self._events.get()
+        assert isinstance(event, kind), event
+        return event
+
+
+@contextmanager
+def running(project: Project) -> Iterator[tuple[Watching, threading.Event, Future[RunResults]]]:
+    watching, stop = Watching(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(project.run, observer=watching, stop=stop)
+        run.add_done_callback(watching.ended)
+        try:
+            watching.next(TasksPlaced)
+            watching.next(ApplicationStarted)
+            watching.next(NothingToRead)  # told once: the topic is empty so far
+            yield watching, stop, run
+        finally:
+            stop.set()
+
+
+def clicks(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
+    return [{"key": {"visitor": visitor}, "value": {"page": page}} for visitor, page in pairs]
+
+
+def counts(project: Project) -> dict[str, int]:
+    """The last count of each page."""
+    return {r.key["page"]: r.value["clicks"] for r in project.read("page_clicks") if r.key and r.value}
+
+
+def test_each_append_is_taken_in_one_epoch_and_a_pause_commits_nothing(root: Path, spark_session: SparkSession) -> None:
+    project = Project.load(root, session=spark_session)
+    with running(project) as (watching, stop, run):
+        for piece, expected in [
+            (clicks(("ada", "home"), ("bob", "home"), ("cyd", "shop")), {"home": 2, "shop": 1}),
+            (clicks(("ada", "shop")), {"home": 2, "shop": 2}),
+            (clicks(("ada", "home"), ("dan", "help")), {"home": 3, "shop": 2, "help": 1}),
+        ]:
+            project.append("clicks", piece)
+            taken, counted = watching.next(EpochCommitted), watching.next(EpochCommitted)
+            assert (taken.records, taken.lag) == (len(piece), 0)
+            assert (counted.records, counted.lag) == (len(piece), 0)
+            assert counts(project) == expected
+        stop.set()
+        (result,) = run.result().applications
+    assert (result.status, result.commits, result.records) == ("interrupted", 6, 12)
+
+
+def test_command_takes_what_another_command_appends_until_it_is_told_to_end(root: Path) -> None:
+    with subprocess.Popen(headwater(root, "run"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        try:
+            for number, page in enumerate(["home", "home", "shop"]):
+                line = json.dumps(clicks((f"visitor {number}", page))[0])
+                seeded = subprocess.run(
+                    headwater(root, "seed", "--append", "clicks"),
+                    input=line,
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                assert seeded.stdout == "appended 1 record to clicks\n"
+                counted = following(root, number + 1, run)
+            run.send_signal(signal.SIGTERM)
+            output, _ = run.communicate()
+        finally:
+            run.kill()
+    assert run.returncode == 0, output
+    assert [(line["key"]["page"], line["value"]["clicks"]) for line in counted] == [
+        ("home", 1),
+        ("home", 2),
+        ("shop", 1),
+    ]
+
+
+def following(root: Path, records: int, run: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """The first records of the output, once `run` has made so many."""
+    command = headwater(root, "read", "page_clicks", "--format", "json", "--follow", "--limit", str(records))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as read:
+        try:
+            wait_until(lambda: read.poll() is not None, possible=lambda: run.poll() is None, why="the run has ended")
+        finally:
+            read.kill()
+        assert read.stdout is not None
+        lines = read.stdout.read().splitlines()
+    assert read.returncode == 0
+    return sorted(map(json.loads, lines), key=lambda line: line["timestamp"])
+
+
+def headwater(root: Path, *arguments: str) -> list[str]:
+    command, *rest = arguments
+    return [sys.executable, "-m", "headwater.cli.main", command, "--project-dir", str(root), *rest]

@@ -1,0 +1,78 @@
+import pytest
+
+from headwater.runtime.driver.events import (
+    ApplicationStopped,
+    AssignmentFailed,
+    EpochCommitted,
+    RecordFailed,
+    TasksPlaced,
+)
+from headwater.runtime.driver.sentences import counted, sentence, waiting
+from headwater.runtime.placing.assigned import Move
+from headwater.runtime.tasks.task_id import TaskId
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 records"), (1, "1 record"), (2000, "2,000 records")])
+def test_only_one_thing_is_singular(number: int, text: str) -> None:
+    assert counted(number, "record") == text
+
+
+def test_waiting_agrees_with_the_number() -> None:
+    assert waiting(1, ("p-a",)) == "1 record waits for p-a"
+    assert waiting(2, ("p-a", "p-b")) == "2 records wait for p-a, p-b"
+    assert waiting(2, ()) == "2 records wait for tasks that nobody runs"
+
+
+def test_committed_epoch_is_told_with_rate_and_lag() -> None:
+    assert (
+        sentence(EpochCommitted("flights-delays", "late", "0", 7, 1000, 20, 0.5))
+        == "flights-delays/late: commit 7, 1,000 records (2,000/s), lag 20"
+    )
+
+
+def test_failed_record_is_told_with_its_message() -> None:
+    told = sentence(RecordFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
+
+    assert told == "flights-delays/late: task 2 stopped: x.yml:3: cannot be processed"
+
+
+def test_placed_tasks_are_told_with_where_the_state_of_those_that_move_was() -> None:
+    moves = (
+        Move(TaskId(0, 1), "client-2", "client-1", {"client-1": 0, "client-2": 1_200}),
+        Move(TaskId(1, 0), None, "client-1"),
+        Move(TaskId(1, 1), None, "client-1", emptied="client-1"),
+    )
+
+    told = sentence(TasksPlaced("a-b", "high_availability", 2, 3, 1, moves, (TaskId(1, 2),), 1_700_000_000_000))
+
+    assert told == (
+        "a-b: high_availability has placed the tasks on 2 clients: 3 kept, 3 moved, 1 new, 1 left out (1_2); "
+        "it wants to be asked again at 2023-11-14 22:13:20 UTC"
+        "\n    0_1 from client-2 to client-1 (records behind: client-1 0, client-2 1,200)"
+        "\n    1_0 from a client that is gone to client-1"
+        "\n    1_1 from client-1, whose state is no longer there, to client-1"
+    )
+
+
+def test_of_many_moves_the_first_are_told() -> None:
+    moves = tuple(Move(TaskId(0, number), "b", "a") for number in range(12))
+
+    told = sentence(TasksPlaced("a-b", "mine", 2, 0, 0, moves, (), 2**70))
+
+    assert told.splitlines()[0].endswith(
+        "12 moved, 0 new; it wants to be asked again at 1,180,591,620,717,411,303,424 ms since 1970"
+    )
+    assert told.splitlines()[-2:] == ["    0_9 from b to a", "    and 2 more"]
+
+
+def test_failed_assignor_is_told_with_what_it_said_wrong() -> None:
+    told = sentence(AssignmentFailed("a-b", "mine", "an active task on two clients: 0_0", ("c1: 0_0", "c2: 0_0")))
+
+    assert told == (
+        "a-b: tasks stay where they were, and new ones are spread evenly, as assignor mine failed: "
+        "an active task on two clients: 0_0\n    c1: 0_0\n    c2: 0_0"
+    )
+
+
+def test_end_is_told_with_its_reason() -> None:
+    assert sentence(ApplicationStopped("a-b", "caught_up", 12_000, 3)) == "a-b: caught up, 12,000 records in 3 commits"

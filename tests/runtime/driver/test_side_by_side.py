@@ -1,0 +1,28 @@
+"""Applications of a lasting run end together, whatever one of them ends by."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commits import part, topic, topology
+
+from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.topology import PluginRef, Settings
+
+
+def test_error_that_nobody_foresaw_stops_the_others_too(tmp_path: Path) -> None:
+    settings = Settings(PluginRef("embedded", {"path": str(tmp_path / "log")}), str(tmp_path / "state"))
+    stop = threading.Event()
+    unused: Any = object()
+    with pytest.raises(AttributeError):
+        run_topologies(
+            [topology("t", part("reads", (topic("raw"),)))],
+            settings,
+            until_caught_up=False,
+            stop=stop,
+            session=unused,
+        )
+    assert stop.is_set()

@@ -1,0 +1,308 @@
+import datetime as dt
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from headwater.runtime.ingest import append as append_module
+from headwater.runtime.ingest.append import append
+from headwater.runtime.log.errors import SeedError, TopicChangedError
+from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.topology import Topic
+
+NOON = dt.datetime(2013, 1, 1, 12, tzinfo=dt.UTC)
+NOON_MS = 1_357_041_600_000
+APPLICATION = "demo-seed"
+
+
+def flight(carrier="UA", flight=1, delay=0.5, at=NOON):
+    return {"carrier": carrier, "flight": flight, "delay": delay, "at": at}
+
+
+def test_appended_objects_are_read_back_as_records(log, flights, read):
+    result = append(log, APPLICATION, flights, [flight("UA", 1), flight("UA", 2, None)])
+    (partition,) = result.offsets
+    assert (result.records, result.commit, result.offsets[partition]) == (2, 1, (0, 2))
+    first, second = read(flights)
+    assert (first.partition, first.offset, first.timestamp, first.headers) == (partition, 0, NOON_MS, {})
+    assert first.key == {"carrier": "UA"}
+    assert first.value == {"flight": 1, "delay": 0.5, "at": "2013-01-01T12:00:00Z"}
+    assert (second.offset, second.value["delay"]) == (1, None)
+
+
+def test_records_go_where_their_key_belongs(log, airlines, read):
+    carriers = [f"c{number}" for number in range(50)]
+    append(log, APPLICATION, airlines, pa.table({"carrier": carriers, "name": carriers}))
+    expected = partition_of(encode_keys([pa.array(carriers)]), 3)
+    found = {record.key["carrier"]: record.partition for record in read(airlines)}
+    assert found == dict(zip(carriers, expected.tolist(), strict=True))
+    assert len(set(found.values())) == 3
+
+
+def test_records_with_a_null_key_go_round_robin_by_row(log, airlines, read):
+    append(log, APPLICATION, airlines, pa.table({"carrier": pa.nulls(7, pa.string()), "name": list("abcdefg")}))
+    found = read(airlines)
+    assert all(record.key is None for record in found)
+    assert [(record.partition, record.value["name"]) for record in found] == [
+        (0, "a"), (0, "d"), (0, "g"), (1, "b"), (1, "e"), (2, "c"), (2, "f"),
+    ]  # fmt: skip
+
+
+def test_topic_without_key_columns_goes_round_robin(log, read):
+    topic = Topic("t", partitions=2, key="", value="n int")
+    append(log, APPLICATION, topic, [{"n": 1}, {"n": 2}, {"n": 3}])
+    assert [(record.partition, record.key, record.value) for record in read(topic)] == [
+        (0, None, {"n": 1}),
+        (0, None, {"n": 3}),
+        (1, None, {"n": 2}),
+    ]
+
+
+def test_windowed_key_goes_where_the_key_without_window_belongs(log, airlines, read):
+    windowed = replace(airlines, windowed=True)
+    rows = [
+        {"timestamp": 1, "key": {"carrier": "UA", "window_start": n, "window_end": n + 10}, "value": {"name": "x"}}
+        for n in range(20)
+    ]
+    append(log, APPLICATION, windowed, rows)
+    found = read(windowed)
+    assert {record.partition for record in found} == set(partition_of(encode_keys([pa.array(["UA"])]), 3).tolist())
+    assert [record.key for record in found] == [row["key"] for row in rows]
+
+
+def test_nulls_of_pandas_are_nulls(log, flights, read):
+    frame = pd.DataFrame(
+        {
+            "carrier": ["UA", np.nan],
+            "flight": [1.0, np.nan],
+            "delay": [np.nan, 2.0],
+            "at": pd.to_datetime(["2013-01-01 12:00", "2013-01-01 12:00"]),
+            "unused": [1, 2],
+        },
+        index=[5, 9],
+    )
+    append(log, APPLICATION, flights, frame)
+    found = sorted(read(flights), key=lambda record: record.key is None)
+    assert [(record.key, record.value["flight"], record.value["delay"]) for record in found] == [
+        ({"carrier": "UA"}, 1, None),
+        (None, None, 2.0),
+    ]
+
+
+def test_nan_of_arrow_stays_in_a_column_of_floats_and_is_null_in_others(log, flights, read):
+    table = pa.table({"carrier": ["UA"], "flight": [math.nan], "delay": [math.nan], "at": [NOON]})
+    append(log, APPLICATION, flights, table)
+    (record,) = read(flights)
+    assert (record.value["flight"], record.value["delay"]) == (None, "NaN")
+
+
+def test_column_called_by_its_role_is_preferred(log, read):
+    topic = Topic("t", partitions=1, key="id int", value="id int, n int")
+    append(log, APPLICATION, topic, [{"key.id": 1, "id": 2, "n": 3}])
+    append(log, APPLICATION, topic, [{"id": 4, "n": 5}])
+    assert [(record.key, record.value) for record in read(topic)] == [
+        ({"id": 1}, {"id": 2, "n": 3}),
+        ({"id": 4}, {"id": 4, "n": 5}),
+    ]
+
+
+def test_timestamps_are_the_callers_then_the_columns_then_the_clocks(log, flights, airlines, read):
+    append(log, APPLICATION, flights, [flight(at=None)], timestamps=[7])
+    append(log, APPLICATION, flights, [flight(at="2013-01-01")])
+    append(log, APPLICATION, airlines, [{"carrier": "UA", "name": "United"}])
+    assert [record.timestamp for record in read(flights)] == [7, NOON_MS - 12 * 3_600_000]
+    (record,) = read(airlines)
+    assert abs(record.timestamp - dt.datetime.now(dt.UTC).timestamp() * 1000) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("bigint", 5, 5),
+        ("date", dt.date(1970, 1, 2), 86_400_000),
+        ("timestamp_ntz", dt.datetime(1970, 1, 1, 0, 0, 1), 1000),
+    ],
+)
+def test_column_of_other_types_gives_the_time(log, read, name, value, expected):
+    topic = Topic("t", partitions=1, key="", value=f"at {name}", timestamp="at")
+    append(log, APPLICATION, topic, [{"at": value}])
+    assert [record.timestamp for record in read(topic)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("change", "column", "cause"),
+    [
+        ({"flight": "x"}, "flight", "'x' is no int"),
+        ({"flight": 1.5}, "flight", "1.5 is no int"),
+        ({"flight": 2**40}, "flight", f"{2**40} is no int"),
+        ({"at": None}, "at", "the timestamp is null"),
+        ({"at": "1969-12-31T23:59:59.999Z"}, "at", "the timestamp lies before 1970"),
+        ({"at": 5}, "at", "5 is no timestamp"),
+    ],
+)
+def test_value_that_the_topic_cannot_hold_is_told_and_nothing_appended(log, flights, read, change, column, cause):
+    with pytest.raises(SeedError) as caught:
+        append(log, APPLICATION, flights, [flight(), flight() | change, flight()])
+    error = caught.value
+    assert (error.source, error.place, error.column, error.cause) == ("the rows to append", "row 2", column, cause)
+    assert (read(flights), log.commits(APPLICATION).latest()) == ([], 0)
+
+
+def test_missing_column_is_told_with_those_there_are(log, airlines):
+    with pytest.raises(SeedError, match="no column name; there is carrier, nam"):
+        append(log, APPLICATION, airlines, pa.table({"carrier": ["UA"], "nam": ["United"]}))
+    with pytest.raises(SeedError, match="no column name; there is carrier, nam"):
+        append(log, APPLICATION, airlines, [{"carrier": "UA", "nam": "United"}])
+
+
+def test_what_is_no_table_is_refused(log, airlines):
+    with pytest.raises(SeedError, match="neither a table nor a record, but int"):
+        append(log, APPLICATION, airlines, [1])
+    with pytest.raises(SeedError, match="neither a table nor an iterable"):
+        append(log, APPLICATION, airlines, 1)
+
+
+def test_no_rows_commit_nothing(log, airlines):
+    result = append(log, APPLICATION, airlines, [])
+    assert (result.records, result.commit, result.offsets) == (0, 0, {})
+    assert log.commits(APPLICATION).latest() == 0
+
+
+def test_objects_in_record_form_keep_partition_time_headers_and_deletions(log, airlines, read):
+    rows = [
+        {"partition": 2, "offset": 77, "timestamp": 5, "key": {"carrier": "UA"}, "value": None, "headers": {"a": "b"}},
+        {"partition": 2, "timestamp": 4, "key": None, "value": {"name": None}},
+    ]
+    append(log, APPLICATION, airlines, rows)
+    found = [(record.partition, record.offset, record.timestamp, record.key, record.value) for record in read(airlines)]
+    assert found == [(2, 0, 5, {"carrier": "UA"}, None), (2, 1, 4, None, {"name": None})]
+    assert [record.headers for record in read(airlines)] == [{"a": "b"}, {}]
+
+
+def test_topic_declared_otherwise_is_refused_with_the_difference(log, airlines):
+    append(log, APPLICATION, airlines, [{"carrier": "UA", "name": "United"}])
+    with pytest.raises(TopicChangedError, match="partitions was 3 and is 4") as caught:
+        append(log, APPLICATION, replace(airlines, partitions=4), [{"carrier": "UA", "name": "United"}])
+    assert (caught.value.was, caught.value.is_) == ({"partitions": 3}, {"partitions": 4})
+
+
+def test_many_appenders_at_once_all_succeed(log, airlines, read):
+    def once(number):
+        return append(log, APPLICATION, airlines, [{"carrier": "UA", "name": f"{number}"}])
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(once, range(12)))
+    assert sorted(result.commit for result in results) == list(range(1, 13))
+    found = read(airlines)
+    assert [record.offset for record in found] == list(range(12))
+    assert {record.value["name"] for record in found} == {f"{number}" for number in range(12)}
+
+
+def test_long_append_is_written_in_pieces_and_round_robin_goes_on(log, airlines, read, monkeypatch):
+    monkeypatch.setattr(append_module, "WRITE_ROWS", 4)
+    tables = (pa.table({"carrier": pa.nulls(2, pa.string()), "name": [f"{n}", f"{n}'"]}) for n in range(5))
+    append(log, APPLICATION, airlines, tables)
+    assert len(list(log.files(APPLICATION))) == 3
+    assert [record.value["name"] for record in read(airlines)] == [
+        *("0", "1'", "3", "4'"), *("0'", "2", "3'"), *("1", "2'", "4"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "cause"),
+    [([1], "row 2: there are only 1 timestamps"), ([1, 2, 3], "there are 3 timestamps for 2 rows")],
+)
+def test_another_number_of_timestamps_than_of_rows_is_told_and_nothing_appended(log, airlines, read, timestamps, cause):
+    rows = [{"carrier": "UA", "name": "United"}, {"carrier": "AA", "name": "American"}]
+    with pytest.raises(SeedError, match=cause):
+        append(log, "demo-seed", airlines, rows, timestamps=timestamps)
+    assert read(airlines) == []
+
+
+def test_table_without_rows_may_have_any_types(log, airlines):
+    table = pa.table({"carrier": pa.array([], pa.null()), "name": pa.array([], pa.list_(pa.int32()))})
+    assert append(log, "demo-seed", airlines, table).records == 0
+
+
+def test_equal_keys_of_appended_records_look_the_same(log, read):
+    topic = Topic("t", partitions=1, key="x double, l array<double>", value="n int")
+    append(log, APPLICATION, topic, [{"x": -0.0, "l": [-0.0], "n": 1}, {"x": 0.0, "l": [0.0], "n": 2}])
+    append(log, APPLICATION, topic, pa.table({"x": [-0.0], "l": [[-0.0]], "n": [3]}))
+    assert {repr(record.key) for record in read(topic)} == {"{'x': 0.0, 'l': [0.0]}"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "values"),
+    [
+        ("int", [2, True]),
+        ("int", [None, True]),
+        ("double", [True]),
+        ("string", [True]),
+        ("boolean", [1.0, True]),
+        ("boolean", [None, 2]),
+        ("bigint", pa.array([True])),
+        ("boolean", pa.array([0, 1])),
+    ],
+)
+def test_booleans_for_numbers_and_texts_and_these_for_booleans_are_refused(log, flights, declared, values):
+    topic = replace(flights, key="id int", value=f"x {declared}", timestamp=None)
+    rows = pa.table({"id": [1] * len(values), "x": values}) if isinstance(values, pa.Array) else None
+    with pytest.raises(SeedError, match=f"column x: .* is no {declared}$"):
+        append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in values] if rows is None else rows)
+    fine = [True, None] if declared == "boolean" else [None, None]
+    assert append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in fine]).records == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "cause"),
+    [
+        ({}, "row 2: no column carrier, flight, delay, at; there is none"),
+        ({"carier": "UA"}, "row 2: no column carrier, flight, delay, at; there is carier"),
+        ({"carrier": "UA", "att": NOON}, "row 2, column at: the timestamp is taken from this column, which is missing; "
+         "there is carrier, att"),
+        ({"carrier": "UA", "at": None}, "row 2, column at: the timestamp is null"),
+    ],
+)  # fmt: skip
+def test_row_without_a_column_that_it_needs_is_told_what_it_has(log, flights, row, cause):
+    with pytest.raises(SeedError) as caught:
+        append(log, APPLICATION, flights, [flight(), row])
+    assert caught.value.message == f"the rows to append, {cause}"
+    assert log.commits(APPLICATION).latest() == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "cause"),
+    [
+        ({"value": {"flight": 1, "at": NOON}, "foo": 1}, "row 2: a record has no foo"),
+        ({"vlaue": {"flight": 1, "at": NOON}}, "row 2: a record has no vlaue"),
+        ({}, "row 2: there is no value (null deletes)"),
+        ({"value": {"flight": 1}}, "row 2, column at: the timestamp is taken from this column, which is missing; "
+         "there is flight"),
+        ({"key": {"carrier": "UA"}, "value": None}, "row 2: a tombstone has no value that gives its timestamp: "
+         "give `timestamp`"),
+    ],
+)  # fmt: skip
+def test_record_with_something_else_than_a_record_has_is_told_that(log, flights, record, cause):
+    with pytest.raises(SeedError) as caught:
+        append(log, APPLICATION, flights, [{"value": {"flight": 1, "at": NOON}}, record])
+    assert caught.value.message == f"the rows to append, {cause}"
+
+
+def test_record_that_is_wrong_from_the_first_on_is_told_that(log, airlines):
+    with pytest.raises(SeedError, match=r"row 1: a record has no foo$"):
+        append(log, APPLICATION, airlines, [{"value": {"name": "x"}, "foo": 1}])
+    with pytest.raises(SeedError, match=r"row 1: no column carrier, name; there is none$"):
+        append(log, APPLICATION, airlines, [{}])
+
+
+def test_row_of_a_topic_with_a_column_called_value_is_no_record(log, read):
+    topic = Topic("t", partitions=1, key="k string", value="value int, timestamp int")
+    append(log, APPLICATION, topic, [{"k": "a", "value": None, "timestamp": 1}, {"k": "b", "value": 2}])
+    assert [record.value for record in read(topic)] == [
+        {"value": None, "timestamp": 1},
+        {"value": 2, "timestamp": None},
+    ]

@@ -1,0 +1,545 @@
+import datetime as dt
+import json
+import os
+import textwrap
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from headwater.runtime.ingest.append import append
+from headwater.runtime.ingest.seeds import SeedSpec, seed
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.errors import SeedChangedError, SeedError, TopicChangedError
+from headwater.runtime.log.state import LogState
+from headwater.runtime.topology import Topic
+
+APPLICATION = "demo-seed"
+COLUMNS = {
+    "carrier": ["UA", "AA", None, "UA"],
+    "flight": pa.array([1, None, 3, 4], pa.int32()),
+    "delay": [1.5, None, -2.0, 0.0],
+    "at": pa.array([3_000_000, 1_000_000, 2_000_000, 1_000_000], pa.timestamp("us", "UTC")),
+}
+VALUES = [
+    (3000, "UA", {"flight": 1, "delay": 1.5, "at": "1970-01-01T00:00:03Z"}),
+    (1000, "AA", {"flight": None, "delay": None, "at": "1970-01-01T00:00:01Z"}),
+    (2000, None, {"flight": 3, "delay": -2.0, "at": "1970-01-01T00:00:02Z"}),
+    (1000, "UA", {"flight": 4, "delay": 0.0, "at": "1970-01-01T00:00:01Z"}),
+]
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    (folder / "seeds").mkdir(parents=True)
+    (folder / "functions").mkdir()
+    return folder
+
+
+@pytest.fixture
+def plant(log, project):
+    """A function that seeds a topic from the project's folder."""
+
+    def run(topic, spec, **options):
+        return seed(log, APPLICATION, topic, spec, project, **options)
+
+    return run
+
+
+def write_csv(folder):
+    rows = ["carrier,flight,delay,at,unused", "UA,1,1.5,1970-01-01T00:00:03Z,x", "AA,,,1970-01-01 00:00:01,", ""]
+    rows += [",3,-2.0,1970-01-01T01:00:02+01:00,", "UA,4,0,1970-01-01 00:00:01,", ""]
+    (folder / "seeds" / "flights.csv").write_text("\n".join(rows))
+    return SeedSpec("seeds/flights.csv", order="file")
+
+
+def write_jsonl(folder):
+    rows = [{"carrier": carrier, **value} for _, carrier, value in VALUES]
+    del rows[1]["delay"]
+    (folder / "seeds" / "flights.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return SeedSpec("seeds/flights.jsonl", order="file")
+
+
+def write_parquet(folder):
+    table = pa.table({**COLUMNS, "unused": pa.array([0] * 4)})
+    parquet.write_table(table, folder / "seeds" / "flights.parquet", row_group_size=2)
+    return SeedSpec("seeds/flights.parquet", order="file")
+
+
+def write_records(folder):
+    rows = [{"key": carrier and {"carrier": carrier}, "value": value} for _, carrier, value in VALUES]
+    rows[0]["timestamp"] = 3000
+    (folder / "seeds" / "flights.json").write_text("\n".join(map(json.dumps, rows)))
+    return SeedSpec("seeds/flights.json", format="records", order="file")
+
+
+def write_function(folder, body="yield pa.table(COLUMNS)"):
+    source = """
+        import datetime as dt
+        import math
+        import pandas as pd
+        import pyarrow as pa
+        from functions.columns import COLUMNS
+
+        def flights():
+            %s
+    """
+    columns = f"import pyarrow as pa\nTABLE = pa.table({ {name: [] for name in COLUMNS} })\n"
+    columns += f"COLUMNS = {{name: values for name, values in {VALUES_TEXT}.items()}}\n"
+    (folder / "functions" / "__init__.py").touch()
+    (folder / "functions" / "columns.py").write_text(columns)
+    (folder / "functions" / "seeds.py").write_text(textwrap.dedent(source) % body)
+    return SeedSpec(function="functions.seeds:flights", order="file")
+
+
+VALUES_TEXT = repr(
+    {
+        "carrier": ["UA", "AA", None, "UA"],
+        "flight": [1, None, 3, 4],
+        "delay": [1.5, None, -2.0, 0.0],
+        "at": [value["at"] for _, _, value in VALUES],
+    }
+)
+
+
+@pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet, write_records, write_function])
+def test_seed_of_each_kind_commits_its_rows_in_order(plant, project, flights, read, write):
+    topic = replace(flights, partitions=1)
+    result = plant(topic, write(project))
+    assert (result.outcome, result.records, result.commit) == ("seeded", 4, 1)
+    found = [(record.timestamp, record.key and record.key["carrier"], record.value) for record in read(topic)]
+    assert found == VALUES
+
+
+@pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet, write_function])
+def test_seed_in_order_of_time_is_sorted_and_keeps_the_order_of_equal_times(plant, project, flights, read, write):
+    topic = replace(flights, partitions=1)
+    plant(topic, replace(write(project), order="time"))
+    assert [(record.timestamp, record.value["flight"]) for record in read(topic)] == [
+        (1000, None),
+        (1000, 4),
+        (2000, 3),
+        (3000, 1),
+    ]
+
+
+def test_seed_without_a_column_for_the_time_has_timestamp_0(plant, project, airlines, read):
+    (project / "airlines.csv").write_text('carrier,name\nUA,"United\nAir"\nAA,""\nB6,\n')
+    plant(airlines, SeedSpec("airlines.csv"))
+    found = {record.key["carrier"]: (record.timestamp, record.value["name"]) for record in read(airlines)}
+    assert found == {"UA": (0, "United\nAir"), "AA": (0, ""), "B6": (0, None)}
+
+
+@pytest.mark.parametrize("write", [write_csv, write_function])
+def test_unchanged_seed_does_nothing(log, plant, project, flights, read, write):
+    spec = write(project)
+    plant(flights, spec)
+    result = plant(flights, spec)
+    assert (result.outcome, result.records) == ("unchanged", 0)
+    assert (len(read(flights)), log.commits(APPLICATION).latest()) == (4, 1)
+    assert len(list(log.files(APPLICATION))) == 1
+
+
+def change_file(project, flights):
+    with (project / "seeds" / "flights.csv").open("a") as file:
+        file.write("UA,9,9,1970-01-01,\n")
+    return flights, SeedSpec("seeds/flights.csv", order="file")
+
+
+def change_order(project, flights):
+    return flights, SeedSpec("seeds/flights.csv")
+
+
+def change_columns(project, flights):
+    return replace(flights, value="flight bigint, delay double, at timestamp"), SeedSpec(
+        "seeds/flights.csv", order="file"
+    )
+
+
+def change_partitions(project, flights):
+    return replace(flights, partitions=2), SeedSpec("seeds/flights.csv", order="file")
+
+
+@pytest.mark.parametrize("change", [change_file, change_order, change_columns, change_partitions])
+def test_changed_seed_is_refused_and_replaced_on_full_refresh(log, plant, project, flights, read, change):
+    plant(flights, write_csv(project))
+    append(log, APPLICATION, flights, [{"carrier": "B6", "flight": 7, "delay": 0.0, "at": "1970-01-01"}])
+    topic, spec = change(project, flights)
+    declaration = change in (change_columns, change_partitions)
+    with pytest.raises(TopicChangedError if declaration else SeedChangedError, match="seed flights --full-refresh"):
+        plant(topic, spec)
+    assert len(read(flights)) == 5
+    result = plant(topic, spec, full_refresh=True)
+    assert (result.outcome, result.records) == ("replaced", 5 if change is change_file else 4)
+    found = read(topic)
+    assert len(found) == result.records
+    assert 7 not in [record.value["flight"] for record in found]
+    assert LogState.load(log.commits(APPLICATION)).topics["flights"]["since"] == result.commit
+
+
+def test_files_of_a_replaced_seed_go_with_a_later_seed_after_a_day(log, plant, project, flights, airlines):
+    plant(flights, write_csv(project))
+    (old,) = log.files(APPLICATION)
+    topic, spec = change_order(project, flights)
+    plant(topic, spec, full_refresh=True)
+    assert old in log.files(APPLICATION)
+    long_ago = old.modified / 1000 - 25 * 3600
+    for file in log.files(APPLICATION):
+        os.utime(log.root / file.path, (long_ago, long_ago))
+    (project / "airlines.csv").write_text("carrier,name\nUA,United\n")
+    plant(airlines, SeedSpec("airlines.csv"))
+    paths = [file.path for file in log.files(APPLICATION)]
+    assert len(paths) == 2
+    assert old.path not in paths
+
+
+def test_seed_of_a_topic_that_was_appended_to_under_another_declaration_is_refused(log, plant, project, flights):
+    other = replace(flights, key="carrier binary")
+    append(log, APPLICATION, other, [{"carrier": b"B6", "flight": 7, "delay": 0.0, "at": "1970-01-01"}])
+    with pytest.raises(TopicChangedError, match="key was 'carrier binary'"):
+        plant(flights, write_csv(project))
+
+
+def test_function_changed_in_a_module_it_imports_is_a_changed_seed(plant, project, flights):
+    spec = write_function(project)
+    plant(flights, spec)
+    with (project / "functions" / "columns.py").open("a") as file:
+        file.write("\nOTHER = 1\n")
+    with pytest.raises(SeedChangedError):
+        plant(flights, spec)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return pa.table(COLUMNS)",
+        "return pa.table(COLUMNS).to_batches()",
+        "yield pd.DataFrame(COLUMNS)",
+        "return pd.DataFrame(COLUMNS)",
+        "yield from pa.table(COLUMNS).to_pylist()",
+        "yield from pd.DataFrame(COLUMNS).to_dict('records')",
+        "from functions.columns import COLUMNS as late; return pa.table(late)",
+        "return [{'key': {'carrier': r.pop('carrier')}, 'value': r} for r in pa.table(COLUMNS).to_pylist()]",
+    ],
+)
+def test_function_may_give_tables_frames_or_objects(plant, project, flights, read, body):
+    topic = replace(flights, partitions=1)
+    plant(topic, write_function(project, body))
+    found = [(record.timestamp, record.key and record.key["carrier"], record.value) for record in read(topic)]
+    assert found == VALUES
+
+
+def test_functions_of_two_projects_do_not_meet(tmp_path, log, airlines, read):
+    for name in ("one", "two"):
+        folder = tmp_path / name / "functions"
+        folder.mkdir(parents=True)
+        (folder / "seeds.py").write_text(f"def airlines():\n    return [{{'carrier': 'UA', 'name': '{name}'}}]\n")
+        spec = SeedSpec(function="functions.seeds:airlines")
+        seed(log, APPLICATION, replace(airlines, name=name), spec, tmp_path / name)
+    assert read(replace(airlines, name="one"))[0].value == {"name": "one"}
+    assert read(replace(airlines, name="two"))[0].value == {"name": "two"}
+
+
+@pytest.mark.parametrize("reference", ["functions.nowhere:flights", "functions.seeds:nothing"])
+def test_function_that_is_not_there_is_named(plant, project, flights, reference):
+    write_function(project)
+    with pytest.raises(SeedError) as caught:
+        plant(flights, SeedSpec(function=reference))
+    assert caught.value.source == reference
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("raise ValueError('no')", "ValueError: no"),
+        ("yield {'carrier': 'UA'}; open('/no/such/file')", "FileNotFoundError: "),
+        ("yield from (1 / row for row in [0])", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_function_that_raises_is_told_with_its_line(log, plant, project, flights, body, cause):
+    spec = write_function(project, body)
+    with pytest.raises(SeedError) as caught:
+        plant(flights, spec)
+    assert (caught.value.source, caught.value.place) == (spec.function, "functions/seeds.py:9")
+    assert caught.value.cause.startswith(cause)
+    assert log.commits(APPLICATION).latest() == 0
+
+
+@pytest.mark.parametrize("source", ["def flights(:", "1 / 0", "def flights(topic): return []", "flights = 3"])
+def test_module_that_cannot_be_run_is_told(plant, project, flights, source):
+    (project / "functions" / "broken.py").write_text(source)
+    with pytest.raises(SeedError, match=r"functions\.broken:flights"):
+        plant(flights, SeedSpec(function="functions.broken:flights"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("array<int>", [1.5]),
+        ("array<float>", [1e300]),
+        ("array<timestamp>", [5]),
+        ("array<date>", [dt.datetime(2020, 1, 1, 5)]),
+        ("struct<b:int>", {"b": 1, "c": 2}),
+        ("map<string,int>", {"b": 0.5}),
+        ("map<int,string>", {0.5: "b"}),
+        ("bigint", [1]),
+    ],
+)
+def test_nested_value_of_python_is_not_cut_either(log, kind, value):
+    with pytest.raises(SeedError, match=r"row 2, column a: .* is no "):
+        append(log, APPLICATION, Topic("t", partitions=1, key="", value=f"a {kind}"), [{"a": None}, {"a": value}])
+
+
+def test_list_that_holds_itself_is_refused(log):
+    endless = []
+    endless.append(endless)
+    with pytest.raises(SeedError, match=r"row 1, column a: \[\[...\]\] is no int"):
+        append(log, APPLICATION, Topic("t", partitions=1, key="", value="a array<int>"), [{"a": endless}])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("map<string,int>", {"a": 1, "b": None}, {"a": 1, "b": None}),
+        ("map<int,date>", {1: dt.date(2020, 1, 1)}, [{"key": 1, "value": "2020-01-01"}]),
+        ("map<string,int>", [("a", 1)], {"a": 1}),
+        ("array<struct<b:double>>", ({"b": 1}, None), [{"b": 1.0}, None]),
+    ],
+)
+def test_nested_values_of_python_are_taken(log, read, kind, value, expected):
+    topic = Topic("t", partitions=1, key="", value=f"a {kind}")
+    append(log, APPLICATION, topic, [{"a": value}])
+    assert [record.value["a"] for record in read(topic)] == [expected]
+
+
+def test_records_seed_keeps_partitions_headers_deletions_and_the_order_of_the_file(plant, project, airlines, read):
+    lines = [
+        {"partition": 1, "offset": 9, "timestamp": 20, "key": {"carrier": "UA"}, "value": {"name": "United"}},
+        {"partition": 1, "offset": 3, "timestamp": 10, "key": {"carrier": "AA"}, "value": None, "headers": {"h": "1"}},
+        {"key": {"carrier": "B6"}, "value": {}},
+    ]
+    (project / "airlines.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    plant(airlines, SeedSpec("airlines.jsonl", format="records"))
+    found = [record for record in read(airlines) if record.key["carrier"] != "B6"]
+    assert [(record.partition, record.offset, record.timestamp, record.value) for record in found] == [
+        (1, 0, 20, {"name": "United"}),
+        (1, 1, 10, None),
+    ]
+    assert [record.headers for record in found] == [{}, {"h": "1"}]
+    (rest,) = [record for record in read(airlines) if record.key["carrier"] == "B6"]
+    assert (rest.timestamp, rest.value) == (0, {"name": None})
+
+
+def test_output_of_read_seeds_an_equal_topic(plant, project, flights, read):
+    plant(flights, write_csv(project))
+    before = read(flights)
+    (project / "copy.jsonl").write_text("\n".join(record.to_json() for record in before))
+    copy = replace(flights, name="copy")
+    plant(copy, SeedSpec("copy.jsonl", format="records"))
+    assert read(copy) == before
+
+
+HEADER = "carrier,flight,delay,at\n"
+WRONG = {
+    "csv": [
+        ('\n"U\nA",1,1,1970-01-01\nAA,x,1,1970-01-01\n', "line 5", "flight", "'x' is no int"),
+        ("UA,1,1,\n", "line 2", "at", "the timestamp is null"),
+        ("UA,1,1,1970-01-01\nUA,1\n", "line 3", None, "the header has 4 columns, this row 2"),
+    ],
+    "jsonl": [
+        ('{"carrier":"UA","flight":1,"delay":"1","at":"1970-01-01"}', "line 1", "delay", "'1' is no double"),
+        ('\n{"carrier":"UA",\n', "line 2", None, "no JSON: "),
+        ("[1]", "line 1", None, "not an object"),
+        ("[" * 100_000, "line 1", None, "no JSON: "),
+        ('{"carrier":"\\ud800","flight":1,"delay":1,"at":"1970-01-01"}', "line 1", "carrier", r"'\ud800' is no string"),
+        (f'{{"carrier":"UA","flight":1,"delay":{"9" * 400},"at":"1970-01-01"}}', "line 1", "delay", "9999"),
+        ('{"carrier":"UA","at":"1970-01-01"}', None, None, "no column flight, delay; there is at, carrier"),
+    ],
+    "records": [
+        ('{"key":{"carrier":"UA"}}', "line 1", None, "there is no value (null deletes)"),
+        ('{"value":null,"timestamp":0}\n{"value":1}', "line 2", "value", "neither an object nor null"),
+        ('{"value":null,"timestamp":-1}', "line 1", "timestamp", "the timestamp lies before 1970"),
+        ('{"value":null,"time":1}', "line 1", None, "a record has no time"),
+        ('{"value":null,"timestamp":1,"partition":4}', "line 1", "partition", "flights has partitions 0 to 3, no 4"),
+        ('{"value":{"nme":1}}', "line 1", "value", "the value of flights has no column nme"),
+        ('{"value":{"at":null}}', "line 1", "at", "the timestamp is null"),
+        ('{"value":null,"timestamp":1,"headers":{"a":1}}', "line 1", "headers", "not an object of texts"),
+        ('{"value":null,"timestamp":1,"headers":{"a":"\\ud800"}}', "line 1", "headers", ""),
+        ('{"value":null,"timestamp":1700000000000000}', "line 1", "timestamp", "the timestamp lies after 9999"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("format_", "text", "place", "column", "cause"),
+    [(format_, *case) for format_, cases in WRONG.items() for case in cases],
+)
+def test_wrong_row_is_told_with_file_line_column_and_cause(
+    log, plant, project, flights, format_, text, place, column, cause
+):
+    (project / "seed.txt").write_text(HEADER + text if format_ == "csv" else text)
+    with pytest.raises(SeedError) as caught:
+        plant(flights, SeedSpec("seed.txt", format=format_))
+    error = caught.value
+    assert (error.source, error.place, error.column) == ("seed.txt", place, column)
+    assert error.cause.startswith(cause)
+    assert log.commits(APPLICATION).latest() == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "cause"),
+    [
+        ("carrier,flight,at\n", "no column delay; there is carrier, flight, at"),
+        ("", "no column carrier, flight, delay, at; there is none"),
+    ],
+)
+def test_csv_without_a_column_is_told_with_those_there_are(plant, project, flights, header, cause):
+    (project / "a.csv").write_text(header)
+    with pytest.raises(SeedError) as caught:
+        plant(flights, SeedSpec("a.csv"))
+    assert caught.value.cause == cause
+
+
+def test_csv_with_two_columns_of_a_name_is_refused(plant, project, airlines):
+    (project / "a.csv").write_text("carrier,name,unused,name,unused\nUA,United,,Airlines,\n")
+    with pytest.raises(SeedError, match=r"a\.csv: more than one column name"):
+        plant(airlines, SeedSpec("a.csv"))
+
+
+@pytest.mark.parametrize("end", ["", '\nAA,"American"\nB6,JetBlue\n'])
+def test_quote_that_is_not_closed_takes_no_lines_into_its_cell(plant, project, airlines, end):
+    (project / "a.csv").write_text(f'carrier,name\nDL,"Delta\n(Atlanta)"\nUA,"United{end}')
+    with pytest.raises(SeedError, match=r"a\.csv, line 4: no CSV"):
+        plant(airlines, SeedSpec("a.csv"))
+
+
+def test_cell_of_megabytes_is_read_and_told_of_in_short(plant, project, airlines, flights, read):
+    (project / "a.csv").write_text(f"carrier,name,{'x' * 200_000}\nUA,{'z' * 3_000_000},\n")
+    plant(airlines, SeedSpec("a.csv"))
+    assert [len(record.value["name"]) for record in read(airlines)] == [3_000_000]
+    (project / "b.csv").write_text(f"{HEADER}UA,{'z' * 3_000_000},1,1970-01-01\n")
+    with pytest.raises(SeedError, match=r"line 2, column flight: 'z{100,200}… is no int"):
+        plant(flights, SeedSpec("b.csv"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "cause"),
+    [
+        ("date", pa.array([90_000_000_000], pa.timestamp("us")), "is no date"),
+        ("float", pa.array([1e300]), r"1e\+300 is no float"),
+        ("float", pa.array(["1e300"]), "'1e300' is no float"),
+    ],
+)
+def test_value_that_would_be_cut_is_refused(plant, project, kind, column, cause):
+    parquet.write_table(pa.table({"a": column}), project / "a.parquet")
+    with pytest.raises(SeedError, match=cause):
+        plant(Topic("t", partitions=1, key="", value=f"a {kind}"), SeedSpec("a.parquet"))
+
+
+def test_damaged_parquet_file_is_told(log, plant, project):
+    path = project / "a.parquet"
+    parquet.write_table(pa.table({"a": [str(number) for number in range(100_000)]}), path)
+    damaged = bytearray(path.read_bytes())
+    damaged[3000:3100] = b"\xff" * 100
+    path.write_bytes(damaged)
+    with pytest.raises(SeedError, match=r"a\.parquet: "):
+        plant(Topic("t", partitions=1, key="", value="a string"), SeedSpec("a.parquet"))
+    assert log.commits(APPLICATION).latest() == 0
+
+
+def test_seed_of_unknown_format_is_refused(plant, project, flights):
+    (project / "a.txt").touch()
+    with pytest.raises(SeedError, match="unknown format; say which with `format:`"):
+        plant(flights, SeedSpec("a.txt"))
+
+
+def test_wrong_row_of_a_parquet_file_is_told(plant, project, flights):
+    table = pa.table({**COLUMNS, "flight": ["1", "2", "x", "4"]})
+    parquet.write_table(table, project / "a.parquet", row_group_size=2)
+    with pytest.raises(SeedError, match=r"a\.parquet, row 3, column flight: 'x' is no int"):
+        plant(flights, SeedSpec("a.parquet"))
+
+
+def test_file_that_is_not_there_or_not_parquet_is_told(plant, project, flights):
+    with pytest.raises(SeedError, match=r"seeds/nothing\.csv: there is no file .*/seeds/nothing\.csv"):
+        plant(flights, SeedSpec("seeds/nothing.csv"))
+    (project / "a.parquet").write_text("x")
+    with pytest.raises(SeedError, match=r"a\.parquet: "):
+        plant(flights, SeedSpec("a.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b"carrier,flight,delay,at\nUA,1,1,1970-01-01\n\xfcA,1,1,1970-01-01\n"),
+        ("a.csv", b'carrier,flight,delay,at\n"UA",1,1,1970-01-01\n\xfcA,1,1,1970-01-01\n'),
+        ("a.csv", b"carrier,flight,delay,at\nUA,1,1,1970-01-01\nUA,\xfc,1,1970-01-01\n"),
+        ("a.jsonl", b'\n\n{"carrier": "\xfcA"}\n'),
+    ],
+    ids=["plain", "quoted", "number", "json"],
+)
+def test_line_that_is_not_utf8_is_told(plant, project, flights, name, content):
+    (project / name).write_bytes(content)
+    with pytest.raises(SeedError) as caught:
+        plant(flights, SeedSpec(name))
+    assert caught.value.message == f"{name}, line 3: the byte 0xfc is not UTF-8; save the file as UTF-8"
+
+
+def test_seed_without_rows_is_committed_once(log, plant, project, airlines):
+    (project / "a.csv").write_text("carrier,name\n")
+    assert plant(airlines, SeedSpec("a.csv")).outcome == "seeded"
+    assert plant(airlines, SeedSpec("a.csv")).outcome == "unchanged"
+    assert log.commits(APPLICATION).latest() == 1
+
+
+def test_types_that_arrow_reads_otherwise_are_cast_without_loss(plant, project, read):
+    topic = Topic("t", 1, "", "a decimal(5,2), b timestamp, c date, d string, e array<bigint>, f float", timestamp="b")
+    table = pa.table(
+        {
+            "a": pa.array([1, 2]),
+            "b": pa.array([1_000_001_999, 0], pa.timestamp("ns")),
+            "c": pa.array([dt.datetime(2013, 1, 1)] * 2, pa.timestamp("ms")),
+            "d": pa.array(["x", None]).dictionary_encode(),
+            "e": pa.array([[1], None], pa.list_(pa.int8())),
+            "f": pa.array([2**24 + 1, 1]),
+        }
+    )
+    parquet.write_table(table, project / "a.parquet")
+    plant(topic, SeedSpec("a.parquet", order="file"))
+    assert [record.value for record in read(topic)] == [
+        {"a": "1.00", "b": "1970-01-01T00:00:01.000001Z", "c": "2013-01-01", "d": "x", "e": [1], "f": 2.0**24},
+        {"a": "2.00", "b": "1970-01-01T00:00:00Z", "c": "2013-01-01", "d": None, "e": None, "f": 1.0},
+    ]
+
+
+class Overtaken(EmbeddedLog):
+    """A log in which `first` happens before the first segment is written."""
+
+    def __init__(self, root, first):
+        super().__init__(root)
+        self._first = [first]
+
+    def write_segments(self, *arguments):
+        while self._first:
+            self._first.pop()()
+        return super().write_segments(*arguments)
+
+
+def test_topic_that_two_seed_at_once_is_seeded_once(log, plant, project, airlines, read):
+    (project / "a.csv").write_text("carrier,name\nUA,United\nAA,American\n")
+    other = Overtaken(log.root, lambda: plant(airlines, SeedSpec("a.csv")))
+
+    assert seed(other, APPLICATION, airlines, SeedSpec("a.csv"), project).outcome == "unchanged"
+    assert sorted(record.value["name"] for record in read(airlines)) == ["American", "United"]
+
+
+def test_topic_that_somebody_seeds_otherwise_meanwhile_is_not_seeded(log, plant, project, airlines, read):
+    (project / "a.csv").write_text("carrier,name\nUA,United\n")
+    (project / "b.csv").write_text("carrier,name\nAA,American\n")
+    other = Overtaken(log.root, lambda: plant(airlines, SeedSpec("b.csv")))
+
+    with pytest.raises(SeedChangedError):
+        seed(other, APPLICATION, airlines, SeedSpec("a.csv"), project)
+    assert [record.value["name"] for record in read(airlines)] == ["American"]

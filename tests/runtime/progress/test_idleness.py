@@ -1,0 +1,48 @@
+"""Who is idle, over chains and circles of writers."""
+
+from __future__ import annotations
+
+from headwater.runtime.progress.idleness import Network, TaskKey, Wiring, idle_tasks
+
+CHAIN = Network(
+    {
+        ("a", "first"): Wiring(2, ("in",), ("mid",)),
+        ("a", "second"): Wiring(1, ("mid",), ("out",)),
+        ("b", "third"): Wiring(1, ("out",), ()),
+    }
+)
+ALL: list[TaskKey] = [("a", "first", 0), ("a", "first", 1), ("a", "second", 0), ("b", "third", 0)]
+
+
+def test_chain_whose_source_is_consumed_is_idle() -> None:
+    assert set(idle_tasks(CHAIN, ALL, lambda task: True).values()) == {True}
+
+
+def test_task_behind_makes_all_downstream_wait_but_not_its_sibling() -> None:
+    idle = idle_tasks(CHAIN, ALL, lambda task: task != ("a", "first", 1))
+    assert idle == {
+        ("a", "first", 0): True,
+        ("a", "first", 1): False,
+        ("a", "second", 0): False,
+        ("b", "third", 0): False,
+    }
+
+
+def test_failed_task_behind_counts_as_idle() -> None:
+    behind = ("a", "first", 1)
+    assert idle_tasks(CHAIN, ALL, lambda task: task != behind, {behind})["b", "third", 0]
+
+
+def test_circle_does_not_wait_for_itself_but_waits_for_what_feeds_it() -> None:
+    circle = Network(
+        {
+            ("a", "x"): Wiring(1, ("feed", "back"), ("forth",)),
+            ("b", "y"): Wiring(1, ("forth",), ("back",)),
+            ("c", "z"): Wiring(1, ("in",), ("feed",)),
+        }
+    )
+    assert circle.in_a_circle(("a", "x"), ("b", "y"))
+    assert not circle.in_a_circle(("a", "x"), ("c", "z"))
+    idle = idle_tasks(circle, [("a", "x", 0)], lambda task: task[0] != "b")
+    assert idle["a", "x", 0]
+    assert not idle_tasks(circle, [("a", "x", 0)], lambda task: task[0] != "c")["a", "x", 0]

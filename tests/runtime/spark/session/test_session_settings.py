@@ -1,0 +1,50 @@
+"""What a profile may and may not set of Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.runtime.spark.session.session import SettingError, settings_of
+from headwater.runtime.spark.session.starting import start_cause
+
+
+def test_executor_that_is_slow_is_given_up_no_sooner_than_spark_does_or_the_profile_says() -> None:
+    limits = ("spark.network.timeout", "spark.executor.heartbeatInterval", "spark.network.timeoutInterval")
+    assert not settings_of({"master": "local-cluster[2,1,1024]"}).keys() & set(limits)
+    assert settings_of({"network.timeout": "300s"})["spark.network.timeout"] == "300s"
+
+
+def test_setting_that_results_rest_on_cannot_be_changed() -> None:
+    with pytest.raises(SettingError, match=r"sets spark\.speculation to 'true', but Headwater needs 'false'"):
+        settings_of({"speculation": True})
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "cause"),
+    [
+        (
+            RuntimeError("An error occurred while calling None.a.B.\n: a.SparkException: No such master\n\tat x"),
+            "",
+            "No such master",
+        ),
+        (
+            RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."),
+            "Picked up JAVA_TOOL_OPTIONS: -X\nInvalid maximum heap size: -Xmxbanana\nError: no JVM.\n",
+            "Invalid maximum heap size: -Xmxbanana",
+        ),
+        (
+            RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."),
+            'Exception in thread "main" java.lang.IllegalArgumentException: bad size\n\tat x\n',
+            "bad size",
+        ),
+        (
+            RuntimeError("[JAVA_GATEWAY_EXITED] exited"),
+            "",
+            "its JVM has ended and left no message; was it killed, for want of memory?",
+        ),
+        (FileNotFoundError(2, "No such file or directory", "/no/bin/spark-submit"), "",
+         "/no/bin/spark-submit: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_start_that_fails_is_told_in_a_line(error: Exception, said: str, cause: str) -> None:
+    assert start_cause(error, said) == cause
