@@ -315,8 +315,8 @@ class Project:
         matter. Raises UnknownNameError, InvalidProjectError.
         """
         from .runtime.query.frames import Rows
+        from .runtime.query.topic_table import table_schema
         from .runtime.query.topics import TopicReader
-        from .runtime.records.record_table import table_schema
 
         check_name("topic", topic)
         check_number("start", start, 0)
@@ -577,7 +577,7 @@ class Project:
 
         None where both are the same. Raises UnknownNameError, InvalidProjectError.
         """
-        from .runtime.ingest.append import changes, describe
+        from .runtime.log.declarations import changes, describe
 
         now = self._parsed.topics.get(topic)
         if now is None or self._parsed.diagnostics.has_errors:  # which may be in what it says of the topic
@@ -643,7 +643,7 @@ def _table(topic: Topic, reader: TopicReader, limit: int | None, follow: bool) -
     """The records that are committed, `limit` of them at most; with `follow` that many. Raises HeadwaterError."""
     import pyarrow as pa
 
-    from .runtime.records.record_table import read_table
+    from .runtime.query.topic_table import read_table
 
     if follow and limit is None:
         raise HeadwaterError("a read that follows has no end", "give a limit, or go through its records")

@@ -13,10 +13,11 @@ from headwater.compiler.emit.target import _write
 from headwater.private_files import make_folder, open_to_others, opener
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.state.claim import claim
-from headwater.runtime.state.directory import StateDirectory, StoreId
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.memory import MemoryBackend
 from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.tasks.task_id import StoreId
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o277, 0o777])

@@ -23,12 +23,12 @@ from ..log.records import INCARNATION
 from ..placing.assigned import Assigned
 from ..progress.committed import Committed, describe
 from ..progress.committer import Committer
+from ..progress.errors import FencedError
 from ..progress.idleness import TaskKey
 from ..spark.clients import ExecutorWatch
 from ..spark.session.session import start_session
 from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
-from .errors import FencedError
 from .events import (
     ApplicationStarted,
     ApplicationStopped,

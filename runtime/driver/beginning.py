@@ -11,12 +11,12 @@ from ..log.state import LogState
 from ..progress.committed import Committed, describe
 from ..progress.committer import Committer
 from ..progress.compatibility import differences
+from ..progress.errors import ConsumedRecordsMissingError, IncompatibleStateError
 from ..progress.inputs import check_topics
 from ..progress.positions import gaps
 from ..spark.clients import local_state
 from ..state.known_log import check_known_by, place_of
 from ..topology import Settings, Topology
-from .errors import ConsumedRecordsMissingError, IncompatibleStateError
 
 
 @dataclass(frozen=True)

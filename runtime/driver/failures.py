@@ -19,12 +19,12 @@ from ..chosen_plugins import Plugged
 from ..log.records import TaskCommit
 from ..progress.last_record import last_record
 from ..spark.job import MOST_TRIED, EpochJob
-from ..spark.session.gone_jvm import has_ended
+from ..spark.session.gone_jvm import SparkEndedError, has_ended
 from ..spark.worker_errors import facts_of
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
-from .errors import JobError, RecordError, SparkEndedError
+from .errors import JobError, RecordError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

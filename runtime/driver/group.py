@@ -15,19 +15,21 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from ..assignment.threads import deal_to_threads
 from ..chosen_plugins import Plugged, origin_of
 from ..placing.assigned import Assigned
+from ..placing.client import Client
 from ..placing.hosts import Racks
 from ..placing.place import Member, place
 from ..progress.committed import Committed
 from ..progress.planner import Planner
+from ..restore.links import InDriver, StateLink
 from ..restore.requests import Home, StateRequest, StoreAnswer
 from ..restore.restorer import StateError, StoreRestorer
-from ..spark.clients import Client, ExecutorWatch, clients_of, driver_jvm
+from ..spark.clients import ExecutorWatch, clients_of, driver_jvm
+from ..spark.executor_link import OnExecutor
 from ..spark.job import EpochJob
-from ..spark.state_links import InDriver, OnExecutor, StateLink
-from ..state.directory import StateDirectory, StoreId
+from ..state.directory import StateDirectory
 from ..state.process_file import Owner, ProcessFile
 from ..tasks.errors import TaskCorruptedError
-from ..tasks.task_id import TaskId
+from ..tasks.task_id import StoreId, TaskId
 from ..tasks.task_manager import TaskManager
 from ..topology import Settings, Subtopology, Topology
 from .errors import SharedStateError

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 
 from ..chosen_plugins import origin_of
 from ..log.records import TaskCommit
+from ..placing.client import Client, ClientLostError
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.global_task import GlobalTask
 from ..progress.idleness import TaskKey
 from ..progress.planner import Planner
-from ..spark.clients import Client
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan
 from ..topology import Settings, Topology
-from .errors import ClientLostError, RecordError
+from .errors import RecordError
 from .events import EpochCommitted, Observer, RecordFailed, Waiting
 from .failures import Failure, corruption_in, isolate
 from .units import Unit

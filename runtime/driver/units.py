@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..log.records import TaskCommit
-from ..spark.clients import Client
+from ..placing.client import Client
 from ..spark.job import EpochJob
 from ..tasks.plan import EpochPlan
 from ..topology import Subtopology

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError, TopicChangedError
+from ..log.declarations import check_unchanged, describe
+from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
 from ..log.log import Log, segment_path
 from ..log.records import SOURCE_LANE, AppendRecord, Segment
 from ..log.state import LogState
-from ..operators.rows import Int64s
+from ..records.arrays import Int64s
 from ..records.keys import holds_floats, normal_key
 from ..records.partitioner import key_partitions
 from ..records.schema import key_columns
@@ -101,34 +102,6 @@ def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> Append
         first, _ = offsets.get(segment.partition, (segment.base_offset, 0))
         offsets[segment.partition] = (first, segment.base_offset + segment.rows)
     return AppendResult(topic.name, sum(segment.rows for segment in record.segments), state.number, offsets)
-
-
-def describe(topic: Topic) -> dict[str, Any]:
-    """What must stay as it is while a topic holds records."""
-    return {
-        "name": topic.name,
-        "partitions": topic.partitions,
-        "key": topic.key,
-        "value": topic.value,
-        "windowed": topic.windowed,
-    }
-
-
-def check_unchanged(state: LogState, topic: Topic) -> None:
-    """Raises TopicChangedError if the topic was fed before under another declaration."""
-    known = state.topics.get(topic.name)
-    if known is None:
-        return
-    was, is_ = changes(known, topic)
-    if was:
-        raise TopicChangedError(topic.name, was, is_, None, topic.name in state.seeds)
-
-
-def changes(recorded: Mapping[str, Any], topic: Topic) -> tuple[dict[str, Any], dict[str, Any]]:
-    """By field, what a topic was when it was `recorded` and what it is, where these differ."""
-    now = {field: value for field, value in describe(topic).items() if field != "name"}
-    differ = [field for field, value in now.items() if recorded[field] != value]
-    return {field: recorded[field] for field in differ}, {field: now[field] for field in differ}
 
 
 def _with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..operators.rows import Int64s, Kind
+from ..records.arrays import Int64s
+from ..records.kinds import Kind
 from ..records.schema import key_columns, topic_schema, value_columns
 from ..records.values import BadValueError, in_years, located, narrow, nested, no, parse_text, valid_text
 from ..topology import Topic

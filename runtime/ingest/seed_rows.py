@@ -16,7 +16,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from ..log.errors import SeedError
-from ..records.record_json import FIELDS, parse_records
+from ..records.record_json import FIELDS
 from ..records.schema import key_columns, value_columns
 from ..records.values import BadValueError, from_json
 from ..topology import Topic
@@ -32,6 +32,7 @@ from .incoming import (
     valid_times,
 )
 from .incoming import source_columns as columns_of
+from .record_form import parse_records
 
 csv.field_size_limit(2**31 - 1)  # of the process; less would be no limit of Arrow's, which reads the rows
 

@@ -13,13 +13,14 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
+from ..log.declarations import check_unchanged, describe
 from ..log.errors import SeedChangedError, SeededMeanwhileError, SeedError
 from ..log.garbage import collect_garbage
 from ..log.log import Log
 from ..log.records import AppendRecord
 from ..log.state import LogState
 from ..topology import Topic
-from .append import check_unchanged, commit_append, describe, write_incoming
+from .append import commit_append, write_incoming
 from .functions import blamed, project_function
 from .incoming import Incoming, join
 from .seed_rows import csv_rows, jsonl_rows, parquet_rows, record_rows, yielded_rows

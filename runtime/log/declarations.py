@@ -11,7 +11,6 @@ from dataclasses import fields
 from typing import Any
 
 from ...errors import HeadwaterError
-from ..ingest.append import changes
 from ..records.types import split_columns
 from ..topology import Topic
 from .errors import LogError, TopicChangedError
@@ -46,6 +45,34 @@ class WriterChangedError(HeadwaterError):
         self.topic = topic
         self.was = was
         self.is_ = is_
+
+
+def describe(topic: Topic) -> dict[str, Any]:
+    """What must stay as it is while a topic holds records."""
+    return {
+        "name": topic.name,
+        "partitions": topic.partitions,
+        "key": topic.key,
+        "value": topic.value,
+        "windowed": topic.windowed,
+    }
+
+
+def check_unchanged(state: LogState, topic: Topic) -> None:
+    """Raises TopicChangedError if the topic was fed before under another declaration."""
+    known = state.topics.get(topic.name)
+    if known is None:
+        return
+    was, is_ = changes(known, topic)
+    if was:
+        raise TopicChangedError(topic.name, was, is_, None, topic.name in state.seeds)
+
+
+def changes(recorded: Mapping[str, Any], topic: Topic) -> tuple[dict[str, Any], dict[str, Any]]:
+    """By field, what a topic was when it was `recorded` and what it is, where these differ."""
+    now = {field: value for field, value in describe(topic).items() if field != "name"}
+    differ = [field for field, value in now.items() if recorded[field] != value]
+    return {field: recorded[field] for field in differ}, {field: now[field] for field in differ}
 
 
 def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from ..records.arrays import Bools, Int64s
 from ..records.keys import encode_keys
+from ..records.kinds import Kind
 from ..state.codec import RowCodec
 from . import declarations
 from .aggregates.counts import stored_counts
@@ -16,7 +18,7 @@ from .aggregates.registry import aggregate, kept_aggregates, own_state, results,
 from .changes import Versions, changes
 from .groups import LOWEST, Groups, by_key, group_by
 from .node import Edges, step_name
-from .rows import Bools, Int64s, Kind, Rows, is_old, null_keys
+from .rows import Rows, is_old, null_keys
 from .stored_rows import RowStore, StoredRows, stored_columns, window_keys
 from .task_epoch import TaskEpoch
 from .windows import assign, window_column

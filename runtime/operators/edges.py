@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..records.kinds import Kind
 from . import declarations
 from .node import Edges
-from .rows import Kind, after_old, interleave, is_old
+from .rows import after_old, interleave, is_old
 from .task_epoch import TaskEpoch
 
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ..records.arrays import Bools, Int64s, typed
 from ..records.keys import encode_keys
+from ..records.kinds import Kind
 from ..records.types import parse_columns
-from ..stages.pipe import typed
 from ..state.codec import RowCodec
 from . import declarations
 from .groups import group_codes
 from .node import Edges, step_name
-from .rows import Bools, Int64s, Kind, Rows, null_keys, path_order
+from .rows import Rows, null_keys, path_order
 from .stored_rows import RowStore, store_keys, stored_columns, visible_columns
 from .task_epoch import TaskEpoch
 

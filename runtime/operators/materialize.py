@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from ..stages.pipe import typed
+from ..records.arrays import typed
+from ..records.kinds import Kind
 from ..state.codec import RowCodec
 from . import declarations
 from .aggregates.registry import state_columns
 from .groups import group_codes, last_rows
 from .node import Edges
-from .rows import Kind
 from .stored_rows import RowStore, store_keys, stored_columns
 from .task_epoch import TaskEpoch
 

@@ -12,30 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ..records.arrays import Bools, Int8s, Int64s, concat_some, to_numpy
 from ..records.keys import normal_key
-
-Int64s = npt.NDArray[np.int64]
-Int8s = npt.NDArray[np.int8]
-Bools = npt.NDArray[np.bool_]
-
-
-class Kind(IntEnum):
-    """What a row is. In SQL: `_kind > 0` has value columns, `_kind >= 0` is a record, `_kind < 0` is control."""
-
-    CONTROL = -1
-    TOMBSTONE = 0
-    VALUE = 1
-    OLD = 2
-    OLD_SAME_GROUP = 3
-    """A replaced row whose new row follows in the same group: subtract it, and emit only with the new one."""
+from ..records.kinds import Kind
+from ..records.types import parse_columns
+from .declarations import Flow
 
 
 @dataclass(frozen=True)
@@ -102,6 +87,18 @@ class Rows:
         return replace(self, path=(*self.path, level))
 
 
+def physical_columns(flow: Flow) -> dict[str, pa.DataType]:
+    """The columns of a flow's batch: key, then value. A key column that shares its name is called `key.<name>`."""
+    value = parse_columns(flow.value)
+    key = parse_columns(flow.key)
+    return {physical_key(name, value): data_type for name, data_type in key.items()} | value
+
+
+def physical_key(name: str, value: dict[str, pa.DataType]) -> str:
+    """What the key column `name` is called in a batch whose value columns are `value`."""
+    return f"key.{name}" if name in value else name
+
+
 def key_name(physical: str, value: Sequence[str]) -> str:
     """A key column's own name, from what a batch with the value columns `value` calls it."""
     name = physical.removeprefix("key.")
@@ -139,12 +136,6 @@ def null_keys(columns: Sequence[pa.Array], rows: int) -> Bools:
     return null
 
 
-def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
-    """An Arrow array without nulls as numpy, without a copy where the layouts agree."""
-    plain: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return plain
-
-
 def path_order(parts: Sequence[Rows]) -> Int64s:
     """The permutation that puts the rows of all `parts`, one after the other, in path order. Stable."""
     depth = max((len(part.path) for part in parts), default=0)
@@ -179,21 +170,6 @@ def concat(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def concat_some(parts: Sequence[tuple[pa.Array | None, int]], data_type: pa.DataType) -> pa.Array | None:
-    """Headers or state of several runs of rows, each with its number of rows; None when no run has any."""
-    if all(column is None for column, _ in parts):
-        return None
-    return pa.concat_arrays([pa.nulls(rows, data_type) if column is None else column for column, rows in parts])
-
-
 def interleave(parts: Sequence[Rows]) -> Rows:
     """The rows of all parts (one at least; equal columns) in path order."""
     return parts[0] if len(parts) == 1 else concat(parts).take(path_order(parts))
-
-
-def choose(condition: Bools, yes: pa.Array, no: pa.Array) -> pa.Array:
-    """`yes` where the condition holds, else `no`; of any type."""
-    index = np.arange(len(condition)) + np.where(condition, 0, len(yes))
-    if yes.type.num_fields == 0:
-        return pc.if_else(pa.array(condition), yes, no)
-    return pa.concat_arrays([yes, no]).take(pa.array(index))

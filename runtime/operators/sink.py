@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..records.arrays import Int64s, to_numpy, typed
 from ..records.keys import encode_keys, partition_of
+from ..records.kinds import Kind
 from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
-from ..stages.pipe import typed
 from ..topology import Topic
 from . import declarations
 from .groups import group_by, last_rows
 from .node import Edges, step_name
-from .rows import Int64s, Kind, Rows, after_old, is_old, to_numpy
+from .rows import Rows, after_old, is_old
 from .task_epoch import TaskEpoch
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ..records.arrays import Bools, Int64s, to_numpy
 from ..records.keys import encode_keys
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import parse_columns
 from ..state.codec import RowCodec
 from ..topology import Store
 from .aggregates.registry import results, state_columns
-from .rows import Bools, Int64s, to_numpy
 from .task_epoch import EpochStore
 
 WINDOW_BYTES = 8

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ..stages.pipe import typed
+from ..records.arrays import typed
+from ..records.kinds import Kind
 from . import declarations
 from .changes import Versions, changes
 from .groups import Groups, by_key, group_codes
 from .node import Edges, step_name
-from .rows import Kind, null_keys
+from .rows import null_keys
 from .stored_rows import RowStore, store_keys, stored_columns
 from .task_epoch import TaskEpoch
 

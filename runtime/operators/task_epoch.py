@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ..records.arrays import Int64s
 from ..state.store import StateStore
 from ..topology import GlobalTable, Store, Topic
-from .rows import Int64s, Rows
+from .rows import Rows
 
 
 class EpochStore:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ..records.arrays import Bools, Int64s
 from ..records.types import TIMESTAMP
 from ..topology import Window
-from .rows import Bools, Int64s
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from ...errors import HeadwaterError
-from ..spark.clients import Client
 from ..topology import Settings
+from .client import Client
 
 PATIENCE_S = 60.0
 """How long a script may take for one host."""

@@ -18,11 +18,10 @@ from ..assignment.api.cluster import ApplicationState, ClientState, ProcessId
 from ..assignment.api.raised import raised_at
 from ..assignment.measured_tasks import configs_of, measured, task_info, tasks_of
 from ..log.state import LogState
-from ..spark.clients import Client
-from ..state.directory import StoreId
-from ..tasks.task_id import TaskId
+from ..tasks.task_id import StoreId, TaskId
 from ..topology import Topology
 from .assigned import Assigned, AssignorFailure, Move, Standing
+from .client import Client
 from .copies import Copies
 
 

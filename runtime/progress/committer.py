@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..driver.errors import FencedError
 from ..log.errors import CommitExistsError, GenerationError, StartedAgainError
 from ..log.records import INCARNATION, EpochRecord, GenerationRecord, TaskCommit
 from ..log.state import LogState
+from .errors import FencedError
 
 
 class Committer:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..operators.rows import Int64s
+from ..records.arrays import Int64s
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import TIMESTAMP, column_names, parse_columns
 from ..records.values import to_json

@@ -23,21 +23,22 @@ from ..log.log import Log
 from ..log.records import Segment
 from ..log.state import LogState
 from ..operators.aggregates.registry import results
-from ..operators.rows import Int64s, to_numpy
 from ..operators.stored_rows import WINDOW_BYTES, stored_columns, window_keys
+from ..records.arrays import Int64s, to_numpy
 from ..records.keys import decode_keys, encode_keys
-from ..records.record_table import read_table, table_names
 from ..records.schema import changelog_topic
 from ..records.types import parse_columns
 from ..records.values import BadValueError, from_json, parse_text, to_json
 from ..state.changelog import Slice, slices
 from ..state.codec import RowCodec
-from ..state.directory import StateDirectory, StoreId
+from ..state.directory import StateDirectory
 from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
+from ..tasks.task_id import StoreId
 from ..topology import GlobalTable, Store
 from .rows import FoundRows, Row, key_types, moments, table_schema
+from .topic_table import read_table, table_names
 from .topics import TopicReader
 
 _ROWS_AT_ONCE = 4096

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ..operators.rows import Int64s
 from ..topology import Topic
+from .arrays import Int64s
 from .keys import encode_keys, partition_of
 from .schema import WINDOW_COLUMNS, key_columns
 

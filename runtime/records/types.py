@@ -13,7 +13,6 @@ from typing import NoReturn
 import pyarrow as pa
 
 from ...errors import HeadwaterError
-from ..operators.declarations import Flow
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 """Arrow's type of a Spark SQL `timestamp`."""
@@ -108,18 +107,6 @@ def columns_ddl(columns: dict[str, pa.DataType]) -> str:
 def quote(name: str) -> str:
     """A name as Spark SQL reads it: in backticks unless it is plain."""
     return name if _PLAIN_NAME.match(name) else "`" + name.replace("`", "``") + "`"
-
-
-def physical_columns(flow: Flow) -> dict[str, pa.DataType]:
-    """The columns of a flow's batch: key, then value. A key column that shares its name is called `key.<name>`."""
-    value = parse_columns(flow.value)
-    key = parse_columns(flow.key)
-    return {physical_key(name, value): data_type for name, data_type in key.items()} | value
-
-
-def physical_key(name: str, value: dict[str, pa.DataType]) -> str:
-    """What the key column `name` is called in a batch whose value columns are `value`."""
-    return f"key.{name}" if name in value else name
 
 
 def column_names(

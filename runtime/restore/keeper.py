@@ -15,7 +15,7 @@ from ...errors import HeadwaterError
 from ..chosen_plugins import Plugged
 from ..state.changelog import apply_slice, catch_up, start_empty
 from ..state.claim import claim, executor_process
-from ..state.directory import StateDirectory, StoreId
+from ..state.directory import StateDirectory
 from ..state.known_log import check_known, place_of
 from ..state.process_file import Owner, ProcessFile
 from ..state.restore_strategy import RestoreRequest
@@ -23,6 +23,7 @@ from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import keep_note, note_sync
 from ..state.task_stores import GLOBAL, expire_below
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.task_id import StoreId
 from ..topology import PluginRef
 from .requests import Home, Planned, StateAnswer, StateRequest, StoreAnswer, Trouble
 from .store_check import Kept, damaged

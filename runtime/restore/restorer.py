@@ -8,12 +8,11 @@ from dataclasses import replace
 from ...errors import HeadwaterError
 from ..log.records import Segment
 from ..progress.planner import Planner
-from ..spark.state_links import StateLink
-from ..state.directory import StoreId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
-from ..tasks.task_id import TaskId
+from ..tasks.task_id import StoreId, TaskId
 from ..tasks.task_manager import Progress
 from ..topology import Store, Subtopology
+from .links import StateLink
 from .requests import Home, Planned, StateRequest, StoreAnswer, Trouble, What
 
 WORK_PER_REQUEST = 262_144

@@ -1,4 +1,4 @@
-"""Clients: the members of an application's group, among which the assignor places its tasks."""
+"""The clients of a Spark session: its executors, or virtual clients of the driver in local mode."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
+from ..placing.client import Client, Executor
 from ..state.process_file import Owner
 from ..topology import Settings
-from .placed_rows import Executor, executors
+from .placed_rows import executors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,22 +40,6 @@ class NoExecutorsError(HeadwaterError):
             "look at the cluster's free resources",
         )
         self.master = master
-
-
-@dataclass(frozen=True)
-class Client:
-    """An executor, or in local mode a virtual client of the driver (`executor` is None).
-
-    `name` is for people; `threads` run at once. `folder`: where it keeps state, below the state directory of its own
-    machine; `process_id`: its name in the group, which stays with that folder. An executor's are known once it has
-    taken one (see `Group.place`), and are empty before.
-    """
-
-    name: str
-    threads: int
-    executor: Executor | None = None
-    folder: str = ""
-    process_id: str = ""
 
 
 def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:

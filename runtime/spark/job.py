@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..driver.errors import ClientLostError
 from ..log.records import TaskCommit
+from ..placing.client import Client, ClientLostError
 from ..records.types import quote
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json, to_json
 from ..topology import Subtopology
-from .clients import Client
 from .placed_rows import placed
 from .text_check import checked_text
 from .worker import PLAN_PROPERTY

@@ -6,22 +6,14 @@ locality wait the task goes there or nowhere. In local mode the clients are virt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ..placing.client import Executor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DRIVER = "driver"
-
-
-@dataclass(frozen=True)
-class Executor:
-    """A live executor: Spark's id for it, its host, and how many tasks it runs at once."""
-
-    id: str
-    host: str
-    cores: int
 
 
 def executors(session: SparkSession) -> dict[str, Executor]:

@@ -11,7 +11,7 @@ from ..chosen_plugins import Plugged
 from ..log.log import Log
 from ..operators.declarations import Flow
 from ..operators.node import Node
-from ..records.types import physical_columns
+from ..operators.rows import physical_columns
 from ..stages.stage import Stage
 from ..state.store import StateStore
 from ..state.task_stores import TaskStores

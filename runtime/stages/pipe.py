@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
 from ..operators.declarations import Flow
-from ..operators.rows import Int64s, Kind, Rows, after_old, path_order, to_numpy
-from ..records.types import parse_columns, physical_columns
+from ..operators.rows import Rows, after_old, path_order, physical_columns
+from ..records.arrays import Int64s, to_numpy, typed
+from ..records.kinds import Kind
+from ..records.types import parse_columns
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
 """The first columns of every batch. `_meta`: payload of a control row, else headers and state, see `_pack`."""
@@ -77,11 +79,6 @@ def _conform(rows: Rows, flow: Flow, now: int) -> Rows:
         {name: typed(keys[name], data_type) for name, data_type in parse_columns(flow.key).items()},
         {name: typed(values[name], data_type) for name, data_type in parse_columns(flow.value).items()},
     )
-
-
-def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The column as `data_type`."""
-    return column if column.type == data_type else column.cast(data_type)
 
 
 def _meta(rows: Rows) -> list[pa.Array]:

@@ -23,9 +23,10 @@ from ..operators.aggregates.sums import SumOverflowError
 from ..operators.declarations import Flow
 from ..operators.node import Edges, Node
 from ..operators.order.partition_group import NegativeTimestampError
-from ..operators.rows import Int64s, Rows, concat, path_order
+from ..operators.rows import Rows, concat, path_order
 from ..operators.source import Source, take
 from ..operators.task_epoch import TaskEpoch, Written
+from ..records.arrays import Int64s
 from ..records.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
 from ..tasks.plan import EpochPlan, TaskPlan

@@ -13,7 +13,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TextIO
 
@@ -22,7 +21,7 @@ from ...unusable_paths import unusable_paths_told
 from ..log.log import Log
 from ..log.records import CommitMark
 from ..tasks.errors import LockError
-from ..tasks.task_id import TaskId
+from ..tasks.task_id import MAX_OFFSET_SUM, StoreId, TaskId
 from .machine import refuse_network_file_system, started_at
 from .process_file import ProcessFile
 from .synced_commit import half_noted, has, note_of, noted, synced_with
@@ -30,20 +29,6 @@ from .synced_commit import half_noted, has, note_of, noted, synced_with
 LOCK = ".lock"
 
 _HALF_WIPED = re.compile(r"\.\w+-(?P<pid>\d{1,9})")
-
-MAX_OFFSET_SUM = 2**63 - 1
-"""Where an offset sum stops growing (KIP-441)."""
-
-
-@dataclass(frozen=True, order=True)
-class StoreId:
-    """One partition of one store of an application."""
-
-    store: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.store}/{self.partition}"
 
 
 class StateDirectory:

@@ -12,10 +12,11 @@ from ..records.keys import encode_keys
 from ..records.schema import key_columns, value_columns
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
+from ..tasks.task_id import StoreId
 from ..topology import GlobalTable, Store
 from .changelog import catch_up
 from .codec import RowCodec
-from .directory import StateDirectory, StoreId
+from .directory import StateDirectory
 from .store import Changes, StateStore, StoreBackend
 from .synced_commit import note_sync
 

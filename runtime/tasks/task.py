@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..state.directory import MAX_OFFSET_SUM
 from .errors import TaskMigratedError
 from .state import Operation, State, after
-from .task_id import TaskId
+from .task_id import MAX_OFFSET_SUM, TaskId
 
 LATEST_OFFSET = -2
 """The offset sum of a running task: at the end of its changelogs, whatever that is by now."""

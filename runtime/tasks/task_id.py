@@ -1,9 +1,12 @@
-"""The id of a task: subtopology and partition."""
+"""Ids of tasks and of their stores' partitions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Self
+
+MAX_OFFSET_SUM = 2**63 - 1
+"""Where an offset sum stops growing (KIP-441)."""
 
 
 @dataclass(frozen=True, order=True)
@@ -29,3 +32,14 @@ class TaskId:
         if str(task) != text:
             raise ValueError(f"not a task id: {text!r}")
         return task
+
+
+@dataclass(frozen=True, order=True)
+class StoreId:
+    """One partition of one store of an application."""
+
+    store: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.store}/{self.partition}"

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from ...records.arrays import Bools, Int64s, to_numpy
 from ...topology import Agg
 from ..groups import Groups
-from ..rows import Bools, Int64s, to_numpy
 
 
 @dataclass(frozen=True)

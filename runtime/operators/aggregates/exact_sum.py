@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ...records.arrays import Bools, Int64s
 from ..groups import Groups
-from ..rows import Bools, Int64s
 from .limbs import MASK, carried
 
 Doubles = npt.NDArray[np.float64]

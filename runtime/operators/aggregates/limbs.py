@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..rows import Bools, Int64s
+from ...records.arrays import Bools, Int64s
 
 MASK = np.int64(0xFFFFFFFF)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...records.arrays import Int64s, to_numpy
 from ...records.types import arrow_type
 from ...topology import Agg
 from ..groups import Groups
-from ..rows import Int64s, to_numpy
 from .counts import counted
 
 State = Mapping[str, pa.Array]

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...records.arrays import Int64s, to_numpy
 from ...records.keys import encode_keys
 from ...records.types import arrow_type
 from ...topology import Agg
 from ..groups import Groups
-from ..rows import Int64s, to_numpy
 from .counts import counted
 
 State = Mapping[str, pa.Array]

@@ -16,11 +16,13 @@ import pyarrow as pa
 
 from ....errors import HeadwaterError
 from ...log.log import Log
+from ...records.arrays import Int64s, to_numpy
+from ...records.kinds import Kind
 from ...records.types import parse_columns
 from ...tasks.plan import LaneInput, TaskPlan, TopicInput
 from ...topology import Topic
 from ..declarations import Flow
-from ..rows import Int64s, Kind, Rows, to_numpy
+from ..rows import Rows
 from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
 
 META_COLUMNS = ("_kind", "_timestamp", "_order", "_headers")

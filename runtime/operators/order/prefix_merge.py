@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from ..rows import Int64s
+from ...records.arrays import Int64s
 
 
 @dataclass(frozen=True)

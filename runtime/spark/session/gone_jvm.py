@@ -7,10 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ...driver.errors import SparkEndedError
+from ....errors import HeadwaterError
 
 NO_ANSWER = "Answer from Java side is empty"
 """What py4j says when the JVM ends during a call."""
+
+
+class SparkEndedError(HeadwaterError):
+    """Spark's JVM is gone, and with it the session. What was committed stands."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark's JVM has ended; was it killed, for want of memory?",
+            "run again: it goes on from the last commit; if it ends again, see what the system's log says of it, and "
+            "raise `driver.memory` in the profile",
+        )
 
 
 def has_ended(error: Exception) -> bool:

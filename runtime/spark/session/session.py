@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import HeadwaterError
 from ...environment import LookedUp
-from ..state_links import REQUEST_PROPERTY
+from ..executor_link import REQUEST_PROPERTY
 from ..worker import PLAN_PROPERTY
 from .gone_jvm import quiet_py4j
 from .java import check_java

@@ -21,9 +21,9 @@ from headwater.runtime.driver.failures import cause_of, isolate, told
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError
 from headwater.runtime.log.records import TaskCommit
-from headwater.runtime.operators.rows import Kind
 from headwater.runtime.operators.source import Source, take
 from headwater.runtime.progress.last_record import short_json
+from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.record_json import Record
 from headwater.runtime.spark.job import MOST_TRIED, Trial
 from headwater.runtime.spark.worker_errors import StageFailedError, with_facts

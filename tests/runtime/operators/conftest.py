@@ -16,9 +16,9 @@ from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.log import segment_path
 from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.rows import Kind
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
+from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import changelog_topic, key_columns, topic_schema, value_columns
 from headwater.runtime.stages.stage import Stage
 from headwater.runtime.state.lmdb.store import LmdbBackend

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.rows import Kind, Rows
+from headwater.runtime.operators.rows import Rows
+from headwater.runtime.records.kinds import Kind
 from headwater.runtime.stages.pipe import BATCH_ROWS, META, pipe_schema, receive, send
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.rows import Kind, Rows
+from headwater.runtime.operators.rows import Rows
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.task_epoch import TaskEpoch
 from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.records.kinds import Kind
 from headwater.runtime.topology import Topic
 
 OUT = Topic("out", 4, "k string", "v bigint", writer="app")

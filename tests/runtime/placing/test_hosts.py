@@ -8,9 +8,8 @@ import psutil
 import pytest
 from waiting import wait_until
 
+from headwater.runtime.placing.client import Client, Executor
 from headwater.runtime.placing.hosts import Racks, RackScriptError
-from headwater.runtime.spark.clients import Client
-from headwater.runtime.spark.placed_rows import Executor
 from headwater.runtime.topology import PluginRef, Settings
 
 VIRTUAL = Client("client-1", 1)

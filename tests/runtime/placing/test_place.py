@@ -23,11 +23,9 @@ from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import GenerationRecord
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure, Move
+from headwater.runtime.placing.client import Client, Executor
 from headwater.runtime.placing.place import Member, application_state, copies_of, place
-from headwater.runtime.spark.clients import Client
-from headwater.runtime.spark.placed_rows import Executor
-from headwater.runtime.state.directory import StoreId
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.tasks.task_id import StoreId, TaskId
 from headwater.runtime.topology import Assignment, PluginRef, Store, Topology
 
 NAMES = Store("names", 2, "k string", "v bigint")

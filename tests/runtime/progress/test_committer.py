@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.driver.errors import FencedError
 from headwater.runtime.log.commit_json import encode_commit
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import INCARNATION, EpochRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committer import Committer
+from headwater.runtime.progress.errors import FencedError
 
 FIRST = {"name": "t", INCARNATION: "first"}
 TASKS = (TaskCommit("part", 0, {}, 0, records=1),)

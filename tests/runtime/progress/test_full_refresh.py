@@ -10,8 +10,9 @@ from commits import Applications, part, topic, topology
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError
 from headwater.runtime.progress.full_refresh import readers, start_anew
-from headwater.runtime.state.directory import StateDirectory, StoreId
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.tasks.task_id import StoreId
 from headwater.runtime.topology import GlobalTable, Store
 
 RAW = topic("raw")

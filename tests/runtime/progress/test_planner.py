@@ -10,8 +10,8 @@ from commits import Applications, part, segment, topic, topology
 from headwater.runtime.driver.units import Unit
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import TaskCommit
+from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
-from headwater.runtime.spark.clients import Client
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
 from headwater.runtime.topology import GlobalTable, Store
 

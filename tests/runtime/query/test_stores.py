@@ -22,10 +22,11 @@ from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.state.changelog import catch_up
 from headwater.runtime.state.codec import RowCodec
-from headwater.runtime.state.directory import StateDirectory, StoreId
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.tasks.plan import StoreInput
+from headwater.runtime.tasks.task_id import StoreId
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
 APPLICATION = "shop-sales"

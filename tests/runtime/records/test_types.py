@@ -2,13 +2,13 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.operators.rows import physical_columns
 from headwater.runtime.records.types import (
     TypeSyntaxError,
     arrow_type,
     columns_ddl,
     ddl,
     parse_columns,
-    physical_columns,
     quote,
     split_columns,
 )

@@ -11,19 +11,20 @@ import pytest
 from commits import Applications, part, topic, topology
 
 from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore import restorer as restoring
+from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import Home, StateAnswer, StateRequest, StoreAnswer
 from headwater.runtime.restore.restorer import StateError, StoreRestorer
-from headwater.runtime.spark.clients import Client
-from headwater.runtime.spark.state_links import InDriver, OnExecutor, StateLink
-from headwater.runtime.state.directory import StateDirectory, StoreId
+from headwater.runtime.spark.executor_link import OnExecutor
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import ProcessFile
 from headwater.runtime.tasks.errors import TaskCorruptedError
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.tasks.task_id import StoreId, TaskId
 from headwater.runtime.tasks.task_manager import Progress
 from headwater.runtime.topology import Store, Window
 

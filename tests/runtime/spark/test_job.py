@@ -6,8 +6,7 @@ import delays
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.runtime.driver.errors import ClientLostError
-from headwater.runtime.spark.clients import Client
+from headwater.runtime.placing.client import Client, ClientLostError
 from headwater.runtime.spark.job import EpochJob
 from headwater.runtime.tasks.plan import EpochPlan, TaskPlan
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.directory import MAX_OFFSET_SUM, StateDirectory, StoreId
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.tasks.errors import LockError
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.tasks.task_id import MAX_OFFSET_SUM, StoreId, TaskId
 
 A0, A1, B0 = StoreId("a", 0), StoreId("a", 1), StoreId("b", 0)
 

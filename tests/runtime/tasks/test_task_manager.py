@@ -14,13 +14,13 @@ from headwater.runtime.log.records import Segment
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore.changelog import ChangelogRestore
 from headwater.runtime.state.changelog import apply_slice
-from headwater.runtime.state.directory import StateDirectory, StoreId
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.restore_strategy import RestoreRequest
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.state import State
 from headwater.runtime.tasks.task import LATEST_OFFSET
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.tasks.task_id import StoreId, TaskId
 from headwater.runtime.tasks.task_manager import Progress, TaskManager
 
 T00, T01, T02, T10 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2), TaskId(1, 0)

@@ -11,7 +11,7 @@ import pytest
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.order.partition_group import NegativeTimestampError, Reading, RecordId, read_task
-from headwater.runtime.operators.rows import Kind
+from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import topic_schema
 from headwater.runtime.tasks.plan import LaneInput, TaskPlan, TopicInput
 from headwater.runtime.topology import Topic

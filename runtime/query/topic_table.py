@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..operators.rows import Int64s, Kind
-from ..query.topics import TopicReader
+from ..records.arrays import Int64s
+from ..records.kinds import Kind
+from ..records.schema import HEADERS, key_columns, value_columns
+from ..records.types import TIMESTAMP, column_names
 from ..topology import Topic
-from .schema import HEADERS, key_columns, value_columns
-from .types import TIMESTAMP, column_names
+from .topics import TopicReader
 
 _HEADERS = pa.map_(pa.string(), pa.string())
 _BEFORE = {"partition": pa.int32(), "offset": pa.int64(), "timestamp": TIMESTAMP}

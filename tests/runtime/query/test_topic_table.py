@@ -9,8 +9,8 @@ import pytest
 
 from headwater.runtime.ingest.append import append
 from headwater.runtime.query.frames import Rows
+from headwater.runtime.query.topic_table import read_table, table_schema
 from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.records.record_table import read_table, table_schema
 from headwater.runtime.topology import Topic
 
 EVERYTHING = Topic(

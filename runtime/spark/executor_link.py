@@ -1,21 +1,20 @@
-"""The way to a client's stores: into this process, or to an executor by a Spark job placed there."""
+"""The way to the stores of a client on an executor: by a Spark job placed there."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...errors import HeadwaterError
-from ..driver.errors import ClientLostError
 from ..driver.failures import cause_of
+from ..placing.client import Client, ClientLostError
 from ..restore.keeper import answer
+from ..restore.links import StateJobError
 from ..restore.requests import StateAnswer, StateRequest
 from ..tasks.plan_json import from_json, to_json
-from .clients import Client
 from .placed_rows import placed
 
 if TYPE_CHECKING:
@@ -25,45 +24,6 @@ REQUEST_PROPERTY = "headwater.state"
 """The job-local property that has the requests: the query plan stays the same for all of them."""
 
 _WATCH_SECONDS = 0.05
-
-
-class StateJobError(HeadwaterError):
-    """The job that was to work on a client's stores failed: `client`, `cause`."""
-
-    def __init__(self, application: str, client: str, cause: str) -> None:
-        super().__init__(f"the stores of {application} on {client} could not be worked on: {cause}")
-        self.application = application
-        self.client = client
-        self.cause = cause
-
-
-class StateLink(Protocol):
-    """Takes requests to where a client's stores are, and brings answers back."""
-
-    @property
-    def threads(self) -> int:
-        """How many requests are worked on at once."""
-        ...
-
-    @property
-    def in_driver(self) -> bool:
-        """Whether it is this process that opens the stores' files."""
-        ...
-
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        """One answer for each request, in their order. Raises ClientLostError, StateJobError."""
-        ...
-
-
-class InDriver:
-    """The link to a virtual client, whose stores are on the driver's disk."""
-
-    threads = 1
-    in_driver = True
-
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        """Work on the requests one after the other."""
-        return [answer(request) for request in requests]
 
 
 class OnExecutor:

@@ -1,0 +1,58 @@
+"""Ways in which committed progress stops a run. Each carries its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from .positions import Gap
+
+
+class FencedError(HeadwaterError):
+    """Another driver has taken the application over: `generation` is the one that was claimed since.
+
+    None: the application was started again from the beginning, with generations of its own. `mine`: of this run; None
+    where it has not claimed the application yet.
+    """
+
+    def __init__(self, application: str, mine: int | None, generation: int | None) -> None:
+        if generation is None:
+            what = f"{application} was started again from the beginning by another run"
+        else:
+            own = "" if mine is None else f", this one is {mine}"
+            what = f"another run of {application} has started (generation {generation}{own})"
+        super().__init__(f"{what}; this run stops", "let only one run of an application work on a log")
+        self.application = application
+        self.mine = mine
+        self.generation = generation
+
+
+class IncompatibleStateError(HeadwaterError):
+    """The project no longer fits the committed state; `differences` lists each place."""
+
+    def __init__(self, application: str, differences: Sequence[str]) -> None:
+        listed = "".join(f"\n  - {difference}" for difference in differences)
+        super().__init__(
+            f"{application} no longer fits its committed state:{listed}",
+            "undo the change, or start it and what reads it again from the first record: headwater run --full-refresh "
+            f"--select '{application.partition('-')[2]}+'",
+        )
+        self.application = application
+        self.differences = tuple(differences)
+
+
+class ConsumedRecordsMissingError(HeadwaterError):
+    """The log holds fewer records of a topic than the application has consumed; `gaps` has topics and positions."""
+
+    def __init__(self, application: str, gaps: Sequence[Gap]) -> None:
+        listed = "".join(f"\n  - {gap}" for gap in gaps)
+        super().__init__(
+            f"{application} has consumed records that the log does not hold any more:{listed}",
+            "the log was changed by hand or put back in parts: put all of it back as it was at one moment, "
+            "or start this application again from the beginning with --full-refresh",
+        )
+        self.application = application
+        self.gaps = tuple(gaps)

@@ -1,0 +1,16 @@
+"""What a record or a row is: a value, a deletion, a row that is replaced, or a control row of the pipe."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Kind(IntEnum):
+    """What a row is. In SQL: `_kind > 0` has value columns, `_kind >= 0` is a record, `_kind < 0` is control."""
+
+    CONTROL = -1
+    TOMBSTONE = 0
+    VALUE = 1
+    OLD = 2
+    OLD_SAME_GROUP = 3
+    """A replaced row whose new row follows in the same group: subtract it, and emit only with the new one."""
