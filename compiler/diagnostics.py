@@ -41,6 +41,11 @@ class Position:
         """Whether it is a place in a file, and not an option."""
         return self.line > 0
 
+    @property
+    def line_text(self) -> str:
+        """`file:line`."""
+        return f"{self.file}:{self.line}"
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.in_file else self.file
 

@@ -19,10 +19,10 @@ from .checks.plugins import PluginCatalog, check_functions, check_plugins
 from .checks.project import Checked, check_project
 from .checks.spark import check_spark
 from .diagnostics import Diagnostics
-from .language.build_model import build_model
 from .language.judge import Analyzer, Judge, VerdictCache
-from .language.model import ProjectModel
-from .language.resolve import resolve
+from .model.build import build_model
+from .model.project import ProjectModel
+from .model.resolve import resolve
 from .operations.base.checked import CheckedTopology
 from .ordering import needed_first
 from .reading.load import LoadedProject, load_project

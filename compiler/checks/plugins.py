@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from ...runtime.assignment.racks.solver import WAY_OUT, uses_solver
 from ...runtime.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..language.model import AssignmentModel, PluginUse, ProjectModel
+from ..language.entries import PluginUse
+from ..model.project import AssignmentModel, ProjectModel
 from ..reading.nodes import Mapping, Node, Scalar
 from ..reading.nodes import Sequence as SequenceNode
 

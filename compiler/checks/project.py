@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from ...runtime.topology import GlobalTable, Topic
 from ..diagnostics import Diagnostics, did_you_mean
+from ..language.entries import TableModel, TopicModel
 from ..language.judge import Judge
-from ..language.model import ProjectModel, TableModel, TopicModel
-from ..language.resolve import Resolution
 from ..language.stores import declared_store
+from ..model.project import ProjectModel
+from ..model.resolve import Resolution
 from ..operations.base.checked import CheckedTable, CheckedTopology
+from ..operations.base.context import Carried, FlowContext, TopologyContext
 from ..operations.base.shape import UNKNOWN, WINDOW_COLUMNS, Shape
 from ..types import holds_map
-from .context import Carried, FlowContext, TopologyContext
 from .flow import check_flow, declared_topic
 
 
@@ -41,7 +42,7 @@ class _ProjectCheck:
         self._shapes: dict[str, Shape] = {}
         carried = Carried()
         self._contexts = {
-            name: TopologyContext(f"{model.name}-{name}", topology, carried)
+            name: TopologyContext(f"{model.name}-{name}", {*topology.tables, *topology.flows}, topology.stores, carried)
             for name, topology in model.topologies.items()
         }
 
@@ -57,10 +58,9 @@ class _ProjectCheck:
             self._topics[name] = declared_topic(topic, writers.get(name))
             self._shapes[name] = _topic_shape(topic)
         for name, flow in self._resolution.order:
-            self._check_flow(self._contexts[name], flow)
-        for context in self._contexts.values():
-            for table in context.model.tables.values():
-                self._table(context, table)
+            self._check_flow(name, flow)
+        for name in self._contexts:
+            self._check_tables(name)
         return Checked({name: self._topology(name, context) for name, context in self._contexts.items()}, self._topics)
 
     def _check_topic(self, topic: TopicModel) -> None:
@@ -78,19 +78,22 @@ class _ProjectCheck:
             message = f"The column '{name}' is of type {found.type}, not a timestamp."
             self._diagnostics.add("HW519", topic.timestamp.position, message)
 
-    def _check_flow(self, context: TopologyContext, name: str) -> None:
-        flow = context.model.flows[name]
-        topology = context.model.name.text
-        for table in context.model.tables.values():
-            self._table(context, table)
+    def _check_tables(self, topology: str) -> None:
+        for table in self._model.topologies[topology].tables.values():
+            self._table(self._contexts[topology], table)
+
+    def _check_flow(self, topology: str, name: str) -> None:
+        context = self._contexts[topology]
+        flow = self._model.topologies[topology].flows[name]
+        self._check_tables(topology)
         sources = self._resolution.names[topology].sources.get(name)
         shapes = (
             None if sources is None else [(source, self._source(context, kind, source)) for kind, source in sources]
         )
-        flow_context = FlowContext(context, flow, self._diagnostics, self._judge)
+        flow_context = FlowContext(context, flow.name, self._diagnostics, self._judge)
         declared = self._model.topics.get(flow.to.text) if flow.to else None
         refused = (topology, name) in self._resolution.refused
-        checked = check_flow(flow_context, shapes, declared, refused)
+        checked = check_flow(flow_context, flow, shapes, declared, refused)
         context.flows[name] = checked
         if flow.to is not None and declared is None and not refused:
             self._shapes[flow.to.text] = _stored_shape(checked.after)
@@ -115,9 +118,9 @@ class _ProjectCheck:
             context.shapes[name] = UNKNOWN
             return
         store_name = table.store.text if table.store else name
-        model = context.model.stores.get(store_name) if table.store else None
+        model = context.stores.get(store_name) if table.store else None
         if table.store is None:
-            if name in context.model.stores:
+            if name in context.stores:
                 message = f"The store '{name}', named after the table, is declared, but the table does not name it."
                 self._diagnostics.add("HW309", table.name.position, message, f"Write `store: {name}`.")
             context.default_stores.add(name)
@@ -138,15 +141,16 @@ class _ProjectCheck:
         context.shapes[name] = table_shape
         topic = self._topics.get(table.topic.text)
         if topic is not None:
-            place = f"{table.name.position.file}:{table.name.position.line}"
+            place = table.name.position.line_text
             found = GlobalTable(name, topic, store) if table.is_global else None
             context.tables[name] = CheckedTable(name, topic, table_shape, store, place, found)
 
     def _topology(self, name: str, context: TopologyContext) -> CheckedTopology:
         order: Sequence[str] = [flow for topology, flow in self._resolution.order if topology == name]
-        tables = {table: context.tables[table] for table in context.model.tables if table in context.tables}
+        model = self._model.topologies[name]
+        tables = {table: context.tables[table] for table in model.tables if table in context.tables}
         flows = {flow: context.flows[flow] for flow in order if flow in context.flows}
-        return CheckedTopology(name, context.model.file, tuple(context.model.flows), tables, flows, self._topics)
+        return CheckedTopology(name, model.file, tuple(model.flows), tables, flows, self._topics)
 
 
 def _topic_shape(topic: TopicModel) -> Shape:

@@ -13,7 +13,7 @@ from typing import Literal
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from ..diagnostics import Diagnostics, did_you_mean
+from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.nodes import Scalar
 from .allowed import check
 from .sql import SHIFT, Parsed, Sql, parse
@@ -76,6 +76,11 @@ class Expression:
         if len(self.refs) == 1 and (self.refs[0].start, self.refs[0].end) == (0, len(self.sql.text)):
             return self.refs[0]
         return None
+
+    @property
+    def position(self) -> Position:
+        """Its place in the file, all of it."""
+        return self.sql.position(0, len(self.sql.text))
 
     @property
     def as_column(self) -> Ref:

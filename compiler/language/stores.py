@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from ...runtime.topology import Store
 from ..types import ddl
-from .model import StoreModel
+from .entries import StoreModel
 
 UNKNOWN_TYPE = "string"
 """Stands for a type that is not known; nothing is built from a project that has one."""

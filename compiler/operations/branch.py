@@ -4,12 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
 
 from ..language.expressions import Expression
+from ..language.node_values import scalar
+from ..language.reader import Reader
+from ..reading.nodes import Mapping, Node, Scalar
+from ..reading.nodes import Sequence as SequenceNode
+from .base.context import FlowContext
 from .base.edge import columns_read
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
 from .base.shape import Shape
 from .base.site import Site, SqlLayout, SqlStep
+from .base.step import References, Refusal, Step, StepAction, streams_only
+
+
+@dataclass(frozen=True)
+class BranchCase:
+    """One flow of a `branch`; without `when`: the rest."""
+
+    flow: Scalar
+    when: Scalar | None
+
+
+@dataclass(frozen=True)
+class BranchStep(StepAction):
+    """`branch:`, the last step of its flow."""
+
+    cases: tuple[BranchCase, ...]
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        items = [item for item in node if isinstance(item, Mapping)] if isinstance(node, SequenceNode) else []
+        named = ((scalar(item, "flow"), scalar(item, "when")) for item in items)
+        cases = tuple(BranchCase(flow, when) for flow, when in named if flow is not None)
+        return cls(cases) if cases else None
+
+    def references(self) -> References:
+        return References(flows=tuple(case.flow for case in self.cases))
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return streams_only(word, shape)
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Booleans; a case without one takes the rest, so it is the last."""
+        for case, after in pairwise(self.cases):
+            if case.when is None:
+                message = f"'{case.flow.text}' takes the rest, so '{after.flow.text}' gets nothing."
+                context.report("HW514", after.flow.position, message, "Put the case without `when` last.")
+                break
+        cases: list[tuple[str, Expression | None]] = []
+        for case in self.cases:
+            predicate = context.predicate(case.when, shape) if case.when is not None else None
+            cases.append((case.flow.text, predicate))
+            context.topology.shapes.setdefault(case.flow.text, shape)
+        return context.add(Branching(tuple(cases), tuple(flow for flow, _ in cases)), shape, shape, step)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from ..language.expressions import Expression
+from ..language.node_values import entries
+from ..language.reader import Reader
+from ..reading.nodes import Mapping, Node, Scalar
+from .base.context import FlowContext, scope_of
 from .base.edge import columns_read
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
 from .base.shape import Shape
 from .base.site import Site, SqlLayout, SqlStep
+from .base.step import References, Refusal, Step, StepAction, streams_only
+
+
+@dataclass(frozen=True)
+class ExplodeStep(StepAction):
+    """`explode:` one column from an array."""
+
+    column: Scalar
+    array: Scalar
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        columns = reader.columns(entries(node)) if isinstance(node, Mapping) else ()
+        return cls(*columns[0]) if columns else None
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return streams_only(word, shape)
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """An array."""
+        array = context.expressions([self.array], scope_of(shape))[0]
+        context.distinct([self.column], shape.value)
+        element = None
+        if array is not None and array.type is not None:
+            if not array.type.startswith("array<"):
+                message = f"'explode' needs an array; this is of type {array.type}."
+                context.report("HW412", array.position, message)
+            else:
+                element = array.type[len("array<") : -1]
+        after = shape.with_value({**shape.value, self.column.text: element})
+        if array is None:
+            return after
+        return context.add(Explosion(self.column.text, array), shape, after, step)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from ...runtime.operators.declarations import Settle
 from ..language.expressions import Expression
+from ..language.reader import Reader
+from ..reading.nodes import Node, Scalar
+from .base.context import FlowContext
 from .base.edge import NOW, columns_read
 from .base.operation import Description, Processor, PythonOperation, SqlOperation, TableUse, may_fail
 from .base.shape import Shape
 from .base.site import PythonLayout, Site, SqlLayout, SqlStep
+from .base.step import References, Refusal, Step, StepAction
+
+
+@dataclass(frozen=True)
+class FilterStep(StepAction):
+    """`filter: <predicate>`."""
+
+    predicate: Scalar
+
+    passes_tombstones = True
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        return cls(node) if isinstance(node, Scalar) else None
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return None
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """A boolean."""
+        predicate = context.predicate(self.predicate, shape)
+        if predicate is None:
+            return shape
+        after = replace(shape, store=None, unsettled=shape.is_table)
+        return context.add(Filter(predicate), shape, after, step)
 
 
 @dataclass(frozen=True)

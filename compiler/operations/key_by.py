@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from ...runtime.operators.declarations import Project
 from ..language.expressions import Expression
+from ..language.node_values import entries
+from ..language.reader import Pairs, Reader
+from ..reading.nodes import Mapping as MappingNode
+from ..reading.nodes import Node
+from ..types import holds_map
+from .base.context import FlowContext, complete, scope_of
 from .base.edge import columns_read
 from .base.operation import (
     Description,
@@ -18,8 +25,47 @@ from .base.operation import (
     is_pure,
     may_fail,
 )
-from .base.shape import Shape
+from .base.shape import UNKNOWN, Rekey, Shape
 from .base.site import PythonLayout, Site, SqlLayout, SqlStep
+from .base.step import References, Refusal, Step, StepAction
+
+
+@dataclass(frozen=True)
+class KeyByStep(StepAction):
+    """`key_by`: key columns by name, each with an expression."""
+
+    columns: Pairs
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        columns = reader.columns(entries(node)) if isinstance(node, MappingNode) else ()
+        return cls(columns) if columns else None
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return None
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Of a stream, or of a table on its way to an aggregate."""
+        if shape.is_table and not (following and following.word.text == "aggregate"):
+            message = "A table can be re-keyed only to be aggregated."
+            hint = "Put `aggregate` right behind `key_by`, or `to_stream` before it."
+            context.report("HW501", step.word.position, message, hint)
+            return UNKNOWN
+        found = context.columns(self.columns, scope_of(shape))
+        for expression in found.values():
+            if expression is not None and expression.type is not None and holds_map(expression.type):
+                message = f"A key cannot hold a map; this is of type {expression.type}."
+                context.report("HW412", expression.position, message)
+        rekey = Rekey(context.name.text, step.name.text if step.name else None, step.word.position)
+        key = {name: expression.type if expression else None for name, expression in found.items()}
+        after = replace(shape, key=key, windowed=False, rekey=rekey, store=None)
+        columns = complete(found)
+        return after if columns is None else context.add(Rekeying(columns), shape, after, step)
 
 
 @dataclass(frozen=True)

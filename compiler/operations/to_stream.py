@@ -4,12 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from ...runtime.operators.declarations import ToStream
+from ..language.reader import Reader
+from ..reading.nodes import Node
+from .base.context import FlowContext
 from .base.edge import NOW
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from .base.shape import Shape
 from .base.site import PythonLayout, Site
+from .base.step import References, Refusal, Step, StepAction
+
+
+@dataclass(frozen=True)
+class ToStreamStep(StepAction):
+    """`to_stream`."""
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        return cls()
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        if shape.is_table:
+            return None
+        return Refusal("HW501", f"'{word}' is for tables; this is a stream already.", "Remove it.")
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        return context.add(Streaming(), shape, replace(shape, kind="stream", store=None), step)
 
 
 @dataclass(frozen=True)

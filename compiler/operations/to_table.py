@@ -4,12 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from ...runtime.operators.declarations import Table
 from ...runtime.topology import Store
+from ..language.node_values import scalar
+from ..language.reader import Reader
+from ..reading.nodes import Mapping, Node, Scalar
+from .base.context import FlowContext
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from .base.shape import Shape
 from .base.site import PythonLayout, Site
+from .base.step import References, Refusal, Step, StepAction
+
+
+@dataclass(frozen=True)
+class ToTableStep(StepAction):
+    """`to_table:`, perhaps with a store."""
+
+    store: Scalar | None
+    emit: str
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        options = node if isinstance(node, Mapping) else None
+        return cls(scalar(options, "store"), reader.emit(options))
+
+    def references(self) -> References:
+        return References(stores=(self.store,) if self.store is not None else ())
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        if not shape.is_table:
+            return None
+        return Refusal("HW501", f"'{word}' is for streams; this is a table already.", "Remove it.")
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """A key."""
+        if shape.open or not context.has_key(step, shape):
+            return replace(shape, kind="table", rekey=None)
+        shape = context.rekeyed(shape, step)
+        store, _ = context.store(self.store, "key_value", shape.key, shape.value, shape)
+        after = replace(shape, kind="table", emit=self.emit, store=store)
+        return context.add(Tabling(store), shape, after, step)
 
 
 @dataclass(frozen=True)

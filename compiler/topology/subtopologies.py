@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from ...runtime.operators.declarations import GlobalJoin, Sink, Source
 from ...runtime.topology import Assignment, PluginRef, Store
-from ..language.model import AssignmentModel, PluginUse, ProjectModel, TopologyModel
+from ..language.entries import PluginUse
+from ..model.project import AssignmentModel, ProjectModel, TopologyModel
 from ..operations.base.checked import CheckedTopology
 from ..operations.base.site import Declared
 from .changes import Changes, with_null_keys

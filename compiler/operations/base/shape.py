@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ....runtime.topology import Store
+from ....runtime.topology import Store, Window
 from ...diagnostics import Position
 from ...language.expressions import Types
-from ...language.model import WindowStep
 
 WINDOW_COLUMNS = {"window_start": "timestamp", "window_end": "timestamp"}
 
@@ -28,7 +27,7 @@ class Shape:
 
     `key` holds `window_start` and `window_end` too where `windowed`. A type is None where it is not known; with `open`
     some columns are not known either, because of an error that has been reported. `rekey`: the stream's records are
-    not (all) in the partitions of their keys. `regrouped`: a table behind `key_by`, on its way to an `aggregate`.
+    not (all) in the partitions of their keys.
     `window`: a stream between `window` and `aggregate`. `unsettled`: a table behind a filter whose deletions of rows
     that were not there are still among its changes. `store`: the table's own store, None where it has none.
     """
@@ -39,8 +38,7 @@ class Shape:
     partitions: int = 1
     windowed: bool = False
     rekey: Rekey | None = None
-    regrouped: bool = False
-    window: WindowStep | None = None
+    window: Window | None = None
     emit: str = "per_epoch"
     unsettled: bool = False
     store: Store | None = None

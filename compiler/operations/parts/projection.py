@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...runtime.operators.declarations import Project
-from ..language.expressions import Expression
-from .base.edge import NOW, columns_read
-from .base.operation import (
+from ....runtime.operators.declarations import Project
+from ...language.expressions import Expression, column
+from ..base.context import FlowContext, StepPlace
+from ..base.edge import NOW, columns_read
+from ..base.operation import (
     Description,
     EitherOperation,
     Engine,
@@ -18,8 +19,8 @@ from .base.operation import (
     is_pure,
     may_fail,
 )
-from .base.shape import Shape
-from .base.site import PythonLayout, Site, SqlKind, SqlLayout, SqlStep
+from ..base.shape import Shape
+from ..base.site import PythonLayout, Site, SqlKind, SqlLayout, SqlStep
 
 
 @dataclass(frozen=True)
@@ -97,3 +98,15 @@ def _value_column(expression: Expression) -> str | None:
     """The value column that an expression is; None for anything else."""
     plain = expression.plain
     return plain.name if plain is not None and plain.role == "value" else None
+
+
+def with_arguments(context: FlowContext, step: StepPlace, shape: Shape, expressions: Sequence[Expression]) -> Shape:
+    """The flow with each expression that is not a column already as one named by its SQL."""
+    computed = {e.sql.text: e for e in expressions if e.as_column != e.plain}
+    if not computed:
+        return shape
+    kept = {name: column(step.word, "value", name, type_) for name, type_ in shape.value.items()}
+    added = {name: expression.type for name, expression in computed.items()}
+    after = shape.with_value({**shape.value, **added})
+    arguments = Projection({**kept, **computed}, null_values=shape.window is not None)
+    return context.add(arguments, shape, after, step)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...runtime.topology import Store
-from ..diagnostics import Diagnostics, Position
-from ..language.expressions import Expression, Scope, column, read
-from ..language.judge import Judge
-from ..language.model import FlowModel, Step, StoreModel, TopologyModel
-from ..language.stores import declared_store
-from ..operations.base.checked import CheckedFlow, CheckedTable, PlacedOperation, Repartition
-from ..operations.base.operation import Operation
-from ..operations.base.shape import Rekey, Shape
-from ..operations.filter import Settling
-from ..operations.projection import Projection
-from ..reading.nodes import Scalar
+from ....runtime.topology import Store
+from ...diagnostics import Diagnostics, Position
+from ...language.entries import StoreModel
+from ...language.expressions import Expression, Scope, read
+from ...language.judge import Judge
+from ...language.stores import declared_store
+from ...reading.nodes import Scalar
+from .checked import CheckedFlow, CheckedTable, PlacedOperation, Repartition
+from .operation import Operation
+from .shape import Rekey, Shape
 
 Columns = Sequence[tuple[Scalar, Scalar]]
 
@@ -41,14 +39,16 @@ class Carried:
 
 @dataclass
 class TopologyContext:
-    """One topology while it is checked. `shapes`: of tables and flows that have been.
+    """One topology while it is checked. `names`: of its tables and flows; `shapes`: of those that have been checked.
 
+    `stores`: those that are declared.
     `repartitions`: repartition topics by name, with their partitions and the flow whose readers share them.
     `default_stores`: stores that are not declared, by name.
     """
 
     application: str
-    model: TopologyModel
+    names: Collection[str]
+    stores: Mapping[str, StoreModel]
     carried: Carried
     tables: dict[str, CheckedTable] = field(default_factory=dict)
     flows: dict[str, CheckedFlow] = field(default_factory=dict)
@@ -57,19 +57,37 @@ class TopologyContext:
     default_stores: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True)
+class StepPlace:
+    """Where a step stands: its word in the file, and its optional name."""
+
+    word: Scalar
+    name: Scalar | None
+
+    @property
+    def at(self) -> str:
+        """`file:line`, as generated code names it."""
+        return self.word.position.line_text
+
+
 @dataclass
 class FlowContext:
-    """One flow while it is checked."""
+    """One flow while it is checked. `source`: what it reads, if that is one thing."""
 
     topology: TopologyContext
-    flow: FlowModel
+    name: Scalar
     diagnostics: Diagnostics
     judge: Judge
     operations: list[PlacedOperation] = field(default_factory=list)
     source: str | None = None
 
     def add(
-        self, operation: Operation | Repartition, before: Shape, after: Shape, step: Step | None = None, at: str = ""
+        self,
+        operation: Operation | Repartition,
+        before: Shape,
+        after: Shape,
+        step: StepPlace | None = None,
+        at: str = "",
     ) -> Shape:
         """Append an operation; gives the shape after it."""
         self.topology.carried.columns += len(after.key) + len(after.value)
@@ -95,6 +113,14 @@ class FlowContext:
             zip((name.text for name in names), self.expressions([sql for _, sql in columns], scope), strict=True)
         )
 
+    def predicate(self, scalar: Scalar, shape: Shape) -> Expression | None:
+        """A boolean expression of one row; None where it was reported."""
+        predicate = self.expressions([scalar], scope_of(shape))[0]
+        if predicate is not None and predicate.type not in (None, "boolean"):
+            self.report("HW412", predicate.position, f"This must be a boolean; it is of type {predicate.type}.")
+            return None
+        return predicate
+
     def distinct(self, names: Sequence[Scalar], present: Mapping[str, object] | None = None) -> None:
         """Report names that differ from others only in case."""
         seen = {name.casefold(): name for name in present or ()}
@@ -104,7 +130,7 @@ class FlowContext:
                 message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
                 self.report("HW516", name.position, message)
 
-    def too_much(self, step: Step) -> bool:
+    def too_much(self, step: StepPlace) -> bool:
         """Whether the project is too large to be checked from this step on; reported once."""
         carried = self.topology.carried
         if carried.too_many and not carried.reported:
@@ -113,30 +139,13 @@ class FlowContext:
             self.report("HW208", step.word.position, message, "Split the project, or `select` fewer columns early.")
         return carried.too_many
 
-    def settled(self, shape: Shape, step: Step | None = None, at: str = "") -> Shape:
-        """The table without deletions of rows that were not there: only filters and projections may see those."""
-        if not shape.unsettled:
-            return shape
-        return self.add(Settling(), shape, replace(shape, unsettled=False), step, at)
-
-    def has_key(self, step: Step, shape: Shape) -> bool:
+    def has_key(self, step: StepPlace, shape: Shape) -> bool:
         """Whether there is a key for a step that works by it; else reports it."""
         if shape.key:
             return True
-        message = f"'{step.word.text}' works by the key, and '{self.flow.name.text}' has none here."
+        message = f"'{step.word.text}' works by the key, and '{self.name.text}' has none here."
         self.report("HW504", step.word.position, message, "Put a `key_by` step before it.")
         return False
-
-    def with_arguments(self, step: Step, shape: Shape, expressions: Sequence[Expression]) -> Shape:
-        """The flow with each expression that is not a column already as one named by its SQL."""
-        computed = {e.sql.text: e for e in expressions if e.as_column != e.plain}
-        if not computed:
-            return shape
-        kept = {name: column(step.word, "value", name, type_) for name, type_ in shape.value.items()}
-        added = {name: expression.type for name, expression in computed.items()}
-        after = shape.with_value({**shape.value, **added})
-        arguments = Projection({**kept, **computed}, null_values=shape.window is not None)
-        return self.add(arguments, shape, after, step)
 
     def store(
         self,
@@ -147,12 +156,12 @@ class FlowContext:
         shape: Shape,
     ) -> tuple[Store, StoreModel | None]:
         """The store of a step: the declared one, or one with the defaults, named after the flow."""
-        name = named.text if named is not None else self.flow.name.text
-        model = self.topology.model.stores.get(name) if named is not None else None
+        name = named.text if named is not None else self.name.text
+        model = self.topology.stores.get(name) if named is not None else None
         if named is None:
-            if name in self.topology.default_stores or name in self.topology.model.stores:
+            if name in self.topology.default_stores or name in self.topology.stores:
                 message = f"The store '{name}', named after the flow, is there already."
-                position = self.flow.name.position
+                position = self.name.position
                 self.report("HW309", position, message, "Name a declared store in the step's `store`.")
             self.topology.default_stores.add(name)
         elif model is not None and model.type not in (None, type_):
@@ -161,19 +170,19 @@ class FlowContext:
             self.report("HW506", named.position, message)
         return declared_store(name, model, type_, key, value, shape.partitions), model
 
-    def rekeyed(self, shape: Shape, at: Step, partitions: int | None = None) -> Shape:
+    def rekeyed(self, shape: Shape, at: StepPlace, partitions: int | None = None) -> Shape:
         """The stream behind a repartition topic, if its key has changed and none has followed yet."""
         if shape.rekey is None or shape.open:
             return shape
         first_join = not self.operations and partitions is not None and self.source == shape.rekey.flow
         return self.repartition(shape, at, shape.rekey, partitions or shape.partitions, first_join)
 
-    def repartition(self, shape: Shape, step: Step, rekey: Rekey, partitions: int, shared: bool = False) -> Shape:
+    def repartition(self, shape: Shape, step: StepPlace, rekey: Rekey, partitions: int, shared: bool = False) -> Shape:
         """The stream behind a repartition topic, named after flow and step.
 
         `shared`: it stands at the end of the flow that changed the key, for all readers that begin with a join.
         """
-        owner = rekey.flow if shared else self.flow.name.text
+        owner = rekey.flow if shared else self.name.text
         named = rekey.step if rekey.flow == owner else None
         topic = "-".join([self.topology.application, owner, *([named] if named else []), "repartition"])
         known = self.topology.repartitions.get(topic)
@@ -193,3 +202,9 @@ class FlowContext:
 def scope_of(shape: Shape) -> Scope:
     """The columns that expressions on a flow of this shape may read."""
     return Scope(shape.key, shape.value, open=shape.open)
+
+
+def complete(columns: Mapping[str, Expression | None]) -> dict[str, Expression] | None:
+    """The columns; None if one of them was reported."""
+    found = {name: expression for name, expression in columns.items() if expression is not None}
+    return found if len(found) == len(columns) else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...runtime.operators.declarations import Aggregate, Materialize, Side
-from ...runtime.topology import Agg, Store
-from ..language.expressions import Expression
-from .base.edge import argument_columns
-from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
-from .base.shape import Shape
-from .base.site import PythonLayout, Site
+from ....runtime.operators.declarations import Aggregate, Materialize, Side
+from ....runtime.topology import Agg, Store
+from ...language.expressions import Expression
+from ..base.edge import argument_columns
+from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
+from ..base.shape import Shape
+from ..base.site import PythonLayout, Site
 
 
 @dataclass(frozen=True)

@@ -1,55 +1,91 @@
-"""Checks of the `aggregate` step, and its operations: arguments, aggregates, expressions over them."""
+"""`aggregate`: the rows of each key, and window, as one row: arguments, aggregates, expressions over them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
-from ...runtime.topology import Agg, Store, Window
-from ..diagnostics import Position
+from ...runtime.topology import Agg, Store
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.expressions import Expression, Scope
-from ..language.model import AggregateStep, Step
-from ..operations.aggregation import AggregateArgument, Aggregation, Materialization
-from ..operations.base.shape import WINDOW_COLUMNS, Shape
-from ..operations.projection import Projection
-from .context import FlowContext, scope_of
+from ..language.node_values import pairs, scalar
+from ..language.reader import Pairs, Reader
+from ..reading.nodes import Mapping as MappingNode
+from ..reading.nodes import Node, Scalar
+from .base.context import FlowContext, scope_of
+from .base.shape import WINDOW_COLUMNS, Shape
+from .base.step import References, Refusal, Step, StepAction
+from .parts.aggregation import AggregateArgument, Aggregation, Materialization
+from .parts.projection import Projection, with_arguments
 
 
-def check_aggregate(context: FlowContext, step: Step, action: AggregateStep, shape: Shape) -> Shape:
-    """`aggregate` by key, and by window if a `window` step stands before."""
-    scope = scope_of(shape)
-    context.distinct([name for name, _ in action.values])
-    values = [read_aggregate(name, scalar, scope, context.diagnostics) for name, scalar in action.values]
-    found = [value for value in values if value is not None]
-    if shape.is_table:
-        for call in (call for value in found for call in value.calls if not call.function.subtracts):
-            message = f"'{call.written.word}' cannot take back the old row when a row of a table changes."
-            hint = "Of a table there are count, count_if, sum and avg; or put `to_stream` before."
-            context.report("HW511", _place(call.written.whole), message, hint)
-    has_key = shape.open or context.has_key(step, shape)
-    calls, types, in_words = _judged(context, found, scope)
-    result_scope = Scope(shape.key, {}, aggregates=in_words, open=shape.open)
-    results = context.judge.types([(value.written, result_scope) for value in found])
-    value_types: dict[str, str | None] = {name.text: None for name, _ in action.values}
-    value_types |= {value.name.text: type_ for value, type_ in zip(found, results, strict=True)}
-    key = {**shape.plain_key, **WINDOW_COLUMNS} if shape.window else dict(shape.key)
-    after = replace(
-        shape,
-        kind="table",
-        key=key,
-        value=value_types,
-        windowed=shape.windowed or shape.window is not None,
-        rekey=None,
-        regrouped=False,
-        window=None,
-        emit=action.emit,
-    )
-    if len(found) < len(values) or not has_key or shape.open:
-        return after
-    shape = context.rekeyed(shape, step)
-    store = _aggregate_store(context, action, shape, value_types)
-    return _aggregated(context, step, shape, replace(after, partitions=shape.partitions), store, found, calls, types)
+@dataclass(frozen=True)
+class AggregateStep(StepAction):
+    """`aggregate:`, by the key, and by window if a `window` step stands before."""
+
+    store: Scalar | None
+    emit: str
+    values: Pairs
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        if not isinstance(node, MappingNode):
+            return None
+        values = reader.columns(pairs(node, "values"))
+        emit = reader.emit(node)
+        return cls(scalar(node, "store"), emit, values) if values else None
+
+    def references(self) -> References:
+        return References(stores=(self.store,) if self.store is not None else ())
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return None
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """A key, and aggregates that can be kept up; of a table, those that can take a row back."""
+        scope = scope_of(shape)
+        context.distinct([name for name, _ in self.values])
+        values = [read_aggregate(name, sql, scope, context.diagnostics) for name, sql in self.values]
+        found = [value for value in values if value is not None]
+        if shape.is_table:
+            _check_subtracts(context, found)
+        has_key = shape.open or context.has_key(step, shape)
+        calls, types, in_words = _judged(context, found, scope)
+        result_scope = Scope(shape.key, {}, aggregates=in_words, open=shape.open)
+        results = context.judge.types([(value.written, result_scope) for value in found])
+        value_types: dict[str, str | None] = {name.text: None for name, _ in self.values}
+        value_types |= {value.name.text: type_ for value, type_ in zip(found, results, strict=True)}
+        after = self._after(shape, value_types)
+        if len(found) < len(values) or not has_key or shape.open:
+            return after
+        shape = context.rekeyed(shape, step)
+        store = _aggregate_store(context, self, shape, value_types)
+        return _aggregated(
+            context, step, shape, replace(after, partitions=shape.partitions), store, found, calls, types
+        )
+
+    def _after(self, shape: Shape, value: Mapping[str, str | None]) -> Shape:
+        """The table that comes out."""
+        return replace(
+            shape,
+            kind="table",
+            key={**shape.plain_key, **WINDOW_COLUMNS} if shape.window else dict(shape.key),
+            value=value,
+            windowed=shape.windowed or shape.window is not None,
+            rekey=None,
+            window=None,
+            emit=self.emit,
+        )
+
+
+def _check_subtracts(context: FlowContext, values: Sequence[AggregateValue]) -> None:
+    for call in (call for value in values for call in value.calls if not call.function.subtracts):
+        message = f"'{call.written.word}' cannot take back the old row when a row of a table changes."
+        hint = "Of a table there are count, count_if, sum and avg; or put `to_stream` before."
+        context.report("HW511", call.written.whole.position, message, hint)
 
 
 def _judged(
@@ -82,7 +118,7 @@ def _accepts(context: FlowContext, call: AggregateCall) -> bool:
         if column.type is None or written.function.accepts(column.type):
             continue
         message = f"'{written.word}' takes {_TAKES[written.function.takes]}; this is of type {column.type}."
-        context.report("HW413", _place(column), message, _cast(written, column))
+        context.report("HW413", column.position, message, _cast(written, column))
     return all(column.type is not None and written.function.accepts(column.type) for column in written.columns)
 
 
@@ -109,10 +145,6 @@ def _result_type(call: AggregateCall, type_: str | None) -> str | None:
     return call.written.columns[0].type if type_ is not None and call.written.function.columns > 1 else type_
 
 
-def _place(expression: Expression) -> Position:
-    return expression.sql.position(0, len(expression.sql.text))
-
-
 def _aggregate_store(
     context: FlowContext, action: AggregateStep, shape: Shape, value: Mapping[str, str | None]
 ) -> Store:
@@ -128,7 +160,7 @@ def _aggregate_store(
         message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than window and grace."
         hint = f"Set it to {_duration(needed)} at least, or leave it out."
         context.report("HW507", model.retention.position, message, hint)
-    return replace(store, window=Window(window.size_ms, window.advance_ms, window.grace_ms), retention_ms=retention)
+    return replace(store, window=window, retention_ms=retention)
 
 
 def _duration(milliseconds: int) -> str:
@@ -149,7 +181,7 @@ def _aggregated(
     types: Mapping[str, str | None],
 ) -> Shape:
     """The operations of an aggregate: its arguments, the aggregation, expressions over its results."""
-    ready = context.with_arguments(step, shape, [call.argument for call in calls.values() if call.argument])
+    ready = with_arguments(context, step, shape, [call.argument for call in calls.values() if call.argument])
     names = {name: name for name in calls}
     for value in values:
         plain = value.result.plain

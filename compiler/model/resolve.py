@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..diagnostics import Diagnostics, did_you_mean
+from ..operations.base.step import References
 from ..ordering import needed_first
 from ..reading.nodes import Scalar
-from .model import AggregateStep, BranchStep, FlowModel, JoinStep, ProjectModel, TopologyModel, ToTableStep
+from .project import FlowModel, ProjectModel, TopologyModel
 
 FlowId = tuple[str, str]
 """Topology and flow."""
@@ -123,11 +124,9 @@ class _Resolver:
         for flow in topology.flows.values():
             define(flow.name, "flow")
         for flow in topology.flows.values():
-            for step in flow.steps:
-                if isinstance(step.action, BranchStep):
-                    for case in step.action.cases:
-                        define(case.flow, "flow")
-                        branches.setdefault(case.flow.text, flow.name.text)
+            for branch in (branch for step in _references(flow) for branch in step.flows):
+                define(branch, "flow")
+                branches.setdefault(branch.text, flow.name.text)
         sources = {flow.name.text: self._sources(flow, kinds, topology) for flow in topology.flows.values()}
         return Names(kinds, branches, sources)
 
@@ -196,10 +195,10 @@ class _Resolver:
         for _, flow in self._flows():
             read.update(source.text for source in flow.sources)
         for flow in topology.flows.values():
-            read.update(step.action.table.text for step in flow.steps if isinstance(step.action, JoinStep))
+            read.update(table.text for step in _references(flow) for table in step.tables)
         for flow in topology.flows.values():
-            cases = [case for step in flow.steps if isinstance(step.action, BranchStep) for case in step.action.cases]
-            if flow.to is None and flow.name.text not in read and not cases:
+            branches = any(step.flows for step in _references(flow))
+            if flow.to is None and flow.name.text not in read and not branches:
                 self._diagnostics.add("HW310", flow.name.position, f"No flow reads '{flow.name.text}'.")
 
     def _reads(self, names: Mapping[str, Names]) -> dict[FlowId, list[FlowId]]:
@@ -209,7 +208,7 @@ class _Resolver:
             me = (topology.name.text, flow.name.text)
             mine = names[topology.name.text]
             needed = [source.text for source in flow.sources]
-            needed += [step.action.table.text for step in flow.steps if isinstance(step.action, JoinStep)]
+            needed += [table.text for step in _references(flow) for table in step.tables]
             reads[me] = []
             for name in needed:
                 if name in topology.tables and mine.kinds.get(name) == "table":
@@ -245,6 +244,10 @@ def _store_users(topology: TopologyModel) -> Iterator[tuple[Scalar, str]]:
         if table.store is not None:
             yield table.store, f"the table '{table.name.text}'"
     for flow in topology.flows.values():
-        for step in flow.steps:
-            if isinstance(step.action, (AggregateStep, ToTableStep)) and step.action.store is not None:
-                yield step.action.store, f"a step of the flow '{flow.name.text}'"
+        for store in (store for step in _references(flow) for store in step.stores):
+            yield store, f"a step of the flow '{flow.name.text}'"
+
+
+def _references(flow: FlowModel) -> list[References]:
+    """What the steps of a flow name."""
+    return [step.action.references() for step in flow.steps if step.action is not None]

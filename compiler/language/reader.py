@@ -1,0 +1,54 @@
+"""What several entries of a file have in common: words that are reserved for later, `emit`, the names of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..diagnostics import Diagnostics, Position
+from ..reading.nodes import Mapping, Scalar
+from .node_values import scalar
+
+Pairs = tuple[tuple[Scalar, Scalar], ...]
+"""Names, each with an expression."""
+
+_RESERVED = frozenset({"_key", "_timestamp", "_offset", "_partition", "_headers", "window_start", "window_end"})
+_OF_THE_PIPE = frozenset({"_kind", "_ts", "_order", "_meta", "_now"})
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads parts of entries, and reports what is wrong with them beyond their shape."""
+
+    diagnostics: Diagnostics
+
+    def later(self, position: Position, what: str) -> None:
+        """Report a word that is reserved. `what`: a subject with its verb, such as "The session window is"."""
+        self.diagnostics.add("HW502", position, f"{what} not there yet; the word is reserved for it.")
+
+    def emit(self, node: Mapping | None) -> str:
+        """The `emit` of a table: `per_epoch` or `each_update`."""
+        emit = scalar(node, "emit")
+        if emit is None:
+            return "per_epoch"
+        if emit.text == "on_close":
+            self.later(emit.position, "Emission at the close of a window is")
+            return "per_epoch"
+        return emit.text
+
+    def columns(self, pairs: Iterable[tuple[Scalar, Scalar]]) -> Pairs:
+        """New columns, each with an expression; names that are reserved are reported."""
+        columns = tuple(pairs)
+        for name, _ in columns:
+            self.column_name(name)
+        return columns
+
+    def column_name(self, name: Scalar) -> None:
+        """Report a column that takes a reserved name."""
+        if name.text in _RESERVED:
+            message = f"The column name '{name.text}' is reserved."
+        elif name.text in _OF_THE_PIPE or name.text.startswith(("@", "key.")):
+            message = f"The column name '{name.text}' is reserved for the rows on their way through a job."
+        else:
+            return
+        self.diagnostics.add("HW508", name.position, message, "Rename the column.")

@@ -1,0 +1,68 @@
+"""A project as the compiler understands it: topics, and topologies with their tables, stores, flows and steps.
+
+References are still names (`Scalar`s, which keep their position); durations are milliseconds. What a file said wrong
+has been reported when this is built, and is simply missing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..language.entries import PluginUse, StoreModel, TableModel, TopicModel
+from ..operations.base.step import Step
+from ..reading.nodes import Scalar
+
+
+@dataclass(frozen=True)
+class FlowModel:
+    """An entry of `flows:`."""
+
+    name: Scalar
+    sources: tuple[Scalar, ...]
+    steps: tuple[Step, ...]
+    to: Scalar | None = None
+
+
+@dataclass(frozen=True)
+class AssignmentModel:
+    """The `assignment:` section; None for what is not said. `rack_aware`: the place of its strategy."""
+
+    assignor: PluginUse | None = None
+    standby_replicas: int = 0
+    max_warmup_replicas: int = 2
+    acceptable_recovery_lag: int = 10_000
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_strategy: str = "none"
+    rack_aware_tags: tuple[str, ...] = ()
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
+    rack_aware: Scalar | None = None
+
+
+@dataclass(frozen=True)
+class TopologyModel:
+    """A file of `topologies/`."""
+
+    name: Scalar
+    description: str
+    tables: Mapping[str, TableModel]
+    stores: Mapping[str, StoreModel]
+    flows: Mapping[str, FlowModel]
+    assignment: AssignmentModel = AssignmentModel()
+    restore: PluginUse | None = None
+
+    @property
+    def file(self) -> str:
+        """Its file, relative to the project's root."""
+        return self.name.position.file
+
+
+@dataclass(frozen=True)
+class ProjectModel:
+    """The whole project."""
+
+    name: str
+    version: str
+    topics: Mapping[str, TopicModel] = field(default_factory=dict)
+    topologies: Mapping[str, TopologyModel] = field(default_factory=dict)

@@ -1,0 +1,43 @@
+"""`repartition`: through a topic at once, perhaps with another number of partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from ..language.node_values import integer
+from ..language.reader import Reader
+from ..reading.nodes import Mapping, Node, Scalar
+from .base.context import FlowContext
+from .base.shape import Rekey, Shape
+from .base.step import References, Refusal, Step, StepAction, streams_only
+
+
+@dataclass(frozen=True)
+class RepartitionStep(StepAction):
+    """`repartition:`, perhaps with another number of partitions. Its operation is `base.checked.Repartition`."""
+
+    partitions: int | None
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        if isinstance(node, Mapping):
+            return cls(integer(node, "partitions", None))
+        return cls(None) if isinstance(node, Scalar) and node.value is None and not node.broken else None
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return streams_only(word, shape)
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Whether the key has changed or not."""
+        if shape.open or not context.has_key(step, shape):
+            return replace(shape, rekey=None)
+        own = step.name.text if step.name else None
+        cause = shape.rekey if shape.rekey and shape.rekey.flow == context.name.text and own is None else None
+        rekey = cause or Rekey(context.name.text, own, step.word.position)
+        return context.repartition(shape, step, rekey, self.partitions or shape.partitions)

@@ -1,0 +1,118 @@
+"""`select`, `with_columns`, `drop`: which value columns go on, and what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from ..diagnostics import did_you_mean
+from ..language.expressions import Expression, column
+from ..language.node_values import entries, scalars
+from ..language.reader import Pairs, Reader
+from ..reading.nodes import Mapping as MappingNode
+from ..reading.nodes import Node, Scalar
+from .base.context import FlowContext, complete, scope_of
+from .base.shape import UNKNOWN, Shape
+from .base.step import References, Refusal, Step, StepAction
+from .parts.projection import Projection
+
+
+@dataclass(frozen=True)
+class SelectStep(StepAction):
+    """`select`: new value columns by name, each with an expression; they are all."""
+
+    columns: Pairs
+
+    passes_tombstones = True
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        columns = reader.columns(entries(node)) if isinstance(node, MappingNode) else ()
+        return cls(columns) if columns else None
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return None
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        return _project(context, step, context.columns(self.columns, scope_of(shape)), shape, open_=False)
+
+
+@dataclass(frozen=True)
+class WithColumnsStep(StepAction):
+    """`with_columns`: value columns that are added, or take the place of others."""
+
+    columns: Pairs
+
+    passes_tombstones = True
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        columns = reader.columns(entries(node)) if isinstance(node, MappingNode) else ()
+        return cls(columns) if columns else None
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return None
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        found = context.columns(self.columns, scope_of(shape))
+        context.distinct([name for name, _ in self.columns], shape.value)
+        first = self.columns[0][1]
+        kept = {name: column(first, "value", name, type_) for name, type_ in shape.value.items()}
+        return _project(context, step, {**kept, **found}, shape, open_=shape.open)
+
+
+@dataclass(frozen=True)
+class DropStep(StepAction):
+    """`drop: [column, ...]`."""
+
+    columns: tuple[Scalar, ...]
+
+    passes_tombstones = True
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        return cls(tuple(scalars(node)))
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return None
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Value columns that are there."""
+        dropped = set()
+        for name in self.columns:
+            if name.text in shape.value:
+                dropped.add(name.text)
+            elif shape.open:
+                continue
+            elif name.text in shape.key:
+                message = f"'{name.text}' is a key column; only value columns can be dropped."
+                context.report("HW403", name.position, message, "Change the key with `key_by`.")
+            else:
+                message = f"There is no column '{name.text}'."
+                context.report("HW403", name.position, message, did_you_mean(name.text, shape.value))
+        left = {name: type_ for name, type_ in shape.value.items() if name not in dropped}
+        if not left and not shape.open and self.columns:
+            context.report("HW518", step.word.position, "No value column is left.", "Keep one, or `select` a new one.")
+            return UNKNOWN
+        where = self.columns[0] if self.columns else step.word
+        kept: dict[str, Expression | None] = {name: column(where, "value", name, type_) for name, type_ in left.items()}
+        return _project(context, step, kept, shape, open_=shape.open)
+
+
+def _project(
+    context: FlowContext, step: Step, columns: Mapping[str, Expression | None], shape: Shape, open_: bool
+) -> Shape:
+    value = {name: expression.type if expression else None for name, expression in columns.items()}
+    after = replace(shape.with_value(value), open=open_)
+    found = complete(columns)
+    return after if found is None else context.add(Projection(found, step.word.text), shape, after, step)

@@ -1,0 +1,80 @@
+"""`window`: which windows of time the `aggregate` behind it is for. It does nothing by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from ...runtime.topology import Window
+from ..language.node_values import milliseconds, scalar
+from ..language.reader import Reader
+from ..reading.nodes import Mapping, Node, Scalar
+from .base.context import FlowContext
+from .base.shape import UNKNOWN, Shape
+from .base.step import References, Refusal, Step, StepAction, streams_only
+
+_MOST_WINDOWS = 100_000
+
+
+@dataclass(frozen=True)
+class WindowStep(StepAction):
+    """`window:` tumbling or hopping."""
+
+    window: Window
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        if not isinstance(node, Mapping):
+            return None
+        for kind in ("sliding", "session"):
+            if kind in node:
+                reader.later(node.key_position(kind), f"The {kind} window is")
+                return None
+        size_node = scalar(node, "tumbling") or scalar(node, "hopping")
+        size = milliseconds(size_node)
+        if size is None or size_node is None:
+            return None
+        advance_node = scalar(node, "advance")
+        advance = milliseconds(advance_node) if advance_node is not None else size
+        if advance is None:
+            return None
+        if size == 0:
+            reader.diagnostics.add("HW515", size_node.position, "A window of no size holds no record.")
+            return None
+        if advance_node is not None and not _advances(size, size_node, advance, advance_node, reader):
+            return None
+        return cls(Window(size, advance, milliseconds(scalar(node, "grace")) or 0))
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return streams_only(word, shape)
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """An `aggregate` behind it, and no window yet."""
+        if following is None or (following.action is not None and following.word.text != "aggregate"):
+            what = "nothing" if following is None else f"'{following.word.text}'"
+            message = f"A 'window' must be followed by an 'aggregate', not by {what}."
+            context.report("HW505", step.word.position, message, "Put steps on single records before the window.")
+            return UNKNOWN
+        if shape.windowed:
+            message = "The key of this stream has a window already."
+            hint = "Put `key_by` with the columns to group by before it."
+            context.report("HW501", step.word.position, message, hint)
+            return UNKNOWN
+        return replace(shape, window=self.window)
+
+
+def _advances(size: int, size_node: Scalar, advance: int, advance_node: Scalar, reader: Reader) -> bool:
+    """Whether windows of a size can begin so often; else it is reported."""
+    if not 0 < advance <= size:
+        message = f"The advance ({advance_node.text}) must be above zero and at most the size ({size_node.text})."
+    elif size > advance * _MOST_WINDOWS:
+        message = f"Each record would be in {size // advance:,} windows; the most is {_MOST_WINDOWS:,}."
+    else:
+        return True
+    reader.diagnostics.add("HW515", advance_node.position, message)
+    return False
