@@ -240,6 +240,7 @@ class Project:
         """
         from .runtime.driver.application import refused, run_topologies
         from .runtime.generated_code import load_runner
+        from .runtime.spark.cluster import SparkCluster
 
         check_methods("observer", observer, "on")
         check_methods("stop", stop, "is_set", "wait")
@@ -247,17 +248,17 @@ class Project:
         runners = [load_runner(emitted.runner) for emitted in self.compile().emitted]
         topologies = [runner.topology for runner in runners]
         settings = self.settings()
-        results = refused(topologies, settings, observer)
+        results = refused(topologies, settings, _state_here(settings), observer)
         if results is None:
             session = self._spark.session()
             with _stopping(stop) as event:
                 results = run_topologies(
                     topologies,
                     settings,
+                    SparkCluster(session),
                     until_caught_up=until_caught_up,
                     observer=observer,
                     stop=event,
-                    session=session,
                 )
         self._write_results(results)
         if check:
@@ -657,7 +658,7 @@ def _table(topic: Topic, reader: TopicReader, limit: int | None, follow: bool) -
 @contextmanager
 def _stopping(stop: threading.Event | None) -> Iterator[threading.Event]:
     """The given event; else one that Ctrl-C and SIGTERM set, where signals can be handled."""
-    from .runtime.driver.runner import stopping
+    from .runtime.driver.stopping import stopping
 
     if stop is not None:
         yield stop

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .driver.runner import main
     from .environment import duration, env_var, whole_number
     from .operators.aggregate import Aggregate
     from .operators.declarations import Flow
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from .operators.sink import Sink
     from .operators.source import Source
     from .operators.table import Table
+    from .spark.runner import main
     from .spark.sql_steps import branch, explode, fork, key_by, merge, select, where, with_columns
     from .spark.worker import process
     from .topology import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "driver.runner": ("main",),
+    "spark.runner": ("main",),
     "spark.sql_steps": ("branch", "explode", "fork", "key_by", "merge", "select", "where", "with_columns"),
     "spark.worker": ("process",),
     "environment": ("duration", "env_var", "whole_number"),

@@ -1,6 +1,6 @@
 """Runs applications: places the tasks of each, claims it, restores their state, loops, closes clean.
 
-One Spark session serves all topologies of a run; each has its own generation, commits and loop. A run until caught up
+One cluster serves all topologies of a run; each has its own generation, commits and loop. A run until caught up
 takes them in the order given, which is graph order; a lasting run lets them work side by side.
 
 A run looks at all of its applications when it begins, and claims none that another run has claimed since. Once one of
@@ -14,7 +14,8 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ...errors import HeadwaterError
 from ..log.errors import StartedAgainError
@@ -25,10 +26,9 @@ from ..progress.committed import Committed, describe
 from ..progress.committer import Committer
 from ..progress.errors import FencedError
 from ..progress.idleness import TaskKey
-from ..spark.clients import ExecutorWatch
-from ..spark.session.session import start_session
 from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
+from .cluster import Cluster
 from .events import (
     ApplicationStarted,
     ApplicationStopped,
@@ -46,37 +46,30 @@ from .loop import EpochLoop, Tally
 from .results import ApplicationResult, RunResults, Status
 from .sentences import lost
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 def run_topologies(
     topologies: Sequence[Topology],
     settings: Settings,
+    cluster: Cluster,
     *,
     until_caught_up: bool,
     observer: Observer | None = None,
     stop: threading.Event | None = None,
-    session: SparkSession | None = None,
     held: Callable[[TaskKey], bool] = lambda _: False,
 ) -> RunResults:
-    """Run applications until they are caught up, or until `stop` is set.
+    """Run applications on a cluster until they are caught up, or until `stop` is set.
 
-    `session`: a Spark session that stays open; without one, one is started and stopped. An error of one application is
+    An error of one application is
     in its result. It ends a lasting run, by setting `stop`; a run until caught up goes on with the others, unless one
     of them was taken over by another run. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     stop = stop or threading.Event()
     observer = observer or Silent()
-    refusal = refused(topologies, settings, observer) if session is None else None
-    if refusal is not None:
-        return refusal
-    spark = session or start_session(settings.spark)
     try:
-        check_log(topologies, settings)
+        check_log(topologies, settings, cluster.state_dir(settings))
         claimed: list[Committer] = []
-        runs = [ApplicationRun(spark, topology, settings, observer, held, claimed) for topology in topologies]
+        runs = [ApplicationRun(cluster, topology, settings, observer, held, claimed) for topology in topologies]
         for run in runs:
             run.begin()
         if until_caught_up:
@@ -87,18 +80,18 @@ def run_topologies(
     finally:
         if not until_caught_up:
             stop.set()  # whoever else waits for it: nothing runs any more
-        if session is None:
-            spark.stop()
     return RunResults(started, time.monotonic() - begun, tuple(results))
 
 
-def refused(topologies: Sequence[Topology], settings: Settings, observer: Observer | None = None) -> RunResults | None:
+def refused(
+    topologies: Sequence[Topology], settings: Settings, state_dir: Path | None, observer: Observer | None = None
+) -> RunResults | None:
     """What a run comes to whose applications are all refused for what is in the log; None where it can be begun.
 
-    Asked before Spark is started, which takes many seconds. Raises OtherLogError.
+    Asked before a cluster is started, which takes many seconds; `state_dir`: see `check_log`. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
-    check_log(topologies, settings)
+    check_log(topologies, settings, state_dir)
     errors = [_refusal(topology, settings) for topology in topologies]
     results = tuple(
         ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error))
@@ -148,14 +141,14 @@ class ApplicationRun:
 
     def __init__(
         self,
-        session: SparkSession,
+        cluster: Cluster,
         topology: Topology,
         settings: Settings,
         observer: Observer,
         held: Callable[[TaskKey], bool],
         claimed: list[Committer],
     ) -> None:
-        self._session = session
+        self._cluster = cluster
         self._topology = topology
         self._settings = settings
         self._observer = observer
@@ -173,7 +166,7 @@ class ApplicationRun:
         try:
             self._begun = look(self._topology, self._settings)
         except Exception as failed:
-            self._begun = told(failed)
+            self._begun = told(failed, self._cluster)
             if self._begun is None:
                 raise
 
@@ -197,7 +190,7 @@ class ApplicationRun:
             own = again.application == self._topology.application
             status, error = ("fenced", FencedError(again.application, None, None)) if own else ("failed", again)
         except Exception as failed:
-            error = told(failed)
+            error = told(failed, self._cluster)
             if error is None:
                 raise
         return self._ended(status, error, time.monotonic() - begun)
@@ -209,7 +202,7 @@ class ApplicationRun:
         if stop.is_set():
             return "not_started"
         committed = Committed(begun.log, self._topology, begun.own)
-        with Group(self._session, self._topology, self._settings, committed, begun.plugged, self) as group:
+        with Group(self._cluster, self._topology, self._settings, committed, begun.plugged, self) as group:
             check_state(self._topology, committed)
             incarnation = committed.own.incarnation or uuid.uuid4().hex
             assigned = self._place(group, incarnation)
@@ -232,7 +225,7 @@ class ApplicationRun:
                 units,
                 self._observer,
                 self._held,
-                ExecutorWatch(self._session).lost,
+                self._cluster.lost,
                 group.recover,
             )
             loop.run(stop, until_caught_up)

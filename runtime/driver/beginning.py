@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..chosen_plugins import Plugged, origin_of
 from ..log.log import Log
@@ -14,7 +15,6 @@ from ..progress.compatibility import differences
 from ..progress.errors import ConsumedRecordsMissingError, IncompatibleStateError
 from ..progress.inputs import check_topics
 from ..progress.positions import gaps
-from ..spark.clients import local_state
 from ..state.known_log import check_known_by, place_of
 from ..topology import Settings, Topology
 
@@ -29,11 +29,12 @@ class Begun:
     committer: Committer
 
 
-def check_log(topologies: Iterable[Topology], settings: Settings) -> None:
+def check_log(topologies: Iterable[Topology], settings: Settings, state_dir: Path | None) -> None:
     """Make sure that the log is the one that the stores on this machine were made of, those of all topologies of a run:
     before any of them makes a new log in the place of one that is missing. Raises OtherLogError.
+
+    `state_dir`: the folder of the stores; None where clients have theirs on other machines.
     """
-    state_dir = local_state(settings)
     if state_dir is not None:
         log = Plugged(origin_of(settings)).log(settings.log)
         place = place_of(settings.log.name, settings.log.options)

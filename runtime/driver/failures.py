@@ -1,53 +1,27 @@
 """From a job that failed to the record that did it.
 
-Spark aborts the whole job on the first error, so the epoch's tasks are run again one by one: those that succeed are
+The first error ends the whole job, so the epoch's tasks are run again one by one: those that succeed are
 committed. Of one that fails, prefixes of its input are tried, many in one job, until the first failing record is known;
-then ever longer prefixes of the query plan, until the first failing step is. Where a worker says that no record can be
+then the steps that do not name themselves in their errors, one after the other, until the first failing one is. Where
+a worker says that no record can be
 to blame (a disk that is full, a damaged file), none is looked for.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import HeadwaterError, MachineError
 from ..chosen_plugins import Plugged
 from ..log.records import TaskCommit
 from ..progress.last_record import last_record
-from ..spark.job import MOST_TRIED, EpochJob
-from ..spark.session.gone_jvm import SparkEndedError, has_ended
-from ..spark.worker_errors import facts_of
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
+from .cluster import MOST_TRIED, Cluster, EpochJob
 from .errors import JobError, RecordError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
-"""The last line of a Python traceback."""
-
-CRASHED = "Python worker exited unexpectedly"
-"""What Spark says of a worker that was killed, or crashed."""
-
-FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
-"""Errors of the JVM that a value can cause."""
-
-_THREADS = re.compile(r"java\.lang\.OutOfMemoryError: [Uu]nable to create (?:new )?native thread")
-"""An error of the JVM that no value causes: the machine has no thread for it."""
-
-JAVA = re.compile(r"(?:Caused by)?: (?P<error>[\w.$]+(?:Exception|Error))(?:: (?P<text>.*))?$")
-"""How py4j tells an error of Java's, and Java the cause of one."""
-
-_STACK = (
-    "the value is too long for an expression that calls itself for each part of it (java.lang.StackOverflowError); "
-    "a regular expression does so for a repeated group: write [ab]* for (a|b)*"
-)
 
 _LADDER = 8
 """By what the first prefixes that are tried grow: a run costs what its records cost, so short ones come first."""
@@ -61,10 +35,10 @@ class Failure:
     error: RecordError
 
 
-def corruption_in(error: Exception) -> TaskCorruptedError | None:
+def corruption_in(job: EpochJob, error: Exception) -> TaskCorruptedError | None:
     """The error of a store that has to be restored, where that is what has failed an epoch's job."""
-    facts = facts_of(error)
-    return TaskCorruptedError(facts.cause) if facts is not None and facts.kind == "corrupted" else None
+    facts = job.facts(error)
+    return TaskCorruptedError(facts.cause) if facts.kind == "corrupted" else None
 
 
 def isolate(
@@ -77,39 +51,29 @@ def isolate(
     """
     commits: list[TaskCommit] = []
     failed: list[tuple[EpochPlan, Exception]] = []
-    _refuse_outside(part, plan, error)
+    _refuse_outside(job, part, plan, error)
     for alone in _alone(plan):
         try:
             commits.extend(job.run(alone))
         except Exception as again:
-            _refuse_outside(part, alone, again)
+            _refuse_outside(job, part, alone, again)
             failed.append((alone, again))
     return tuple(commits), tuple(_blame(job, part, alone, again) for alone, again in failed[:1])
 
 
-def _refuse_outside(part: Subtopology, plan: EpochPlan, error: Exception) -> None:
-    """Raise what no record can be to blame for: Headwater's own errors, the machine's, a JVM that is gone."""
+def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> None:
+    """Raise what no record can be to blame for: Headwater's own errors, the machine's, a cluster that is gone."""
     if isinstance(error, HeadwaterError):
         raise error
-    if (corrupted := corruption_in(error)) is not None:
-        raise corrupted from error
-    if (facts := facts_of(error)) is not None and facts.kind == "outside":
-        raise JobError(plan.application, part.name, facts.cause, facts.hint or None) from error
-    if (machine := _THREADS.search(str(error))) is not None:
-        raise JobError(
-            plan.application,
-            part.name,
-            f"the machine gave Spark's JVM no further thread ({machine[0]})",
-            "raise the number of processes that this user may have (ulimit -u), or close other programs",
-        ) from error
-    if has_ended(error):
-        raise JobError(
-            plan.application,
-            part.name,
-            f"{cause_of(error)} It worked on {_in_flight(plan)}",
-            "run again; if it ends at the same records, raise `driver.memory` in the profile, or find the "
-            "one that does it with a small `max_records` under `epoch`",
-        ) from error
+    facts = job.facts(error)
+    match facts.kind:
+        case "corrupted":
+            raise TaskCorruptedError(facts.cause) from error
+        case "outside":
+            raise JobError(plan.application, part.name, facts.cause, facts.hint or None) from error
+        case "ended":
+            cause = f"{facts.cause} It worked on {_in_flight(plan)}"
+            raise JobError(plan.application, part.name, cause, facts.hint or None) from error
 
 
 def _in_flight(plan: EpochPlan) -> str:
@@ -143,33 +107,30 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
     task = _task(plan)
     bad = _first_failing(job, part, plan)
     if bad is None:  # what failed before was not a record: a worker was killed, say
-        raise JobError(plan.application, part.name, cause_of(error)) from error
+        raise JobError(plan.application, part.name, job.facts(error).cause) from error
     attempts = iter(range(plan.attempt + 1, 1_000_000))
 
     def error_of(run: Callable[[EpochPlan], Any]) -> Exception | None:
         try:
             run(_limited(plan, bad, next(attempts)))
         except Exception as failed:
-            _refuse_outside(part, plan, failed)
+            _refuse_outside(job, part, plan, failed)
             return failed
         return None
 
     found = error_of(job.run)
     if bad == 0 or found is None:
-        raise JobError(plan.application, part.name, cause_of(found or error)) from error
+        raise JobError(plan.application, part.name, job.facts(found or error).cause) from error
     error = found
     record = last_record(
         part, _task(_limited(plan, bad, next(attempts))), Plugged(plan.plugins).log(PluginRef(*plan.log))
     )
     if record is None or record.number < bad:  # it is one more where `bad` would part a change of a regrouped table
-        raise JobError(plan.application, part.name, cause_of(error)) from error
-    facts = facts_of(error)
-    step = facts.at if facts is not None else ""
+        raise JobError(plan.application, part.name, job.facts(error).cause) from error
+    facts = job.facts(error)
+    step = facts.at
     if not step:
-        for at, rows in steps(job.rows):
-            if error_of(partial(job.drain, rows)) is not None:
-                step = at
-                break
+        step = next((at for at, run in job.steps() if error_of(run) is not None), "")
     return Failure(
         task.partition,
         RecordError(
@@ -180,7 +141,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
             offset=record.offset,
             step=step,
             value=record.json,
-            cause=cause_of(error),
+            cause=facts.cause,
         ),
     )
 
@@ -198,7 +159,7 @@ def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | N
         trial = job.try_each(plan, [replace(task, max_records=count) for count in counts])
         if trial.failed is not None:
             number, error = trial.failed
-            _refuse_outside(part, plan, error)
+            _refuse_outside(job, part, plan, error)
             bad = counts[number]
         good = max([good, *(counts[number] for number in trial.passed if counts[number] < bad)])
     return None if bad > most else bad
@@ -221,25 +182,6 @@ def _between(good: int, bad: int) -> list[int]:
     return [good + gap * part // (MOST_TRIED + 1) for part in range(1, MOST_TRIED + 1)]
 
 
-def steps(rows: DataFrame) -> list[tuple[str, DataFrame]]:
-    """The named SQL steps of a query plan in order, each as the DataFrame that ends with it."""
-    from pyspark.sql import DataFrame as Frame
-
-    session = rows.sparkSession
-    dataset: Any = session.sparkContext._jvm.org.apache.spark.sql.classic.Dataset
-    found: list[tuple[str, DataFrame]] = []
-
-    def visit(plan: Any) -> None:
-        children = plan.children()
-        for number in range(children.size()):
-            visit(children.apply(number))
-        if plan.getClass().getSimpleName() == "SubqueryAlias":
-            found.append((plan.identifier().name(), Frame(dataset.ofRows(session._jsparkSession, plan), session)))
-
-    visit(rows._jdf.queryExecution().analyzed())
-    return found
-
-
 def _task(plan: EpochPlan) -> TaskPlan:
     return next(task for thread in plan.threads for task in thread)
 
@@ -249,38 +191,13 @@ def _limited(plan: EpochPlan, records: int, attempt: int) -> EpochPlan:
     return replace(plan, threads=threads, attempt=attempt)
 
 
-def told(error: Exception) -> HeadwaterError | None:
-    """An error of the driver as one that a user can act on: Headwater's own, a JVM that is gone, the machine's.
+def told(error: Exception, cluster: Cluster | None = None) -> HeadwaterError | None:
+    """An error of the driver as one that a user can act on: Headwater's own, of a cluster that is gone, the machine's.
 
     None for any other, which is a mistake of Headwater's and keeps its trace.
     """
     if isinstance(error, HeadwaterError):
         return error
-    if has_ended(error):
-        return SparkEndedError()
+    if cluster is not None and (ended := cluster.ended(error)) is not None:
+        return ended
     return MachineError.of(error) if isinstance(error, OSError | MemoryError) else None
-
-
-def cause_of(error: Exception) -> str:
-    """What is at the bottom of an error of Spark's, in a line that means something to a user."""
-    if has_ended(error):
-        return SparkEndedError().message
-    if (facts := facts_of(error)) is not None:
-        return facts.cause
-    text = str(error)
-    if (fatal := FATAL.search(text)) is not None:
-        if fatal["name"] == "StackOverflowError":
-            return _STACK
-        return f"Spark's JVM has not the memory for it (java.lang.OutOfMemoryError: {fatal['text'] or ''})"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    crashed = next((line for line in lines if CRASHED in line), None)
-    if crashed is not None:
-        return crashed[crashed.index(CRASHED) :]
-    if any(line.startswith("Traceback ") for line in lines):
-        raised = [line for line in lines if RAISED.match(line)]
-        return raised[-1] if raised else lines[0]
-    java = [found for line in lines if (found := JAVA.match(line))]
-    if java:  # the first that Spark has a name for, else the one at the bottom
-        best = next((found for found in java if (found["text"] or "").startswith("[")), java[-1])
-        return best["text"] or best["error"]
-    return lines[0] if lines else type(error).__name__

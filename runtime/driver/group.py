@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from ..assignment.threads import deal_to_threads
 from ..chosen_plugins import Plugged, origin_of
@@ -20,24 +19,19 @@ from ..placing.hosts import Racks
 from ..placing.place import Member, place
 from ..progress.committed import Committed
 from ..progress.planner import Planner
-from ..restore.links import InDriver, StateLink
+from ..restore.links import StateLink
 from ..restore.requests import Home, StateRequest, StoreAnswer
 from ..restore.restorer import StateError, StoreRestorer
-from ..spark.clients import ExecutorWatch, clients_of, driver_jvm
-from ..spark.executor_link import OnExecutor
-from ..spark.job import EpochJob
 from ..state.directory import StateDirectory
-from ..state.process_file import Owner, ProcessFile
+from ..state.process_file import ProcessFile
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.task_id import StoreId, TaskId
 from ..tasks.task_manager import TaskManager
 from ..topology import Settings, Subtopology, Topology
+from .cluster import Cluster
 from .errors import SharedStateError
 from .events import Observer, Silent, StoreDamaged, StoreLost, StoresStrange
 from .units import Unit
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -53,14 +47,14 @@ class Group:
 
     def __init__(
         self,
-        session: SparkSession,
+        cluster: Cluster,
         topology: Topology,
         settings: Settings,
         committed: Committed,
         plugged: Plugged,
         observer: Observer | None = None,
     ) -> None:
-        self._session = session
+        self._cluster = cluster
         self._topology = topology
         self._settings = settings
         self._committed = committed
@@ -84,13 +78,9 @@ class Group:
             tables=tuple(table.store for part in topology.subtopologies for table in part.global_tables),
         )
         self.assigned = Assigned(topology.assignment.assignor.name)
-        self.clients = clients_of(session, settings.clients)
-        lost = ExecutorWatch(session).lost
+        self.clients = cluster.clients(settings.clients)
         self._links: dict[str, StateLink] = {
-            client.name: InDriver()
-            if client.executor is None
-            else OnExecutor(session, client, topology.application, lost)
-            for client in self.clients
+            client.name: cluster.link(client, topology.application) for client in self.clients
         }
 
     def __enter__(self) -> Self:
@@ -99,7 +89,7 @@ class Group:
 
         Raises LockError when another process has one.
         """
-        owner = driver_jvm(self._session) or Owner.of(os.getpid())
+        owner = self._cluster.owner()
         with ExitStack() as stack:
             for client in self.clients:
                 if client.executor is None and owner is not None:
@@ -237,7 +227,7 @@ class Group:
             part,
             client,
             tuple(tuple(task.partition for task in thread) for thread in mine),
-            EpochJob(self._session, part, client, self._topology.application),
+            self._cluster.job(part, client, self._topology.application),
             {task.partition: dict(tasks[task].positions) for thread in mine for task in thread},
         )
 

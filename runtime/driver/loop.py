@@ -118,9 +118,9 @@ class EpochLoop:
         return self.tally
 
     def _give_up_lost(self) -> None:
-        """Cancel the jobs of clients that are gone: Spark would wait for their executors for an hour."""
+        """Cancel the jobs of clients that are gone: on Spark they would wait for their executors for an hour."""
         for unit in self._units:
-            if unit.client.executor is not None and self._lost(unit.client):
+            if self._lost(unit.client):
                 for each in self._units:
                     if each.client == unit.client:
                         each.lost = True
@@ -176,7 +176,7 @@ class EpochLoop:
         except Exception as error:  # whatever a user's expression or function raises
             if unit.lost:
                 return (), ()
-            if (found := corruption_in(error)) is not None:
+            if (found := corruption_in(unit.job, error)) is not None:
                 raise found from error
             return isolate(unit.job, unit.part, plan, error)
 

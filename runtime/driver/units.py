@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from ..log.records import TaskCommit
 from ..placing.client import Client
-from ..spark.job import EpochJob
 from ..tasks.plan import EpochPlan
 from ..topology import Subtopology
+from .cluster import EpochJob
 
 
 @dataclass

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..driver.failures import cause_of
 from ..placing.client import Client, ClientLostError
 from ..restore.keeper import answer
 from ..restore.links import StateJobError
 from ..restore.requests import StateAnswer, StateRequest
 from ..tasks.plan_json import from_json, to_json
 from .placed_rows import placed
+from .worker_errors import facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +62,7 @@ class OnExecutor:
             except Exception as error:  # whatever Spark makes of it
                 if self._lost(self._client):
                     raise ClientLostError(self._application, self._client.name) from error
-                raise StateJobError(self._application, self._client.name, cause_of(error)) from error
+                raise StateJobError(self._application, self._client.name, facts_of(error).cause) from error
         return [from_json(StateAnswer, text) for text in texts]
 
     def _collect(self, texts: Sequence[str]) -> list[str]:

@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..driver.cluster import MOST_TRIED, Trial
 from ..log.records import TaskCommit
 from ..placing.client import Client, ClientLostError
 from ..records.types import quote
+from ..stages.failed_stage import Facts
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json, to_json
 from ..topology import Subtopology
 from .placed_rows import placed
 from .text_check import checked_text
 from .worker import PLAN_PROPERTY
+from .worker_errors import facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
-MOST_TRIED = 8
-"""Threads of a trial. Each costs a Spark task and its records: on two cores 8 find a record among 20,000 in 7 to 8 s,
-24 in 11 to 13 s."""
-
 _numbers = itertools.count()
 
 
-@dataclass(frozen=True)
-class Trial:
-    """What became of parts of an epoch that were tried. `passed`: their numbers; `failed`: the number and the error of
-    one that failed, None when all passed. Of others it is not known."""
-
-    passed: tuple[int, ...]
-    failed: tuple[int, Exception] | None
-
-
-class EpochJob:
-    """Runs the tasks of one subtopology on one client. Safe to run from one thread at a time."""
+class SparkJob:
+    """An EpochJob: one Spark job for all tasks, so that the first error ends it."""
 
     def __init__(self, session: SparkSession, part: Subtopology, client: Client, group: str) -> None:
         self._session = session
         self._part = part
         self._client = client
-        self.rows: DataFrame = part.build(placed(session, client.threads, client.executor))
+        self._rows: DataFrame = part.build(placed(session, client.threads, client.executor))
         self._trial_rows: DataFrame | None = None
         self._group = f"{group}/{part.name}/{client.name}"
         self._running = self._group
@@ -53,7 +43,7 @@ class EpochJob:
     def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
         """Run one epoch; the tasks' commits in plan order. Nothing of it exists before the driver commits it."""
         self._set(plan)
-        return tuple(from_json(TaskCommit, row[0]) for row in self.rows.collect())
+        return tuple(from_json(TaskCommit, row[0]) for row in self._rows.collect())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         """Try tasks side by side in one job, at most MOST_TRIED, in their order as far as there are threads.
@@ -74,7 +64,20 @@ class EpochJob:
             return Trial(passed, (failed, error))
         return Trial(tuple(range(len(tasks))), None)
 
-    def drain(self, rows: DataFrame, plan: EpochPlan) -> None:
+    def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
+        """The SQL steps: prefixes of the query plan, each of which ends with one of them."""
+        return [(at, partial(self._drain, rows)) for at, rows in _sql_steps(self._rows)]
+
+    def facts(self, error: Exception) -> Facts:
+        """From the text of a worker's traceback, or what Spark says."""
+        return facts_of(error)
+
+    def cancel(self) -> None:
+        """Give up the running job, an epoch's or a trial's: its client is gone. No other is started after it."""
+        self._given_up = True
+        self._session.sparkContext.cancelJobGroup(self._running)
+
+    def _drain(self, rows: DataFrame, plan: EpochPlan) -> None:
         """Run a part of the query plan for its errors alone: every column is computed, nothing is kept.
 
         Texts that are not UTF-8 are errors here as they are where rows leave Spark (`pipe.TextError`).
@@ -87,11 +90,6 @@ class EpochJob:
             for number, field in enumerate(rows.schema)
         ]
         rows.select(*checked).write.format("noop").mode("overwrite").save()
-
-    def cancel(self) -> None:
-        """Give up the running job, an epoch's or a trial's: its client is gone. No other is started after it."""
-        self._given_up = True
-        self._session.sparkContext.cancelJobGroup(self._running)
 
     def _ended(self, group: str) -> dict[int, bool]:
         """The Spark tasks of a job group that have ended by themselves, by number: whether they succeeded."""
@@ -119,3 +117,22 @@ class EpochJob:
         context.setLocalProperty(PLAN_PROPERTY, to_json(plan))
         context.setLocalProperty("spark.scheduler.pool", "epochs")
         context.setJobGroup(self._running, f"epoch {plan.epoch}")
+
+
+def _sql_steps(rows: DataFrame) -> list[tuple[str, DataFrame]]:
+    """The named SQL steps of a query plan in order, each as the DataFrame that ends with it."""
+    from pyspark.sql import DataFrame as Frame
+
+    session = rows.sparkSession
+    dataset: Any = session.sparkContext._jvm.org.apache.spark.sql.classic.Dataset
+    found: list[tuple[str, DataFrame]] = []
+
+    def visit(plan: Any) -> None:
+        children = plan.children()
+        for number in range(children.size()):
+            visit(children.apply(number))
+        if plan.getClass().getSimpleName() == "SubqueryAlias":
+            found.append((plan.identifier().name(), Frame(dataset.ofRows(session._jsparkSession, plan), session)))
+
+    visit(rows._jdf.queryExecution().analyzed())
+    return found

@@ -12,6 +12,7 @@ from ..log.log import Log
 from ..operators.declarations import Flow
 from ..operators.node import Node
 from ..operators.rows import physical_columns
+from ..stages.failed_stage import with_facts
 from ..stages.stage import Stage
 from ..state.store import StateStore
 from ..state.task_stores import TaskStores
@@ -19,7 +20,6 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json
 from ..topology import GlobalTable, PluginRef, Store
 from .sql_steps import ordered
-from .worker_errors import with_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

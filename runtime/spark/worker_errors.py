@@ -1,4 +1,4 @@
-"""How an error of a Python stage gets to the driver with its facts.
+"""What Spark's driver is told of an error in the epoch's job: the facts of a worker, and what Spark makes of others.
 
 Spark brings the driver nothing of an exception in a worker but the text of its traceback. So the last exception that a
 worker raises has the facts as one line of JSON in its text, and the driver takes them from there.
@@ -8,55 +8,56 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Literal, TypeVar
 
-from ...errors import HeadwaterError, MachineError, shortened
-from ...plugins.errors import named
-from ..stages.pipe import TextError
-from ..stages.stage import StepError
-from ..tasks.errors import TaskCorruptedError
+from ..stages.failed_stage import Facts, StageFailedError
+from .session.gone_jvm import SparkEndedError, has_ended
 
-Given = TypeVar("Given")
+_FACTS = re.compile(rf"\b{StageFailedError.__name__}: (?P<facts>\{{[^\n]*\}})")
 
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
+"""The last line of a Python traceback."""
 
-@dataclass(frozen=True)
-class Facts:
-    """What a worker says of an error.
+_CRASHED = "Python worker exited unexpectedly"
+"""What Spark says of a worker that was killed, or crashed."""
 
-    `kind`: `step` where a step failed on what it was given, `at` (file:line in the YAML) being the step; `corrupted`
-    where a store has to be restored; `outside` where else no record can be to blame: a file, the log; `unknown` else.
-    `cause`, `hint`: for people.
-    """
+_FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
+"""Errors of the JVM that a value can cause."""
 
-    kind: Literal["step", "corrupted", "outside", "unknown"]
-    cause: str
-    at: str = ""
-    hint: str = ""
+_THREADS = re.compile(r"java\.lang\.OutOfMemoryError: [Uu]nable to create (?:new )?native thread")
+"""An error of the JVM that no value causes: the machine has no thread for it."""
 
+_JAVA = re.compile(r"(?:Caused by)?: (?P<error>[\w.$]+(?:Exception|Error))(?:: (?P<text>.*))?$")
+"""How py4j tells an error of Java's, and Java the cause of one."""
 
-class StageFailedError(Exception):
-    """What a stage raises in Spark's worker. Its cause is chained."""
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(json.dumps(asdict(facts)))
+_STACK = (
+    "the value is too long for an expression that calls itself for each part of it (java.lang.StackOverflowError); "
+    "a regular expression does so for a repeated group: write [ab]* for (a|b)*"
+)
 
 
-_RAISED = re.compile(rf"\b{StageFailedError.__name__}: (?P<facts>\{{[^\n]*\}})")
+def facts_of(error: Exception) -> Facts:
+    """What is known of an error that Spark raised in the driver for a job."""
+    if (said := worker_facts(error)) is not None:
+        return said
+    if (machine := _THREADS.search(str(error))) is not None:
+        return Facts(
+            "outside",
+            f"the machine gave Spark's JVM no further thread ({machine[0]})",
+            hint="raise the number of processes that this user may have (ulimit -u), or close other programs",
+        )
+    if has_ended(error):
+        return Facts(
+            "ended",
+            SparkEndedError().message,
+            hint="run again; if it ends at the same records, raise `driver.memory` in the profile, or find the "
+            "one that does it with a small `max_records` under `epoch`",
+        )
+    return Facts("unknown", _cause(str(error)) or type(error).__name__)
 
 
-def with_facts(rows: Iterator[Given]) -> Iterator[Given]:
-    """The same; an error on the way is raised as a StageFailedError."""
-    try:
-        yield from rows
-    except Exception as error:
-        raise StageFailedError(_facts(error)) from error
-
-
-def facts_of(error: BaseException) -> Facts | None:
-    """What the worker said, from an error that Spark raised in the driver; None where it was no worker's error."""
-    found = list(_RAISED.finditer(str(error)))
+def worker_facts(error: BaseException) -> Facts | None:
+    """What a worker said, from an error that Spark raised in the driver; None where it was no worker's error."""
+    found = list(_FACTS.finditer(str(error)))
     if not found:
         return None
     try:
@@ -65,18 +66,21 @@ def facts_of(error: BaseException) -> Facts | None:
         return None
 
 
-def _facts(error: Exception) -> Facts:
-    match error:
-        case StepError():
-            own = error.cause
-            cause = str(own) if isinstance(own, HeadwaterError | ValueError) else named(own)
-            return Facts("step", shortened(cause), error.at)
-        case TextError():  # of what Spark SQL made of a record: which step did is looked for
-            return Facts("unknown", shortened(error.message), hint=error.hint or "")
-        case TaskCorruptedError():
-            return Facts("corrupted", error.reason)
-        case OSError() | MemoryError():
-            return _facts(MachineError.of(error))
-        case HeadwaterError():
-            return Facts("outside", shortened(error.message), hint=error.hint or "")
-    return Facts("unknown", shortened(named(error)))
+def _cause(text: str) -> str:
+    """What is at the bottom of an error of Spark's, in a line that means something to a user."""
+    if (fatal := _FATAL.search(text)) is not None:
+        if fatal["name"] == "StackOverflowError":
+            return _STACK
+        return f"Spark's JVM has not the memory for it (java.lang.OutOfMemoryError: {fatal['text'] or ''})"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    crashed = next((line for line in lines if _CRASHED in line), None)
+    if crashed is not None:
+        return crashed[crashed.index(_CRASHED) :]
+    if any(line.startswith("Traceback ") for line in lines):
+        raised = [line for line in lines if _RAISED.match(line)]
+        return raised[-1] if raised else lines[0]
+    java = [found for line in lines if (found := _JAVA.match(line))]
+    if java:  # the first that Spark has a name for, else the one at the bottom
+        best = next((found for found in java if (found["text"] or "").startswith("[")), java[-1])
+        return best["text"] or best["error"]
+    return lines[0] if lines else ""

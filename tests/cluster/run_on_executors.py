@@ -28,6 +28,7 @@ from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.full_refresh import start_anew
+from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.spark.placed_rows import executors
 from headwater.runtime.spark.session.session import start_session
 from headwater.runtime.topology import PluginRef, Settings
@@ -98,7 +99,7 @@ def feed() -> None:
 def run(observer: Observer | None = None, max_records: int = 1_500) -> None:
     settings = Settings(PluginRef("embedded", {"path": str(root / "log")}), str(state_dir), max_records=max_records)
     (result,) = run_topologies(
-        [delays.TOPOLOGY], settings, until_caught_up=True, session=session, observer=observer
+        [delays.TOPOLOGY], settings, SparkCluster(session), until_caught_up=True, observer=observer
     ).applications
     recorded = LogState.load(log.commits(delays.APPLICATION)).assignment
     outcomes.append(

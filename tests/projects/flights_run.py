@@ -13,6 +13,7 @@ from projects.expected import Row, Stream, Table
 from headwater.project import Project
 from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.generated_code import load_runner
+from headwater.runtime.spark.cluster import SparkCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +43,7 @@ def build_with_one_task_held(
     runners = [load_runner(emitted.runner) for emitted in project.compile().emitted]
     project.seed()
     topologies = [runner.topology for runner in runners]
-    return run_topologies(topologies, project.settings(), until_caught_up=True, session=session, held=held)
+    return run_topologies(topologies, project.settings(), SparkCluster(session), until_caught_up=True, held=held)
 
 
 def table(project: Project, topic: str) -> Table:

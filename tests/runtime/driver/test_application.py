@@ -20,6 +20,7 @@ from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import INCARNATION, GenerationRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import describe
+from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.known_log import OtherLogError
 from headwater.runtime.topology import PluginRef, Settings
@@ -32,7 +33,7 @@ class Place:
 
     def __init__(self, root: Path, session: SparkSession) -> None:
         self.root = root
-        self.session = session
+        self.cluster = SparkCluster(session)
         self.log = EmbeddedLog(root / "log")
 
     def feed(self, count: int, seed: int = 1) -> dict[tuple[Any, ...], tuple[int, float]]:
@@ -44,8 +45,8 @@ class Place:
     def run(self, **options: Any) -> ApplicationResult:
         named = {name: options.pop(name) for name in ("max_records", "clients") if name in options}
         settings = Settings(PluginRef("embedded", {"path": str(self.root / "log")}), str(self.root / "state"), **named)
-        options = {"until_caught_up": True, "session": self.session, **options}
-        (result,) = run_topologies([delays.TOPOLOGY], settings, **options).applications
+        options = {"until_caught_up": True, **options}
+        (result,) = run_topologies([delays.TOPOLOGY], settings, self.cluster, **options).applications
         return result
 
     def hourly(self) -> dict[tuple[Any, ...], tuple[int, float]]:
@@ -189,7 +190,7 @@ def test_run_that_lost_an_application_claims_no_other(place: Place) -> None:
 
     settings = Settings(PluginRef("embedded", {"path": str(place.root / "log")}), str(place.root / "state"))
     results = run_topologies(
-        [delays.TOPOLOGY, other], settings, until_caught_up=True, session=place.session, observer=TakeOver()
+        [delays.TOPOLOGY, other], settings, place.cluster, until_caught_up=True, observer=TakeOver()
     )
     assert [each.status for each in results.applications] == ["fenced", "not_started"]
     assert results.applications[1].generation == -1
@@ -206,7 +207,7 @@ def test_run_claims_nothing_that_another_run_has_claimed_since_it_began(place: P
 
     settings = Settings(PluginRef("embedded", {"path": str(place.root / "log")}), str(place.root / "state"))
     results = run_topologies(
-        [delays.TOPOLOGY, other], settings, until_caught_up=True, session=place.session, observer=ClaimTheOther()
+        [delays.TOPOLOGY, other], settings, place.cluster, until_caught_up=True, observer=ClaimTheOther()
     )
     assert [each.status for each in results.applications] == ["caught_up", "fenced"]
     assert "another run of p-other has started (generation 1)" in (results.applications[1].error or "")
@@ -259,7 +260,7 @@ def test_log_that_is_missing_is_refused_and_state_is_kept_for_its_return(place: 
     for there in (lambda: None, log.mkdir):  # moved away, and then the empty folder that is left of a mount
         there()
         with pytest.raises(OtherLogError, match=f"the one at {log}: that log is missing"):
-            run_topologies([new, delays.TOPOLOGY], settings, until_caught_up=True, session=place.session)
+            run_topologies([new, delays.TOPOLOGY], settings, place.cluster, until_caught_up=True)
         assert not log.exists() or not list(log.iterdir())
     log.rmdir()
     moved.rename(log)

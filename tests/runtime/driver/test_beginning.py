@@ -1,4 +1,4 @@
-"""What a run is refused for, before Spark is started."""
+"""What a run is refused for, before a cluster is started."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, topic, topology
 
-from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.driver.application import refused
 from headwater.runtime.driver.events import ApplicationStopped, Event
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.spark.session.session import SettingError
 from headwater.runtime.state.known_log import OtherLogError
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.topology import PluginRef, Settings
@@ -33,9 +32,8 @@ class Seen:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """With a setting for which Spark is not started."""
     log = PluginRef("embedded", {"path": str(tmp_path / "log")})
-    return Settings(log, str(tmp_path / "state"), spark={"spark.sql.ansi.enabled": "false"})
+    return Settings(log, str(tmp_path / "state"))
 
 
 @pytest.fixture
@@ -50,9 +48,12 @@ def applications(tmp_path: Path, settings: Settings) -> Applications:
     return applications
 
 
-def test_run_that_the_log_refuses_ends_before_spark_is_started(applications: Applications, settings: Settings) -> None:
+def test_run_that_the_log_refuses_ends_before_a_cluster_is_started(
+    applications: Applications, settings: Settings
+) -> None:
     seen = Seen()
-    results = run_topologies([MOVED], settings, until_caught_up=True, observer=seen)
+    results = refused([MOVED], settings, Path(settings.state_dir), observer=seen)
+    assert results is not None
     (result,) = results.applications
     assert (result.status, results.failed) == ("failed", True)
     assert "topic orders: it was read by sold, and bought would read it again" in str(result.error)
@@ -61,8 +62,7 @@ def test_run_that_the_log_refuses_ends_before_spark_is_started(applications: App
 
 def test_run_of_which_one_application_may_start_is_begun(applications: Applications, settings: Settings) -> None:
     for topologies in [OTHER, MOVED], [SALES]:
-        with pytest.raises(SettingError):
-            run_topologies(topologies, settings, until_caught_up=True)
+        assert refused(topologies, settings, Path(settings.state_dir)) is None
 
 
 def test_log_that_is_missing_is_refused_before_a_topology_without_state_makes_one(
@@ -74,5 +74,5 @@ def test_log_that_is_missing_is_refused_before_a_topology_without_state_makes_on
     replace(ProcessFile.take(directory, owner), log=applications.log.identity()).written(directory)
     (tmp_path / "log").rename(tmp_path / "moved")
     with pytest.raises(OtherLogError):
-        run_topologies([OTHER, SALES], settings, until_caught_up=True)
+        refused([OTHER, SALES], settings, Path(settings.state_dir))
     assert not (tmp_path / "log").exists()

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from commits import part, topic
-from py4j.protocol import Py4JNetworkError
 
 from headwater.errors import MachineError
+from headwater.runtime.driver.cluster import MOST_TRIED, Trial
 from headwater.runtime.driver.errors import JobError, RecordError
-from headwater.runtime.driver.failures import cause_of, isolate, told
+from headwater.runtime.driver.failures import isolate, told
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError
 from headwater.runtime.log.records import TaskCommit
@@ -25,8 +25,8 @@ from headwater.runtime.operators.source import Source, take
 from headwater.runtime.progress.last_record import short_json
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.record_json import Record
-from headwater.runtime.spark.job import MOST_TRIED, Trial
-from headwater.runtime.spark.worker_errors import StageFailedError, with_facts
+from headwater.runtime.spark.worker_errors import facts_of
+from headwater.runtime.stages.failed_stage import Facts, StageFailedError, with_facts
 from headwater.runtime.stages.stage import StepError
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, TaskPlan, TopicInput
 
@@ -48,8 +48,15 @@ def in_worker(error: Exception) -> Exception:
     raise AssertionError
 
 
+class Explained:
+    """What a job of Spark's knows of its errors."""
+
+    def facts(self, error: Exception) -> Facts:
+        return facts_of(error)
+
+
 @dataclass
-class FailsAt:
+class FailsAt(Explained):
     """A job that takes a task's records and cannot process the one at `offset`."""
 
     log: EmbeddedLog
@@ -145,7 +152,7 @@ def test_record_among_very_many_is_found_in_few_jobs(
 
 
 @dataclass
-class Killed:
+class Killed(Explained):
     """A job whose worker is killed in some of its runs."""
 
     kills: set[int]
@@ -170,11 +177,6 @@ def test_no_record_is_blamed_where_workers_were_killed(planned: EpochPlan, kills
     job: Any = Killed(kills)
     with pytest.raises(JobError, match=r"failed: Python worker exited unexpectedly \(crashed\)$"):
         isolate(job, part("reads", (CHANGES,)), planned, ValueError("it failed"))
-
-
-@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), Py4JNetworkError("empty")])
-def test_jvm_that_is_gone_is_told(error: Exception) -> None:
-    assert "JVM has ended" in cause_of(error)
 
 
 @pytest.mark.parametrize(
@@ -238,19 +240,6 @@ def test_jvm_that_is_gone_is_told_with_the_records_it_worked_on(log: EmbeddedLog
     job: Any = FailsAt(log, 0)
     with pytest.raises(JobError, match=r"It worked on changes\[0\]@0 to 5"):
         isolate(job, part("reads", (CHANGES,)), planned, ConnectionRefusedError(111, "refused"))
-
-
-def test_causes_are_told_in_words() -> None:
-    calling = "An error occurred while calling o1.collectToPython.\n"
-    java = calling + ": org.apache.spark.SparkException: Job aborted: {}\n\tat x"
-    assert "write [ab]* for (a|b)*" in cause_of(RuntimeError(java.format("java.lang.StackOverflowError")))
-    text = java.format("java.lang.OutOfMemoryError: Java heap space")
-    assert cause_of(RuntimeError(text)).endswith("(java.lang.OutOfMemoryError: Java heap space)")
-    nested = (
-        calling + ": a.b.AnException: outer\n\tat x\nCaused by: a.b.CException: [MALFORMED] bad\nCaused by: d.EError"
-    )
-    assert cause_of(RuntimeError(nested)) == "[MALFORMED] bad"
-    assert cause_of(RuntimeError(calling + ": a.b.AnException: outer\n\tat x\nCaused by: d.EError")) == "d.EError"
 
 
 def test_long_values_are_shortened_in_the_report_of_a_record() -> None:

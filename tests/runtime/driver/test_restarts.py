@@ -16,6 +16,7 @@ from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.topology import Assignment, PluginRef, Settings
 
 pytestmark = pytest.mark.spark
@@ -30,7 +31,7 @@ class Restarting:
     def __init__(self, root: Path, session: SparkSession) -> None:
         self.state = root / "state"
         self._log = root / "log"
-        self._session = session
+        self._cluster = SparkCluster(session)
         carriers = [f"carrier {number}" for number in range(40)]
         airlines = pa.table({"carrier": carriers, "name": carriers})
         flights = pa.table({"carrier": carriers, "delay": [20.0] * 40, "text": pa.nulls(40, pa.string())})
@@ -40,7 +41,7 @@ class Restarting:
     def run(self, assignor: str, clients: int = 2, **asked: Any) -> ApplicationResult:
         topology = replace(delays.TOPOLOGY, assignment=Assignment(PluginRef(assignor), **asked))
         settings = Settings(PluginRef("embedded", {"path": str(self._log)}), str(self.state), clients)
-        (result,) = run_topologies([topology], settings, until_caught_up=True, session=self._session).applications
+        (result,) = run_topologies([topology], settings, self._cluster, until_caught_up=True).applications
         assert (result.status, result.error) == ("caught_up", None)
         return result
 

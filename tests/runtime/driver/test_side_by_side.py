@@ -21,8 +21,8 @@ def test_error_that_nobody_foresaw_stops_the_others_too(tmp_path: Path) -> None:
         run_topologies(
             [topology("t", part("reads", (topic("raw"),)))],
             settings,
+            unused,
             until_caught_up=False,
             stop=stop,
-            session=unused,
         )
     assert stop.is_set()

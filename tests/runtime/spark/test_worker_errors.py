@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from headwater.runtime.spark.worker_errors import Facts, StageFailedError, facts_of
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from headwater.runtime.spark.worker_errors import facts_of, worker_facts
+from headwater.runtime.stages.failed_stage import Facts, StageFailedError
 
 
 def test_last_error_of_a_chain_has_the_facts() -> None:
@@ -10,10 +14,32 @@ def test_last_error_of_a_chain_has_the_facts() -> None:
     own = Facts("step", "this is no number", "topologies/t.yml:7")
     text = (
         f"Traceback:\nValueError: StageFailedError: {record}\n\nThe above exception was the direct cause ...\n"
-        f"headwater.runtime.spark.worker_errors.StageFailedError: {StageFailedError(own)}\n\tat org.apache.spark"
+        f"headwater.runtime.stages.failed_stage.StageFailedError: {StageFailedError(own)}\n\tat org.apache.spark"
     )
     assert facts_of(RuntimeError(text)) == own
 
 
 def test_error_without_facts_has_none() -> None:
-    assert facts_of(RuntimeError("StageFailedError: {cut off")) is None
+    assert worker_facts(RuntimeError("StageFailedError: {cut off")) is None
+    assert facts_of(RuntimeError("StageFailedError: {cut off")).kind == "unknown"
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), Py4JNetworkError("empty")])
+def test_jvm_that_is_gone_is_told(error: Exception) -> None:
+    facts = facts_of(error)
+    assert facts.kind == "ended"
+    assert "JVM has ended" in facts.cause
+
+
+def test_causes_are_told_in_words() -> None:
+    calling = "An error occurred while calling o1.collectToPython.\n"
+    java = calling + ": org.apache.spark.SparkException: Job aborted: {}\n\tat x"
+    assert "write [ab]* for (a|b)*" in facts_of(RuntimeError(java.format("java.lang.StackOverflowError"))).cause
+    text = java.format("java.lang.OutOfMemoryError: Java heap space")
+    assert facts_of(RuntimeError(text)).cause.endswith("(java.lang.OutOfMemoryError: Java heap space)")
+    nested = (
+        calling + ": a.b.AnException: outer\n\tat x\nCaused by: a.b.CException: [MALFORMED] bad\nCaused by: d.EError"
+    )
+    assert facts_of(RuntimeError(nested)).cause == "[MALFORMED] bad"
+    bare = calling + ": a.b.AnException: outer\n\tat x\nCaused by: d.EError"
+    assert facts_of(RuntimeError(bare)).cause == "d.EError"

@@ -1,43 +1,16 @@
-"""The entry of a generated `runner.py`: command-line arguments, signals, exit code."""
+"""The entry of a generated `runner.py`: command-line arguments, exit code."""
 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from ...errors import INTERRUPTED, HeadwaterError, MachineError
 from ..environment import EnvironmentValueError, EnvironmentVariableError
 from ..topology import PluginRef, Settings, Topology
-
-
-@contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets, so that a run can finish its epoch, commit and close clean.
-
-    Must be entered on the main thread after Spark has started, which installs a handler of its own. A second signal
-    is not waited for: it ends the process as if this were not here.
-    """
-    stop = threading.Event()
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def handle(number: int, _: FrameType | None) -> None:
-        stop.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in previous:
-        signal.signal(number, handle)
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def main(
@@ -47,10 +20,13 @@ def main(
 
     `settings`: a function where some are looked up in the environment.
     """
-    from ..spark.session.gone_jvm import ignoring_a_gone_jvm
-    from ..spark.session.session import start_session
-    from .application import refused, run_topologies
-    from .sentences import Lines
+    from ..driver.application import refused, run_topologies
+    from ..driver.sentences import Lines
+    from ..driver.stopping import stopping
+    from .clients import local_state
+    from .cluster import SparkCluster
+    from .session.gone_jvm import ignoring_a_gone_jvm
+    from .session.session import start_session
 
     parser = argparse.ArgumentParser(description=f"Runs {topology.application} until interrupted.")
     parser.add_argument("--until-caught-up", action="store_true", help="end once all committed input is consumed")
@@ -71,17 +47,17 @@ def main(
     if given.clients:
         settings = replace(settings, clients=given.clients)
     try:
-        results = refused([topology], settings, Lines())
+        results = refused([topology], settings, local_state(settings), Lines())
         if results is None:
             session = start_session(settings.spark, topology.application)
             with stopping() as stop:
                 results = run_topologies(
                     [topology],
                     settings,
+                    SparkCluster(session),
                     until_caught_up=given.until_caught_up,
                     observer=Lines(),
                     stop=stop,
-                    session=session,
                 )
             with ignoring_a_gone_jvm():
                 session.stop()

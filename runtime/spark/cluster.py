@@ -1,0 +1,59 @@
+"""Spark as what executes a run: see `driver.cluster.Cluster`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import HeadwaterError
+from ..driver.cluster import EpochJob
+from ..placing.client import Client
+from ..restore.links import InDriver, StateLink
+from ..state.process_file import Owner
+from ..topology import Settings, Subtopology
+from .clients import ExecutorWatch, clients_of, driver_jvm, local_state
+from .executor_link import OnExecutor
+from .job import SparkJob
+from .session.gone_jvm import SparkEndedError, has_ended
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkCluster:
+    """The executors of a session, or in local mode virtual clients of the driver. The session stays open."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._watch = ExecutorWatch(session)
+
+    def clients(self, count: int) -> tuple[Client, ...]:
+        """Waits for the executors of a cluster. Raises NoExecutorsError when none comes."""
+        return clients_of(self._session, count)
+
+    def lost(self, client: Client) -> bool:
+        """Whether the client's executor has ended. Virtual clients never have."""
+        return self._watch.lost(client)
+
+    def owner(self) -> Owner | None:
+        """The JVM, which has the workers of virtual clients; this process where the machine cannot see it."""
+        return driver_jvm(self._session) or Owner.of(os.getpid())
+
+    def state_dir(self, settings: Settings) -> Path | None:
+        """The folder of virtual clients' stores; None where executors have them on their machines."""
+        return local_state(settings)
+
+    def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:
+        """The Spark job of a subtopology, placed on the client."""
+        return SparkJob(self._session, part, client, application)
+
+    def link(self, client: Client, application: str) -> StateLink:
+        """Into this process for a virtual client; by Spark jobs for an executor."""
+        if client.executor is None:
+            return InDriver()
+        return OnExecutor(self._session, client, application, self.lost)
+
+    def ended(self, error: Exception) -> HeadwaterError | None:
+        """SparkEndedError, where the JVM is gone."""
+        return SparkEndedError() if has_ended(error) else None
