@@ -14,7 +14,7 @@ from ..language.reader import Pairs, Reader
 from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, scope_of
-from .base.shape import WINDOW_COLUMNS, Shape
+from .base.shape import WINDOW_COLUMNS, Rekey, Shape
 from .base.step import References, Refusal, Step, StepAction
 from .parts.aggregation import AggregateArgument, Aggregation, Materialization
 from .parts.projection import Projection, with_arguments
@@ -61,7 +61,7 @@ class AggregateStep(StepAction):
         after = self._after(shape, value_types)
         if len(found) < len(values) or not has_key or shape.open:
             return after
-        shape = context.rekeyed(shape, step)
+        shape = _grouped(context, step, shape)
         store = _aggregate_store(context, self, shape, value_types)
         return _aggregated(
             context, step, shape, replace(after, partitions=shape.partitions), store, found, calls, types
@@ -79,6 +79,17 @@ class AggregateStep(StepAction):
             window=None,
             emit=self.emit,
         )
+
+
+def _grouped(context: FlowContext, step: Step, shape: Shape) -> Shape:
+    """The input in the partitions of its keys. A table always goes through a topic: there its changes become updates.
+
+    A change leaves its old group and enters its new one; within one group that is a single update (`sink.Sink`).
+    """
+    if not shape.is_table or shape.rekey is not None:
+        return context.rekeyed(shape, step)
+    rekey = Rekey(context.name.text, step.name.text if step.name else None, step.word.position)
+    return context.repartition(shape, step, rekey, shape.partitions)
 
 
 def _check_subtracts(context: FlowContext, values: Sequence[AggregateValue]) -> None:

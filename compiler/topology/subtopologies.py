@@ -16,9 +16,9 @@ from ..operations.base.site import Declared
 from .changes import Changes, with_null_keys
 from .connections import GlobalReading, Reading
 from .describe import processor_nodes
-from .engines import levels
 from .graph import ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
 from .layout import Layout
+from .levels import levels
 from .liveness import live_columns
 from .wired import Vertex, Wired
 from .wiring import wire

@@ -16,7 +16,7 @@ from ..topology import Topic
 from . import declarations
 from .groups import group_by, last_rows
 from .node import Edges, step_name
-from .rows import Rows, after_old, is_old
+from .rows import Rows, is_old
 from .task_epoch import TaskEpoch
 
 
@@ -33,9 +33,9 @@ class Sink(declarations.Sink):
 
     A record's partition is that of its key (without the window); records with a null key stay in the task's own. To a
     repartition topic those are not written unless `keep_null_keys`: records of a stream and rows of a table (`of`) are
-    dropped and counted; a row that was in no group has none to leave. There an old row has the time of the change; an
-    old and a new row of the same group are told apart from others, so that the group is updated once. `per_epoch` knows
-    a row that came and went only if old rows come along.
+    dropped and counted. A table's deletion is its old row, which leaves its group; that of a row that was not there is
+    not written. An old row has the time of the change there. An old and a new row of the same group are told apart from
+    others, so that the group is updated once. `per_epoch` knows a row that came and went only if old rows come along.
     """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -52,8 +52,8 @@ class Sink(declarations.Sink):
 
     def _regrouped(self, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -> tuple[Rows, pa.BinaryArray]:
         """What goes to a repartition topic, and its keys."""
-        old, follows = is_old(rows.kind), after_old(rows.kind)
-        kept = ~(follows & (rows.kind == Kind.TOMBSTONE))
+        old = is_old(rows.kind)
+        kept = (rows.kind != Kind.TOMBSTONE) if self.of == "table" else np.ones(len(rows), np.bool_)
         if not self.keep_null_keys and keys.null_count:
             null = to_numpy(keys.is_null())
             records = rows.kind == Kind.VALUE if self.of == "table" else ~old

@@ -87,8 +87,9 @@ def test_regrouped_change_is_told_apart_by_group_and_has_the_time_of_the_change(
         *[(OLD, "b", 2, 9), (GONE, "b", None, 11)],
         *[(OLD, "c", 1, 1), (NEW, None, 2, 12)],
         *[(OLD, None, 1, 1), (NEW, "d", 2, 13)],
+        (GONE, "never-there", None, 14),
     ]
-    records, _ = written(Sink("f", OUT, "repartition"), changes)
+    records, _ = written(Sink("f", OUT, "repartition", of="table"), changes)
     assert records == [
         (NEW, "a", 1, 5),
         *[(SAME, "a", 1, 3), (NEW, "a", 2, 3)],
