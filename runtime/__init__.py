@@ -1,4 +1,4 @@
-"""What generated code imports: declarations, operators, the SQL steps of a pipe, and the way to run it all.
+"""What generated code imports: declarations, operators, the pipe that a subtopology is built with, and a way to run it.
 
 Names are loaded when they are used, so that a declaration needs no Spark and `job.py` needs only what it names.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .environment import duration, env_var, whole_number
+    from .generated_code import topology_beside
     from .operators.aggregate import Aggregate
     from .operators.declarations import Flow
     from .operators.edges import Fork, Merge, Settle, ToStream
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from .operators.source import Source
     from .operators.table import Table
     from .spark.runner import main
-    from .spark.sql_steps import branch, explode, fork, key_by, merge, select, where, with_columns
-    from .spark.worker import process
+    from .stages.building import Pipe, subtopology
     from .topology import (
         Agg,
         Assignment,
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "spark.runner": ("main",),
-    "spark.sql_steps": ("branch", "explode", "fork", "key_by", "merge", "select", "where", "with_columns"),
-    "spark.worker": ("process",),
+    "stages.building": ("Pipe", "subtopology"),
     "environment": ("duration", "env_var", "whole_number"),
+    "generated_code": ("topology_beside",),
     "operators.aggregate": ("Aggregate",),
     "operators.declarations": ("Flow",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
@@ -73,6 +73,7 @@ __all__ = [
     "GlobalTable",
     "Materialize",
     "Merge",
+    "Pipe",
     "PluginRef",
     "Project",
     "Settings",
@@ -87,19 +88,12 @@ __all__ = [
     "Topic",
     "Topology",
     "Window",
-    "branch",
     "duration",
     "env_var",
-    "explode",
-    "fork",
-    "key_by",
     "main",
-    "merge",
-    "process",
-    "select",
-    "where",
+    "subtopology",
+    "topology_beside",
     "whole_number",
-    "with_columns",
 ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from .stages.building import Pipe
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,13 @@ class GlobalTable:
 class Subtopology:
     """A connected part of a topology; its tasks are `partitions` many, one for each partition of its sources.
 
-    `build` is the function of `job.py` that turns the DataFrame of placed threads into the epoch's job, which
-    yields one row for each task's commit.
+    `build` is the function of `job.py` that takes a pipe through the subtopology's steps (`stages/building.py`).
     """
 
     number: int
     name: str
     partitions: int
-    build: Callable[[DataFrame], DataFrame]
+    build: Callable[[Pipe], Pipe]
     sources: tuple[Topic, ...]
     sinks: tuple[Topic, ...]
     stores: tuple[Store, ...] = ()

@@ -31,8 +31,10 @@ _POSITIONAL = {
 class Declarations:
     """Writes declarations down, each topic, store and global table by its constant; collects the classes it names."""
 
-    def __init__(self, constants: Constants) -> None:
+    def __init__(self, constants: Constants, file: str) -> None:
+        """`file`: the one whose lines are said alone."""
         self._constants = constants
+        self._file = file
         self.classes: set[str] = set()
 
     def of(self, value: Any) -> Expression:
@@ -65,9 +67,14 @@ class Declarations:
                 named[field.name] = expression
         return call(name, *plain, **named)
 
+    def place(self, at: str) -> Expression:
+        """`file:line` as the line alone, where it is in the topology's file."""
+        file, _, line = at.rpartition(":")
+        return Code(line) if file == self._file else literal(at)
+
     def _field(self, declared: Any, name: str) -> Expression:
         value = getattr(declared, name)
-        return self.of(value)
+        return self.place(value) if name == "at" else self.of(value)
 
 
 def _told(declared: Any, always: set[str]) -> Iterator[Field[Any]]:

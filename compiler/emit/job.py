@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from ...runtime.operators.declarations import Flow
+from ...runtime.stages.building import Pipe, untouched
+from ...runtime.topology import Topology
 from ..operations.base.site import SqlStep
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .declarations import Declarations
 from .names import Constants, Declared, function_names
-from .python import Code, Expression, Items, Text, call, dict_of, one_a_line, statement, tuple_of
+from .python import Code, Expression, Items, call, one_a_line, quoted, statement, tuple_of
 from .template import content_hash, docstring, import_from, render, title
-
-_SQL_FUNCTIONS = ("where", "select", "with_columns", "explode", "branch", "fork", "merge", "key_by")
 
 
 @dataclass(frozen=True)
 class FunctionText:
-    """One subtopology: its name, its docstring and its statements, indented."""
+    """One subtopology: how it is registered, its name, its docstring and its statements, indented."""
 
+    registered: str
     name: str
     docstring: str
     statements: tuple[str, ...]
@@ -29,133 +32,138 @@ class JobTemplate:
     """What `job.py.j2` lays out: finished lines of code."""
 
     docstring: str
-    imports: tuple[str, ...]
+    imports: str
+    file: str
     constants: tuple[str, ...]
     functions: tuple[FunctionText, ...]
-    subtopologies: str
+    topology: str
 
 
 def render_job(graph: TopologyGraph) -> str:
     """The text of `job.py`, the same for the same graph."""
     constants = Constants(graph)
-    writer = Declarations(constants)
-    names = function_names([part.function for part in graph.subtopologies], ("process", *_SQL_FUNCTIONS))
+    writer = Declarations(constants, graph.file)
+    names = function_names([part.function for part in graph.subtopologies], ("subtopology",))
     everything: tuple[Declared, ...] = (*graph.topics, *graph.stores, *graph.global_tables)
     declared = {constants[each]: each for each in everything}
     lines = tuple(statement(f"{name} = ", writer.call(each)) for name, each in declared.items())
     functions = tuple(_function(part, name, writer) for part, name in zip(graph.subtopologies, names, strict=True))
-    subtopologies = statement("SUBTOPOLOGIES = ", _subtopologies(graph, names, writer))
-    used = {step.kind for part in graph.subtopologies for step in part.stages if isinstance(step, SqlStep)}
+    topology = statement("TOPOLOGY = ", _topology(graph, names, writer))
     template = JobTemplate(
         docstring=docstring(
             title(graph),
             graph.description,
-            f"Made by `headwater compile` from {graph.file}: change that file, not this one.\n"
-            f"Content: {content_hash(graph)}",
+            f"Made by `headwater compile` from {graph.file}: change that file, not this one.",
         ),
-        imports=(
-            import_from("headwater.runtime", writer.classes | used | {"process"}),
-            import_from("pyspark.sql", {"DataFrame"}),
-        ),
+        imports=import_from("headwater.runtime", writer.classes | {"Pipe", "subtopology"}),
+        file=f"FILE = {quoted(graph.file)}",
         constants=lines,
         functions=functions,
-        subtopologies=subtopologies,
+        topology=topology,
     )
     return render("job.py.j2", template)
 
 
+def _topology(graph: TopologyGraph, names: list[str], writer: Declarations) -> Items:
+    topology = Topology(
+        project=graph.project,
+        name=graph.name,
+        version=graph.version,
+        content_hash=content_hash(graph),
+        subtopologies=(),
+        assignment=graph.assignment,
+        restore=graph.restore,
+    )
+    return writer.call(topology, subtopologies=tuple_of(Code(name) for name in names))
+
+
 def _function(part: SubtopologyGraph, name: str, writer: Declarations) -> FunctionText:
+    stages = _Stages(writer)
     last = len(part.stages) - 1
     statements = tuple(
-        statement(
-            "return " if number == last else "rows = ",
-            _stage(stage, "tasks" if number == 0 else "rows", writer),
-            indent=4,
-        )
+        statement("return " if number == last else "rows = ", stages.call(stage), indent=4)
         for number, stage in enumerate(part.stages)
     )
-    return FunctionText(name, _summary(part), statements)
+    registered = f"@subtopology({part.number}, {quoted(part.name)}, file=FILE)"
+    return FunctionText(registered, name, _summary(part), statements)
 
 
 def _summary(part: SubtopologyGraph) -> str:
-    """`Subtopology 0, 4 tasks: flights -> hourly_delays.`, wrapped, with the stores below."""
+    """`4 tasks: flights -> hourly_delays.`, wrapped, with the stores below."""
     tasks = f"{part.partitions} task{'s' if part.partitions != 1 else ''}"
     read = ", ".join(topic.name for topic in part.sources)
     written = ", ".join(topic.name for topic in part.sinks) or "nothing"
-    head = f"Subtopology {part.number}, {tasks}: {read} -> {written}."
     stores = f"Stores: {', '.join(store.name for store in part.stores)}." if part.stores else ""
-    return docstring(head, stores, indent=4)
+    return docstring(f"{tasks}: {read} -> {written}.", stores, indent=4)
 
 
-def _stage(stage: PythonStage | SqlStep, rows: str, writer: Declarations) -> Items:
-    return _process(stage, rows, writer) if isinstance(stage, PythonStage) else _sql(stage, rows)
+class _Stages:
+    """Writes the calls of a subtopology's pipe, and takes a pipe along to see what need not be written."""
+
+    def __init__(self, writer: Declarations) -> None:
+        self._writer = writer
+        self._pipe = Pipe(None, _Nothing())
+
+    def call(self, stage: PythonStage | SqlStep) -> Items:
+        return self._process(stage) if isinstance(stage, PythonStage) else self._sql(stage)
+
+    def _process(self, stage: PythonStage) -> Items:
+        goes_on = untouched(stage.nodes, stage.reads)
+        edges = {"reads": _beyond(self._pipe.edges, stage.reads), "yields": _beyond(goes_on, stage.yields)}
+        edges = {name: flows for name, flows in edges.items() if flows}
+        self._pipe = self._pipe.process(*stage.nodes, **edges)
+        nodes = [self._writer.call(node) for node in stage.nodes]
+        named = {name: self._writer.of(flows) for name, flows in edges.items()}
+        return one_a_line(call("rows.process", *nodes, **named))
+
+    def _sql(self, step: SqlStep) -> Items:
+        plain, named = _arguments(step)
+        self._pipe = getattr(self._pipe, step.kind)(*plain, **named)
+        arguments: dict[str, Expression] = {name: self._writer.of(value) for name, value in named.items()}
+        if step.at:
+            arguments["at"] = self._writer.place(step.at)
+        return call(f"rows.{step.kind}", *map(self._writer.of, plain), **arguments)
 
 
-def _process(stage: PythonStage, rows: str, writer: Declarations) -> Items:
-    nodes = [writer.call(node) for node in stage.nodes]
-    edges = {
-        name: dict_of({edge: writer.call(flow) for edge, flow in flows.items()})
-        for name, flows in (("reads", stage.reads), ("yields", stage.yields))
-        if flows
-    }
-    return one_a_line(call("process", Code(rows), *nodes, **edges))
+def _beyond(known: Mapping[str, Flow | None], flows: Mapping[str, Flow]) -> dict[str, Flow]:
+    """The flows that are not known to be so. All that is known must be among them."""
+    assert known.keys() <= flows.keys(), f"{set(known) - set(flows)} would reach a stage that does not read it"
+    return {name: flow for name, flow in flows.items() if known.get(name) != flow}
 
 
-def _sql(step: SqlStep, rows: str) -> Items:
-    """The call of the step's function; `flow` and `keep` where they say something."""
-    named: dict[str, Expression] = {}
-    plain: list[Expression] = [Code(rows)]
-    if step.kind == "where":
-        plain.append(Text(step.condition or ""))
-        if step.table:
-            named["table"] = Code("True")
-    elif step.kind == "key_by":
-        plain.append(_texts(step.key))
-    elif step.kind == "branch":
-        cases = (tuple_of([Text(edge), Text(sql) if sql is not None else Code("None")]) for edge, sql in step.branches)
-        plain.append(tuple_of(cases))
-        if step.into != tuple(edge for edge, _ in step.branches):
-            named["into"] = _names(step.into)
-    elif step.kind == "fork":
-        plain.append(_names(step.into))
-    elif step.kind == "merge":
-        plain += [_names(step.flows), Text(step.into[0])]
-    else:
-        plain.append(_texts(step.columns))
-        if step.key:
-            named["key"] = _texts(step.key)
-        if step.null_values and step.columns:
-            named["null_values"] = Code("True")
-    if step.keep is not None and step.kind != "where":
-        named["keep"] = _names(step.keep)
-    if step.flow is not None and step.kind != "merge":
-        named["flow"] = Text(step.flow)
-    if step.at:
-        named["at"] = Text(step.at)
-    return call(step.kind, *plain, **named)
+class _Nothing:
+    """An engine for a pipe that is only asked for its edges."""
+
+    def process(self, *_: object) -> None:
+        """Nothing."""
+
+    def sql(self, *_: object) -> None:
+        """Nothing."""
 
 
-def _subtopologies(graph: TopologyGraph, names: list[str], writer: Declarations) -> Items:
-    """`SUBTOPOLOGIES`: the runtime's view of each part."""
-    writer.classes.add("Subtopology")
-    calls = []
-    for part, name in zip(graph.subtopologies, names, strict=True):
-        named: dict[str, Expression] = {"partitions": writer.of(part.partitions), "build": Code(name)}
-        for field, declared in (
-            ("sources", part.sources),
-            ("sinks", part.sinks),
-            ("stores", part.stores),
-            ("global_tables", part.global_tables),
-        ):
-            if declared or field in ("sources", "sinks"):
-                named[field] = writer.of(declared)
-        calls.append(call("Subtopology", writer.of(part.number), Text(part.name), **named))
-    return one_a_line(tuple_of(calls))
-
-
-def _texts(texts: Mapping[str, str]) -> Items:
-    return dict_of({name: Text(text) for name, text in texts.items()})
-
-
-def _names(names: tuple[str, ...]) -> Items:
-    return tuple_of(Text(name) for name in names)
+def _arguments(step: SqlStep) -> tuple[list[Any], dict[str, Any]]:
+    """What the method of `Pipe` is called with: arguments without and with a name, those that say something."""
+    plain: list[Any]
+    named: dict[str, Any] = {}
+    match step.kind:
+        case "where":
+            plain = [step.condition or ""]
+            named["table"] = step.table or None
+        case "key_by":
+            plain = [step.key]
+        case "branch":
+            plain = [step.branches]
+            named["into"] = None if step.into == tuple(edge for edge, _ in step.branches) else step.into
+        case "fork":
+            plain = [step.into]
+        case "merge":
+            plain = [step.flows, step.into[0]]
+        case _:
+            plain = [step.columns]
+            named["key"] = step.key or None
+            named["null_values"] = (step.null_values and bool(step.columns)) or None
+    if step.kind != "where":
+        named["keep"] = step.keep
+    if step.kind != "merge":
+        named["flow"] = step.flow
+    return plain, {name: value for name, value in named.items() if value is not None}

@@ -17,7 +17,7 @@ _SUFFIXES: dict[type, str] = {Topic: "_TOPIC", Store: "_STORE", GlobalTable: "_T
 _AMBIGUOUS = frozenset({"l", "I", "O"})
 """Names that a reader takes for digits, and that linters refuse (E741)."""
 
-_TAKEN = frozenset({"TOPOLOGY", "SETTINGS", "PROJECT", "SUBTOPOLOGIES"}) | _AMBIGUOUS
+_TAKEN = frozenset({"FILE", "TOPOLOGY"}) | _AMBIGUOUS
 
 
 class Constants:
@@ -47,7 +47,7 @@ class Constants:
 
 def function_names(wanted: Iterable[str], imported: Iterable[str]) -> list[str]:
     """Names of functions: as wanted, with a `_` behind those that would hide a keyword, a built-in or an import."""
-    taken = {*keyword.kwlist, *dir(builtins), *imported, *_AMBIGUOUS, "tasks", "rows"}
+    taken = {*keyword.kwlist, *dir(builtins), *imported, *_AMBIGUOUS, "rows"}
     names = []
     for name in wanted:
         base = _identifier(name).lower()

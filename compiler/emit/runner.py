@@ -1,4 +1,4 @@
-"""`runner.py`: a topology's tasks and where they run, as a program of its own."""
+"""`runner.py`: where a topology runs, as a program of its own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import PurePath
 
-from ...runtime.topology import PluginRef, Settings, Topology
+from ...runtime.topology import PluginRef, Settings
 from ..reading.environment import FromEnvironment, comes_from_environment
 from ..topology.graph import TopologyGraph
 from .declarations import Declarations
 from .names import Constants
 from .python import Code, Expression, Text, call, dict_of, laid_out, literal, quoted, statement
-from .template import content_hash, docstring, import_from, render, title
+from .template import docstring, import_from, render, title
 
 _LOOKING_UP = ("env_var", "whole_number", "duration")
 """Functions of `headwater.runtime` that generated settings are looked up with."""
@@ -23,25 +23,14 @@ class RunnerTemplate:
     """What `runner.py.j2` lays out: finished lines of code."""
 
     docstring: str
-    imports: tuple[str, ...]
-    topology: str
+    imports: str
     settings: str
     given: str
 
 
 def render_runner(graph: TopologyGraph, settings: Settings) -> str:
     """The text of `runner.py`. Relative paths of `settings` are meant from the project's root."""
-    writer = Declarations(Constants(graph))
-    topology = Topology(
-        project=graph.project,
-        name=graph.name,
-        version=graph.version,
-        content_hash=content_hash(graph),
-        subtopologies=(),
-        assignment=graph.assignment,
-        restore=graph.restore,
-    )
-    declared = statement("TOPOLOGY = ", writer.call(topology, subtopologies=Code("SUBTOPOLOGIES")))
+    writer = Declarations(Constants(graph), graph.file)
     written = _settings(settings, writer)
     looked_up = comes_from_environment(
         [getattr(settings, each.name) for each in fields(settings)] + [settings.log.options]
@@ -54,13 +43,9 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
             "`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists options).",
             f"Made by `headwater compile` from {graph.file} and profiles.yml: change those files, not this one.",
         ),
-        topology=declared,
         settings=settings_text,
         given="settings" if looked_up else "SETTINGS",
-        imports=(
-            import_from("headwater.runtime", writer.classes | {"main"} | functions),
-            import_from("job", {"SUBTOPOLOGIES"}),
-        ),
+        imports=import_from("headwater.runtime", writer.classes | {"main", "topology_beside"} | functions),
     )
     return render("runner.py.j2", template)
 

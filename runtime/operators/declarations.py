@@ -3,7 +3,7 @@
 The compiler makes these, and generated code writes them down by class and field. The operators of this folder are the
 same classes with a `run`: each inherits its declaration, so that a field is written once. Edges are named by flow or
 table. All column names are physical: a value column has its own name; a key column its name, or `key.<name>` while the
-edge carries a value column of that name. `at`: `file:line` of the step in the YAML.
+edge carries a value column of that name. `at`: the step's place in the YAML.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..topology import GlobalTable, Store, Topic
+
+Place = int | str
+"""A line of the topology's file, as generated code says it, or `file:line`, which its pipe makes of that."""
 
 Emit = Literal["each", "collapsed"]
 """`collapsed`: one change per key and epoch, from its start to its end; `each`: every change."""
@@ -52,7 +55,7 @@ class Source:
     into: tuple[str, ...]
     columns: Flow | None = None
     rank: int = 0
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Table:
     store: Store
     emit: Emit = "each"
     old: bool = False
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class Project:
     flow: str
     key: Mapping[str, str] | None = None
     value: Mapping[str, str] | None = None
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class StreamTableJoin:
     store: Store
     how: How
     values: Mapping[str, str]
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class GlobalJoin:
     how: How
     by: Mapping[str, str]
     values: Mapping[str, str]
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class Aggregate:
     old: bool = False
     of: Side = "stream"
     name: str = ""
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Materialize:
 
     flow: str
     store: Store
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class Settle:
     """After a filter of a table: removes deletions of rows that were not there."""
 
     flow: str
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ class ToStream:
     """A table's changes become records: replaced rows are dropped."""
 
     flow: str
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ class Fork:
 
     flow: str
     into: tuple[str, ...]
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class Merge:
 
     flows: tuple[str, ...]
     into: str
-    at: str = ""
+    at: Place = ""
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,7 @@ class Sink:
     mode: SinkMode = "append"
     keep_null_keys: bool = False
     of: Side = "stream"
-    at: str = ""
+    at: Place = ""
 
 
 Declaration = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from .declarations import Place
 from .rows import Rows
 from .task_epoch import TaskEpoch
 
@@ -12,10 +13,10 @@ Edges = dict[str, Rows]
 
 
 class Node(Protocol):
-    """An operator, declared by generated code. `at`: `file:line` of its step in the YAML."""
+    """An operator, declared by generated code. `at`: its step's place in the YAML."""
 
     @property
-    def at(self) -> str: ...  # noqa: D102
+    def at(self) -> Place: ...  # noqa: D102
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """Take rows from `edges` and put what comes out there."""
@@ -23,4 +24,4 @@ class Node(Protocol):
 
 def step_name(node: Node) -> str:
     """What drops are counted under: the step's position."""
-    return node.at or type(node).__name__
+    return str(node.at) or type(node).__name__

@@ -29,7 +29,7 @@ class Source(declarations.Source):
 def take(plan: TaskPlan, sources: Sequence[Source], log: Log) -> tuple[TakenRecords, Edges]:
     """Read a task's records of an epoch, and put them on the sources' edges."""
     ranks = {source.topic.name: place for place, source in enumerate(sorted(sources, key=lambda source: source.rank))}
-    readings = [Reading(source.topic, _columns(source), ranks[source.topic.name]) for source in sources]
+    readings = [Reading(source.topic, source_columns(source), ranks[source.topic.name]) for source in sources]
     taken = read_task(plan, readings, log)
     edges: Edges = {}
     for source, rows in zip(sources, taken.rows, strict=True):
@@ -38,7 +38,8 @@ def take(plan: TaskPlan, sources: Sequence[Source], log: Log) -> tuple[TakenReco
     return taken, edges
 
 
-def _columns(source: Source) -> Flow:
+def source_columns(source: declarations.Source) -> Flow:
+    """The columns that a source puts on its edges."""
     if source.columns is not None:
         return source.columns
     return Flow(columns_ddl(key_columns(source.topic)), columns_ddl(value_columns(source.topic)))

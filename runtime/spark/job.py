@@ -16,6 +16,7 @@ from ..stages.failed_stage import Facts
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json, to_json
 from ..topology import Subtopology
+from .engine import built
 from .placed_rows import placed
 from .text_check import checked_text
 from .worker import PLAN_PROPERTY
@@ -34,7 +35,7 @@ class SparkJob:
         self._session = session
         self._part = part
         self._client = client
-        self._rows: DataFrame = part.build(placed(session, client.threads, client.executor))
+        self._rows: DataFrame = built(part, placed(session, client.threads, client.executor))
         self._trial_rows: DataFrame | None = None
         self._group = f"{group}/{part.name}/{client.name}"
         self._running = self._group
@@ -51,7 +52,7 @@ class SparkJob:
         Nothing is written. The first that fails ends the job, so those behind it may not have run.
         """
         if self._trial_rows is None:
-            self._trial_rows = self._part.build(placed(self._session, MOST_TRIED, self._client.executor))
+            self._trial_rows = built(self._part, placed(self._session, MOST_TRIED, self._client.executor))
         threads = [(task,) for task in tasks] + [()] * (MOST_TRIED - len(tasks))
         group = f"{self._group}/trial {next(_numbers)}"
         self._set(replace(plan, threads=tuple(threads), trial=True), group)

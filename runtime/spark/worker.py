@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ..chosen_plugins import Plugged
 from ..log.log import Log
-from ..operators.declarations import Flow
-from ..operators.node import Node
-from ..operators.rows import physical_columns
-from ..stages.failed_stage import with_facts
-from ..stages.stage import Stage
 from ..state.store import StateStore
 from ..state.task_stores import TaskStores
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.plan_json import from_json
 from ..topology import GlobalTable, PluginRef, Store
-from .sql_steps import ordered
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 PLAN_PROPERTY = "headwater.plan"
 """The job-local property by which a plan reaches the workers: it may change while the query plan stays."""
@@ -60,25 +50,3 @@ def spark_worker() -> Iterator[SparkWorker]:
 @lru_cache(maxsize=1)
 def _plan(text: str) -> EpochPlan:
     return from_json(EpochPlan, text)
-
-
-def process(
-    rows: DataFrame,
-    *nodes: Node,
-    reads: Mapping[str, Flow] | None = None,
-    yields: Mapping[str, Flow] | None = None,
-) -> DataFrame:
-    """Run operators in one Python stage of the epoch's job.
-
-    The first stage of a subtopology takes the DataFrame of placed threads and reads its `Source`s. `reads`: the flows
-    that come in through the pipe; `yields`: those that go on to SQL. A stage that yields nothing is the last, and
-    gives one row for each task, `commit string`.
-    """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    stage = Stage(nodes, spark_worker, reads or {}, yields or {})
-    if reads:
-        rows = ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
-        # A stage reads columns by position. `mapInArrow` asks for them by name, and takes a dot for a field's.
-        rows = rows.toDF(*(f"_{number}" for number in range(len(rows.columns))))
-    return rows.mapInArrow(lambda batches: with_facts(stage(batches)), from_arrow_schema(stage.schema))

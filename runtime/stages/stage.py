@@ -98,7 +98,7 @@ class Stage:
                     try:
                         taken, edges = take(task, sources, worker.log)
                     except NegativeTimestampError as error:
-                        at = next((node.at for node in sources if node.topic.name == error.record.topic), "")
+                        at = next((str(node.at) for node in sources if node.topic.name == error.record.topic), "")
                         raise StepError("Source", at, _name(task), error) from error
                     commit = TaskCommit(
                         task.subtopology,
@@ -131,11 +131,11 @@ class Stage:
             except HeadwaterError as error:
                 if not isinstance(error, SumOverflowError):  # of a store, of the log
                     raise
-                raise StepError(type(node).__name__, node.at, _name(task), error) from error
+                raise StepError(type(node).__name__, str(node.at), _name(task), error) from error
             except (OSError, MemoryError):  # of the machine
                 raise
             except Exception as error:
-                raise StepError(type(node).__name__, node.at, _name(task), error) from error
+                raise StepError(type(node).__name__, str(node.at), _name(task), error) from error
         return replace(
             commit,
             clocks=epoch.clocks,

@@ -13,6 +13,7 @@ import pytest
 
 from headwater.cli.init import command as init
 from headwater.compiler.diagnostics import Diagnostics
+from headwater.compiler.emit.job import render_job
 from headwater.compiler.emit.runner import render_runner
 from headwater.compiler.reading.environment import (
     DurationFromEnvironment,
@@ -70,7 +71,7 @@ def runner(shop: Path) -> Path:
     path = shop / "target" / "sales" / "runner.py"
     path.parent.mkdir(parents=True)
     path.write_text(render_runner(graph, settings_of(loaded)), "utf-8")
-    (path.parent / "job.py").write_text("SUBTOPOLOGIES = ()\n")
+    (path.parent / "job.py").write_text(render_job(graph))
     return path
 
 

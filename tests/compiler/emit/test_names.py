@@ -40,7 +40,7 @@ def test_names_that_come_to_the_same_constant_are_numbered() -> None:
     assert [constants[topic(name)] for name in ("a-b", "a_b", "a.b")] == ["A_B", "A_B_TOPIC", "A_B_TOPIC2"]
 
 
-def test_topic_named_like_a_digit_or_a_word_of_the_runner_gets_a_suffix() -> None:
+def test_topic_named_like_a_digit_or_a_word_of_the_job_gets_a_suffix() -> None:
     constants = Constants(graph(topic("o"), topic("topology"), topic("1st")))
 
     assert [constants[topic(name)] for name in ("o", "topology", "1st")] == ["O_TOPIC", "TOPOLOGY_TOPIC", "_1ST"]

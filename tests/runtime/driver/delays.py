@@ -8,24 +8,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from headwater.runtime import (
     Agg,
     Aggregate,
-    Flow,
+    Pipe,
     Project,
     Sink,
     Source,
     Store,
     StreamTableJoin,
-    Subtopology,
     Table,
     Topic,
     Topology,
     Window,
-    process,
-    where,
+    subtopology,
 )
 
 APPLICATION = "p-delays"
@@ -46,46 +43,30 @@ TOTALS = Store(
     retention_ms=48 * HOUR,
     aggregates=(Agg("flights", "count"), Agg("total", "sum", "delay", "double", "double")),
 )
-EDGES = {"airlines": Flow("carrier string", "name string"), "late": Flow("carrier string", "delay double")}
 
 
-def late(tasks: DataFrame) -> DataFrame:
-    rows = process(
-        tasks,
-        Source(AIRLINES, into=("airlines",), rank=0),
-        Source(FLIGHTS, into=("late",), rank=1),
-        yields={"airlines": EDGES["airlines"], "late": Flow("carrier string", "delay double, text string")},
-    )
-    rows = where(rows, "delay > 15 OR cast(text AS int) > 0", flow="late", at="topologies/delays.yml:22")
-    return process(
-        rows,
+@subtopology(0, "late", file="topologies/delays.yml")
+def late(rows: Pipe) -> Pipe:
+    rows = rows.process(Source(AIRLINES, into=("airlines",), rank=0), Source(FLIGHTS, into=("late",), rank=1))
+    rows = rows.where("delay > 15 OR cast(text AS int) > 0", flow="late", at=22)
+    return rows.process(
         Table("airlines", NAMES),
         StreamTableJoin("late", table="airlines", store=NAMES, how="left", values={"airline": "name"}),
         Project("late", key={"airline": "airline"}),
         Sink("late", BY_NAME, mode="repartition"),
-        reads={"airlines": EDGES["airlines"], "late": Flow("carrier string", "delay double, text string")},
     )
 
 
-def hourly(tasks: DataFrame) -> DataFrame:
-    return process(
-        tasks,
+@subtopology(1, "hourly")
+def hourly(rows: Pipe) -> Pipe:
+    return rows.process(
         Source(BY_NAME, into=("hourly",)),
         Aggregate("hourly", TOTALS, emit="collapsed"),
         Sink("hourly", HOURLY, mode="per_epoch"),
     )
 
 
-TOPOLOGY = Topology(
-    "p",
-    "delays",
-    "1.0",
-    "hash",
-    (
-        Subtopology(0, "late", 4, late, (AIRLINES, FLIGHTS), (BY_NAME,), (NAMES,)),
-        Subtopology(1, "hourly", 2, hourly, (BY_NAME,), (HOURLY,), (TOTALS,)),
-    ),
-)
+TOPOLOGY = Topology("p", "delays", "1.0", "hash", (late, hourly))
 
 CARRIERS = {"AA": "American", "UA": "United", "DL": "Delta", "B6": "JetBlue", "WN": None}
 

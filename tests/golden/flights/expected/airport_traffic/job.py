@@ -3,7 +3,6 @@
 Take-offs and landings of every airport over the last day, and flights by the time zone they go to.
 
 Made by `headwater compile` from topologies/airport_traffic.yml: change that file, not this one.
-Content: 127e17ed9aae96a2c2b625eb196b813b5d4caaace9d2c7253106ba82013d53fe
 """
 
 from headwater.runtime import (
@@ -12,19 +11,18 @@ from headwater.runtime import (
     Flow,
     GlobalJoin,
     GlobalTable,
+    Pipe,
     Project,
     Sink,
     Source,
     Store,
-    Subtopology,
     Topic,
+    Topology,
     Window,
-    explode,
-    process,
-    select,
-    where,
+    subtopology,
 )
-from pyspark.sql import DataFrame
+
+FILE = "topologies/airport_traffic.yml"
 
 FLIGHTS = Topic(
     "flights",
@@ -106,12 +104,10 @@ ZONE_TOTALS = Store(
 AIRPORTS_TABLE = GlobalTable("airports", topic=AIRPORTS_RAW, store=AIRPORTS)
 
 
-def movements(tasks: DataFrame) -> DataFrame:
-    """Subtopology 1, 4 tasks: flights -> flights-airport_traffic-zones-repartition,
-    flights-airport_traffic-movements-repartition.
-    """
-    rows = process(
-        tasks,
+@subtopology(1, "movements", file=FILE)
+def movements(rows: Pipe) -> Pipe:
+    """4 tasks: flights -> flights-airport_traffic-zones-repartition, flights-airport_traffic-movements-repartition."""
+    rows = rows.process(
         Source(
             FLIGHTS,
             into=("movements", "zones"),
@@ -120,118 +116,65 @@ def movements(tasks: DataFrame) -> DataFrame:
                 "dep_time int, origin string, dest string, air_time double, distance double",
             ),
             rank=1,
-            at="topologies/airport_traffic.yml:17",
+            at=17,
         ),
-        GlobalJoin(
-            "zones",
-            table=AIRPORTS_TABLE,
-            how="inner",
-            by={"faa": "dest"},
-            values={"zone": "tzone"},
-            at="topologies/airport_traffic.yml:58",
-        ),
-        Project("zones", key={"zone": "zone"}, at="topologies/airport_traffic.yml:65"),
-        Sink("zones", ZONES_REPARTITION, mode="repartition", at="topologies/airport_traffic.yml:67"),
+        GlobalJoin("zones", table=AIRPORTS_TABLE, how="inner", by={"faa": "dest"}, values={"zone": "tzone"}, at=58),
+        Project("zones", key={"zone": "zone"}, at=65),
+        Sink("zones", ZONES_REPARTITION, mode="repartition", at=67),
         yields={"movements": Flow("carrier string", "dep_time int, origin string, dest string, distance double")},
     )
-    rows = where(rows, "dep_time is not null", at="topologies/airport_traffic.yml:21")
-    rows = explode(
-        rows,
-        {"airport": "array(origin, dest)"},
-        keep=("carrier", "distance"),
-        at="topologies/airport_traffic.yml:22",
-    )
-    return process(
-        rows,
-        Project(
-            "movements",
-            value={"airport": "airport", "distance": "distance"},
-            at="topologies/airport_traffic.yml:24",
-        ),
-        Project("movements", key={"airport": "airport"}, at="topologies/airport_traffic.yml:27"),
-        Sink(
-            "movements",
-            MOVEMENTS_REPARTITION,
-            mode="repartition",
-            keep_null_keys=True,
-            at="topologies/airport_traffic.yml:29",
-        ),
+    rows = rows.where("dep_time is not null", at=21)
+    rows = rows.explode({"airport": "array(origin, dest)"}, keep=("carrier", "distance"), at=22)
+    return rows.process(
+        Project("movements", value={"airport": "airport", "distance": "distance"}, at=24),
+        Project("movements", key={"airport": "airport"}, at=27),
+        Sink("movements", MOVEMENTS_REPARTITION, mode="repartition", keep_null_keys=True, at=29),
         reads={"movements": Flow("carrier string", "distance double, airport string")},
     )
 
 
-def movements_rekeyed(tasks: DataFrame) -> DataFrame:
-    """Subtopology 2, 2 tasks: flights-airport_traffic-movements-repartition -> airport_movements.
+@subtopology(2, "movements_rekeyed", file=FILE)
+def movements_rekeyed(rows: Pipe) -> Pipe:
+    """2 tasks: flights-airport_traffic-movements-repartition -> airport_movements.
 
     Stores: rolling.
     """
-    return process(
-        tasks,
-        Source(MOVEMENTS_REPARTITION, into=("movements",), rank=1, at="topologies/airport_traffic.yml:29"),
+    return rows.process(
+        Source(MOVEMENTS_REPARTITION, into=("movements",), rank=1, at=29),
         GlobalJoin(
             "movements",
             table=AIRPORTS_TABLE,
             how="left",
             by={"faa": "airport"},
             values={"airport_name": "name"},
-            at="topologies/airport_traffic.yml:31",
+            at=31,
         ),
-        Aggregate("movements", ROLLING, emit="collapsed", name="rolling", at="topologies/airport_traffic.yml:47"),
-        Sink("movements", AIRPORT_MOVEMENTS, mode="per_epoch", at="topologies/airport_traffic.yml:52"),
+        Aggregate("movements", ROLLING, emit="collapsed", name="rolling", at=47),
+        Sink("movements", AIRPORT_MOVEMENTS, mode="per_epoch", at=52),
     )
 
 
-def zones(tasks: DataFrame) -> DataFrame:
-    """Subtopology 3, 4 tasks: flights-airport_traffic-zones-repartition -> flights_by_zone.
+@subtopology(3, "zones", file=FILE)
+def zones(rows: Pipe) -> Pipe:
+    """4 tasks: flights-airport_traffic-zones-repartition -> flights_by_zone.
 
     Stores: zone_totals.
     """
-    rows = process(
-        tasks,
-        Source(ZONES_REPARTITION, into=("zones",), rank=1, at="topologies/airport_traffic.yml:67"),
-        yields={"zones": Flow("zone string", "air_time double, distance double")},
+    rows = rows.process(
+        Source(ZONES_REPARTITION, into=("zones",), rank=1, at=67),
     )
-    rows = select(
-        rows,
-        {"air_time / 60": "air_time / 60"},
-        keep=("zone", "distance"),
-        at="topologies/airport_traffic.yml:67",
-    )
-    return process(
-        rows,
-        Aggregate("zones", ZONE_TOTALS, emit="collapsed", name="zone_totals", at="topologies/airport_traffic.yml:67"),
-        Sink("zones", FLIGHTS_BY_ZONE, mode="per_epoch", at="topologies/airport_traffic.yml:73"),
+    rows = rows.select({"air_time / 60": "air_time / 60"}, keep=("zone", "distance"), at=67)
+    return rows.process(
+        Aggregate("zones", ZONE_TOTALS, emit="collapsed", name="zone_totals", at=67),
+        Sink("zones", FLIGHTS_BY_ZONE, mode="per_epoch", at=73),
         reads={"zones": Flow("zone string", "distance double, `air_time / 60` double")},
     )
 
 
-SUBTOPOLOGIES = (
-    Subtopology(
-        1,
-        "movements",
-        partitions=4,
-        build=movements,
-        sources=(FLIGHTS,),
-        sinks=(ZONES_REPARTITION, MOVEMENTS_REPARTITION),
-        global_tables=(AIRPORTS_TABLE,),
-    ),
-    Subtopology(
-        2,
-        "movements_rekeyed",
-        partitions=2,
-        build=movements_rekeyed,
-        sources=(MOVEMENTS_REPARTITION,),
-        sinks=(AIRPORT_MOVEMENTS,),
-        stores=(ROLLING,),
-        global_tables=(AIRPORTS_TABLE,),
-    ),
-    Subtopology(
-        3,
-        "zones",
-        partitions=4,
-        build=zones,
-        sources=(ZONES_REPARTITION,),
-        sinks=(FLIGHTS_BY_ZONE,),
-        stores=(ZONE_TOTALS,),
-    ),
+TOPOLOGY = Topology(
+    project="flights",
+    name="airport_traffic",
+    version="1.0",
+    content_hash="127e17ed9aae96a2c2b625eb196b813b5d4caaace9d2c7253106ba82013d53fe",
+    subtopologies=(movements, movements_rekeyed, zones),
 )

@@ -9,18 +9,9 @@ one.
 import sys
 from pathlib import Path
 
-from headwater.runtime import PluginRef, Settings, Topology, main
-from job import SUBTOPOLOGIES
+from headwater.runtime import PluginRef, Settings, main, topology_beside
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-TOPOLOGY = Topology(
-    project="flights",
-    name="airport_traffic",
-    version="1.0",
-    content_hash="127e17ed9aae96a2c2b625eb196b813b5d4caaace9d2c7253106ba82013d53fe",
-    subtopologies=SUBTOPOLOGIES,
-)
 
 SETTINGS = Settings(
     log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
@@ -28,4 +19,4 @@ SETTINGS = Settings(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(TOPOLOGY, SETTINGS))
+    sys.exit(main(topology_beside(__file__), SETTINGS))

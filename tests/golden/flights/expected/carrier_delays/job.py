@@ -3,7 +3,6 @@
 Hourly departure delays of each airline, by name, and the flights that were hours late.
 
 Made by `headwater compile` from topologies/carrier_delays.yml: change that file, not this one.
-Content: c8784df3cd7c2198e8d6199e6a84441ed55ca5637c47ef97aac6714f89baef2c
 """
 
 from headwater.runtime import (
@@ -11,20 +10,20 @@ from headwater.runtime import (
     Aggregate,
     Flow,
     Fork,
+    Pipe,
     Project,
     Sink,
     Source,
     Store,
     StreamTableJoin,
-    Subtopology,
     Table,
     Topic,
+    Topology,
     Window,
-    process,
-    select,
-    where,
+    subtopology,
 )
-from pyspark.sql import DataFrame
+
+FILE = "topologies/carrier_delays.yml"
 
 AIRLINES_RAW = Topic("airlines_raw", partitions=4, key="carrier string", value="name string")
 FLIGHTS = Topic(
@@ -78,45 +77,29 @@ DELAY_TOTALS = Store(
 )
 
 
-def late(tasks: DataFrame) -> DataFrame:
-    """Subtopology 0, 4 tasks: airlines_raw, flights -> flights-carrier_delays-hourly-repartition, long_delays.
+@subtopology(0, "late", file=FILE)
+def late(rows: Pipe) -> Pipe:
+    """4 tasks: airlines_raw, flights -> flights-carrier_delays-hourly-repartition, long_delays.
 
     Stores: airline_names.
     """
-    rows = process(
-        tasks,
-        Source(AIRLINES_RAW, into=("airlines",), at="topologies/carrier_delays.yml:7"),
+    rows = rows.process(
+        Source(AIRLINES_RAW, into=("airlines",), at=7),
         Source(
             FLIGHTS,
             into=("late",),
             columns=Flow("carrier string", "dep_delay double, flight int, origin string, dest string"),
             rank=1,
-            at="topologies/carrier_delays.yml:23",
+            at=23,
         ),
-        yields={
-            "airlines": Flow("carrier string", "name string"),
-            "late": Flow("carrier string", "dep_delay double, flight int, origin string, dest string"),
-        },
     )
-    rows = where(rows, "dep_delay > 15", flow="late", at="topologies/carrier_delays.yml:27")
-    rows = process(
-        rows,
-        Table("airlines", AIRLINE_NAMES, at="topologies/carrier_delays.yml:7"),
-        StreamTableJoin(
-            "late",
-            table="airlines",
-            store=AIRLINE_NAMES,
-            how="left",
-            values={"airline": "name"},
-            at="topologies/carrier_delays.yml:28",
-        ),
-        Fork("late", into=("hourly", "very_late"), at="topologies/carrier_delays.yml:23"),
-        Project("hourly", key={"airline": "airline"}, at="topologies/carrier_delays.yml:38"),
-        Sink("hourly", HOURLY_REPARTITION, mode="repartition", at="topologies/carrier_delays.yml:43"),
-        reads={
-            "airlines": Flow("carrier string", "name string"),
-            "late": Flow("carrier string", "dep_delay double, flight int, origin string, dest string"),
-        },
+    rows = rows.where("dep_delay > 15", flow="late", at=27)
+    rows = rows.process(
+        Table("airlines", AIRLINE_NAMES, at=7),
+        StreamTableJoin("late", table="airlines", store=AIRLINE_NAMES, how="left", values={"airline": "name"}, at=28),
+        Fork("late", into=("hourly", "very_late"), at=23),
+        Project("hourly", key={"airline": "airline"}, at=38),
+        Sink("hourly", HOURLY_REPARTITION, mode="repartition", at=43),
         yields={
             "very_late": Flow(
                 "carrier string",
@@ -124,50 +107,35 @@ def late(tasks: DataFrame) -> DataFrame:
             ),
         },
     )
-    rows = where(rows, "dep_delay >= 300", at="topologies/carrier_delays.yml:56")
-    rows = select(
-        rows,
+    rows = rows.where("dep_delay >= 300", at=56)
+    rows = rows.select(
         {"route": "concat(origin, '-', dest)", "hours_late": "dep_delay / 60"},
         keep=("carrier", "airline", "flight"),
-        at="topologies/carrier_delays.yml:57",
+        at=57,
     )
-    return process(
-        rows,
-        Sink("very_late", LONG_DELAYS, at="topologies/carrier_delays.yml:65"),
+    return rows.process(
+        Sink("very_late", LONG_DELAYS, at=65),
         reads={"very_late": Flow("carrier string", "airline string, flight int, route string, hours_late double")},
     )
 
 
-def hourly(tasks: DataFrame) -> DataFrame:
-    """Subtopology 1, 4 tasks: flights-carrier_delays-hourly-repartition -> hourly_delays.
+@subtopology(1, "hourly", file=FILE)
+def hourly(rows: Pipe) -> Pipe:
+    """4 tasks: flights-carrier_delays-hourly-repartition -> hourly_delays.
 
     Stores: delay_totals.
     """
-    return process(
-        tasks,
-        Source(HOURLY_REPARTITION, into=("hourly",), rank=1, at="topologies/carrier_delays.yml:43"),
-        Aggregate("hourly", DELAY_TOTALS, emit="collapsed", name="delay_totals", at="topologies/carrier_delays.yml:43"),
-        Sink("hourly", HOURLY_DELAYS, mode="per_epoch", at="topologies/carrier_delays.yml:50"),
+    return rows.process(
+        Source(HOURLY_REPARTITION, into=("hourly",), rank=1, at=43),
+        Aggregate("hourly", DELAY_TOTALS, emit="collapsed", name="delay_totals", at=43),
+        Sink("hourly", HOURLY_DELAYS, mode="per_epoch", at=50),
     )
 
 
-SUBTOPOLOGIES = (
-    Subtopology(
-        0,
-        "late",
-        partitions=4,
-        build=late,
-        sources=(AIRLINES_RAW, FLIGHTS),
-        sinks=(HOURLY_REPARTITION, LONG_DELAYS),
-        stores=(AIRLINE_NAMES,),
-    ),
-    Subtopology(
-        1,
-        "hourly",
-        partitions=4,
-        build=hourly,
-        sources=(HOURLY_REPARTITION,),
-        sinks=(HOURLY_DELAYS,),
-        stores=(DELAY_TOTALS,),
-    ),
+TOPOLOGY = Topology(
+    project="flights",
+    name="carrier_delays",
+    version="1.0",
+    content_hash="c8784df3cd7c2198e8d6199e6a84441ed55ca5637c47ef97aac6714f89baef2c",
+    subtopologies=(late, hourly),
 )

@@ -8,18 +8,9 @@ Made by `headwater compile` from topologies/carrier_delays.yml and profiles.yml:
 import sys
 from pathlib import Path
 
-from headwater.runtime import PluginRef, Settings, Topology, main
-from job import SUBTOPOLOGIES
+from headwater.runtime import PluginRef, Settings, main, topology_beside
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-TOPOLOGY = Topology(
-    project="flights",
-    name="carrier_delays",
-    version="1.0",
-    content_hash="c8784df3cd7c2198e8d6199e6a84441ed55ca5637c47ef97aac6714f89baef2c",
-    subtopologies=SUBTOPOLOGIES,
-)
 
 SETTINGS = Settings(
     log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
@@ -27,4 +18,4 @@ SETTINGS = Settings(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(TOPOLOGY, SETTINGS))
+    sys.exit(main(topology_beside(__file__), SETTINGS))

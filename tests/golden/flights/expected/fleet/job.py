@@ -3,7 +3,6 @@
 Where each plane is, what it did in a day, and which airports hold how many seats.
 
 Made by `headwater compile` from topologies/fleet.yml: change that file, not this one.
-Content: 02b558469878d0d409f38cbb8ca877e2d78586a0d09e9ae7974536d2c3c6ea3d
 """
 
 from headwater.runtime import (
@@ -11,22 +10,22 @@ from headwater.runtime import (
     Aggregate,
     Flow,
     Fork,
+    Pipe,
     Project,
     Settle,
     Sink,
     Source,
     Store,
     StreamTableJoin,
-    Subtopology,
     Table,
     Topic,
+    Topology,
     ToStream,
     Window,
-    process,
-    select,
-    where,
+    subtopology,
 )
-from pyspark.sql import DataFrame
+
+FILE = "topologies/fleet.yml"
 
 PLANES_RAW = Topic(
     "planes_raw",
@@ -129,57 +128,44 @@ PARKED_PLANES = Store(
 )
 
 
-def flown_rekeyed(tasks: DataFrame) -> DataFrame:
-    """Subtopology 0, 4 tasks: planes_raw, flights-fleet-flown-repartition -> plane_days,
-    flights-fleet-parked-repartition, plane_moves, old_planes.
+@subtopology(0, "flown_rekeyed", file=FILE)
+def flown_rekeyed(rows: Pipe) -> Pipe:
+    """4 tasks: planes_raw, flights-fleet-flown-repartition -> plane_days, flights-fleet-parked-repartition,
+    plane_moves, old_planes.
 
     Stores: planes, itineraries, latest_positions.
     """
-    rows = process(
-        tasks,
-        Source(PLANES_RAW, into=("planes",), at="topologies/fleet.yml:7"),
-        Table("planes", PLANES, old=True, at="topologies/fleet.yml:7"),
-        Fork("planes", into=("planes", "veterans"), at="topologies/fleet.yml:7"),
-        Source(FLOWN_REPARTITION, into=("flown",), rank=1, at="topologies/fleet.yml:33"),
-        StreamTableJoin(
-            "flown",
-            table="planes",
-            store=PLANES,
-            how="inner",
-            values={"seats": "seats"},
-            at="topologies/fleet.yml:33",
-        ),
-        Fork("flown", into=("days", "positions"), at="topologies/fleet.yml:20"),
-        Aggregate("days", ITINERARIES, emit="collapsed", name="itineraries", at="topologies/fleet.yml:46"),
-        Sink("days", PLANE_DAYS, mode="per_epoch", at="topologies/fleet.yml:54"),
-        Table("positions", LATEST_POSITIONS, old=True, at="topologies/fleet.yml:60"),
-        Fork("positions", into=("parked", "moves"), at="topologies/fleet.yml:56"),
-        Project("parked", key={"airport": "dest"}, at="topologies/fleet.yml:67"),
-        Sink("parked", PARKED_REPARTITION, mode="repartition", of="table", at="topologies/fleet.yml:69"),
-        ToStream("moves", at="topologies/fleet.yml:81"),
-        Project("moves", value={"at": "dest", "since": "scheduled"}, at="topologies/fleet.yml:82"),
-        Sink("moves", PLANE_MOVES, at="topologies/fleet.yml:85"),
+    rows = rows.process(
+        Source(PLANES_RAW, into=("planes",), at=7),
+        Table("planes", PLANES, old=True, at=7),
+        Fork("planes", into=("planes", "veterans"), at=7),
+        Source(FLOWN_REPARTITION, into=("flown",), rank=1, at=33),
+        StreamTableJoin("flown", table="planes", store=PLANES, how="inner", values={"seats": "seats"}, at=33),
+        Fork("flown", into=("days", "positions"), at=20),
+        Aggregate("days", ITINERARIES, emit="collapsed", name="itineraries", at=46),
+        Sink("days", PLANE_DAYS, mode="per_epoch", at=54),
+        Table("positions", LATEST_POSITIONS, old=True, at=60),
+        Fork("positions", into=("parked", "moves"), at=56),
+        Project("parked", key={"airport": "dest"}, at=67),
+        Sink("parked", PARKED_REPARTITION, mode="repartition", of="table", at=69),
+        ToStream("moves", at=81),
+        Project("moves", value={"at": "dest", "since": "scheduled"}, at=82),
+        Sink("moves", PLANE_MOVES, at=85),
         yields={"veterans": Flow("tailnum string", "year int, manufacturer string, model string")},
     )
-    rows = where(rows, "year < 1985", table=True, at="topologies/fleet.yml:91")
-    rows = select(
-        rows,
-        {"built": "year", "model": "concat(manufacturer, ' ', model)"},
-        keep=("tailnum",),
-        at="topologies/fleet.yml:92",
-    )
-    return process(
-        rows,
-        Settle("veterans", at="topologies/fleet.yml:87"),
-        Sink("veterans", OLD_PLANES, mode="per_epoch", at="topologies/fleet.yml:95"),
+    rows = rows.where("year < 1985", table=True, at=91)
+    rows = rows.select({"built": "year", "model": "concat(manufacturer, ' ', model)"}, keep=("tailnum",), at=92)
+    return rows.process(
+        Settle("veterans", at=87),
+        Sink("veterans", OLD_PLANES, mode="per_epoch", at=95),
         reads={"veterans": Flow("tailnum string", "built int, model string")},
     )
 
 
-def flown(tasks: DataFrame) -> DataFrame:
-    """Subtopology 1, 4 tasks: flights -> flights-fleet-flown-repartition."""
-    rows = process(
-        tasks,
+@subtopology(1, "flown", file=FILE)
+def flown(rows: Pipe) -> Pipe:
+    """4 tasks: flights -> flights-fleet-flown-repartition."""
+    rows = rows.process(
         Source(
             FLIGHTS,
             into=("flown",),
@@ -188,18 +174,11 @@ def flown(tasks: DataFrame) -> DataFrame:
                 "dep_delay double, tailnum string, origin string, dest string, distance double, scheduled timestamp",
             ),
             rank=1,
-            at="topologies/fleet.yml:20",
+            at=20,
         ),
-        yields={
-            "flown": Flow(
-                "carrier string",
-                "dep_delay double, tailnum string, origin string, dest string, distance double, scheduled timestamp",
-            ),
-        },
     )
-    rows = where(rows, "dep_delay is not null", at="topologies/fleet.yml:24")
-    return process(
-        rows,
+    rows = rows.where("dep_delay is not null", at=24)
+    return rows.process(
         Project(
             "flown",
             value={
@@ -209,57 +188,30 @@ def flown(tasks: DataFrame) -> DataFrame:
                 "distance": "distance",
                 "scheduled": "scheduled",
             },
-            at="topologies/fleet.yml:25",
+            at=25,
         ),
-        Project("flown", key={"tailnum": "tailnum"}, at="topologies/fleet.yml:31"),
-        Sink("flown", FLOWN_REPARTITION, mode="repartition", at="topologies/fleet.yml:33"),
-        reads={
-            "flown": Flow(
-                "carrier string",
-                "dep_delay double, tailnum string, origin string, dest string, distance double, scheduled timestamp",
-            ),
-        },
+        Project("flown", key={"tailnum": "tailnum"}, at=31),
+        Sink("flown", FLOWN_REPARTITION, mode="repartition", at=33),
     )
 
 
-def parked(tasks: DataFrame) -> DataFrame:
-    """Subtopology 2, 4 tasks: flights-fleet-parked-repartition -> parked_by_airport.
+@subtopology(2, "parked", file=FILE)
+def parked(rows: Pipe) -> Pipe:
+    """4 tasks: flights-fleet-parked-repartition -> parked_by_airport.
 
     Stores: parked_planes.
     """
-    return process(
-        tasks,
-        Source(PARKED_REPARTITION, into=("parked",), at="topologies/fleet.yml:69"),
-        Aggregate(
-            "parked",
-            PARKED_PLANES,
-            emit="collapsed",
-            of="table",
-            name="parked_planes",
-            at="topologies/fleet.yml:69",
-        ),
-        Sink("parked", PARKED_BY_AIRPORT, mode="per_epoch", at="topologies/fleet.yml:75"),
+    return rows.process(
+        Source(PARKED_REPARTITION, into=("parked",), at=69),
+        Aggregate("parked", PARKED_PLANES, emit="collapsed", of="table", name="parked_planes", at=69),
+        Sink("parked", PARKED_BY_AIRPORT, mode="per_epoch", at=75),
     )
 
 
-SUBTOPOLOGIES = (
-    Subtopology(
-        0,
-        "flown_rekeyed",
-        partitions=4,
-        build=flown_rekeyed,
-        sources=(PLANES_RAW, FLOWN_REPARTITION),
-        sinks=(PLANE_DAYS, PARKED_REPARTITION, PLANE_MOVES, OLD_PLANES),
-        stores=(PLANES, ITINERARIES, LATEST_POSITIONS),
-    ),
-    Subtopology(1, "flown", partitions=4, build=flown, sources=(FLIGHTS,), sinks=(FLOWN_REPARTITION,)),
-    Subtopology(
-        2,
-        "parked",
-        partitions=4,
-        build=parked,
-        sources=(PARKED_REPARTITION,),
-        sinks=(PARKED_BY_AIRPORT,),
-        stores=(PARKED_PLANES,),
-    ),
+TOPOLOGY = Topology(
+    project="flights",
+    name="fleet",
+    version="1.0",
+    content_hash="02b558469878d0d409f38cbb8ca877e2d78586a0d09e9ae7974536d2c3c6ea3d",
+    subtopologies=(flown_rekeyed, flown, parked),
 )

@@ -4,11 +4,11 @@ Departures counted in the hour they were due, from a feed in the order they real
 than the grace period after its hour comes too late to be counted.
 
 Made by `headwater compile` from topologies/punctuality.yml: change that file, not this one.
-Content: b851c37da015b7d182ba57b46882d80a6d0805fdb385426c8c97e9de03fd2675
 """
 
-from headwater.runtime import Agg, Aggregate, Flow, Sink, Source, Store, Subtopology, Topic, Window, process
-from pyspark.sql import DataFrame
+from headwater.runtime import Agg, Aggregate, Flow, Pipe, Sink, Source, Store, Topic, Topology, Window, subtopology
+
+FILE = "topologies/punctuality.yml"
 
 DEPARTURES = Topic(
     "departures",
@@ -59,35 +59,31 @@ RUSH = Store(
 )
 
 
-def by_hour(tasks: DataFrame) -> DataFrame:
-    """Subtopology 0, 1 task: departures -> departures_by_hour, rush_hours.
+@subtopology(0, "by_hour", file=FILE)
+def by_hour(rows: Pipe) -> Pipe:
+    """1 task: departures -> departures_by_hour, rush_hours.
 
     Stores: hourly_departures, rush.
     """
-    return process(
-        tasks,
+    return rows.process(
         Source(
             DEPARTURES,
             into=("by_hour", "rush"),
             columns=Flow("origin string", "carrier string, flight int, dep_delay double"),
             rank=1,
-            at="topologies/punctuality.yml:14",
+            at=14,
         ),
-        Aggregate("by_hour", HOURLY_DEPARTURES, name="hourly_departures", at="topologies/punctuality.yml:21"),
-        Sink("by_hour", DEPARTURES_BY_HOUR, mode="each", at="topologies/punctuality.yml:28"),
-        Aggregate("rush", RUSH, emit="collapsed", name="rush", at="topologies/punctuality.yml:38"),
-        Sink("rush", RUSH_HOURS, mode="per_epoch", at="topologies/punctuality.yml:42"),
+        Aggregate("by_hour", HOURLY_DEPARTURES, name="hourly_departures", at=21),
+        Sink("by_hour", DEPARTURES_BY_HOUR, mode="each", at=28),
+        Aggregate("rush", RUSH, emit="collapsed", name="rush", at=38),
+        Sink("rush", RUSH_HOURS, mode="per_epoch", at=42),
     )
 
 
-SUBTOPOLOGIES = (
-    Subtopology(
-        0,
-        "by_hour",
-        partitions=1,
-        build=by_hour,
-        sources=(DEPARTURES,),
-        sinks=(DEPARTURES_BY_HOUR, RUSH_HOURS),
-        stores=(HOURLY_DEPARTURES, RUSH),
-    ),
+TOPOLOGY = Topology(
+    project="flights",
+    name="punctuality",
+    version="1.0",
+    content_hash="b851c37da015b7d182ba57b46882d80a6d0805fdb385426c8c97e9de03fd2675",
+    subtopologies=(by_hour,),
 )

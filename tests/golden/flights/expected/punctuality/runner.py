@@ -8,18 +8,9 @@ Made by `headwater compile` from topologies/punctuality.yml and profiles.yml: ch
 import sys
 from pathlib import Path
 
-from headwater.runtime import PluginRef, Settings, Topology, main
-from job import SUBTOPOLOGIES
+from headwater.runtime import PluginRef, Settings, main, topology_beside
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-TOPOLOGY = Topology(
-    project="flights",
-    name="punctuality",
-    version="1.0",
-    content_hash="b851c37da015b7d182ba57b46882d80a6d0805fdb385426c8c97e9de03fd2675",
-    subtopologies=SUBTOPOLOGIES,
-)
 
 SETTINGS = Settings(
     log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
@@ -27,4 +18,4 @@ SETTINGS = Settings(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(TOPOLOGY, SETTINGS))
+    sys.exit(main(topology_beside(__file__), SETTINGS))

@@ -3,7 +3,6 @@
 What rain and wind do to departures, with the weather as it was in the flight's own hour.
 
 Made by `headwater compile` from topologies/weather_delays.yml: change that file, not this one.
-Content: 421bcc68404bee64f781be3f793b4659918929873a54801159cd89670abd1e95
 """
 
 from headwater.runtime import (
@@ -12,21 +11,19 @@ from headwater.runtime import (
     Flow,
     Materialize,
     Merge,
+    Pipe,
     Project,
     Sink,
     Source,
     Store,
     StreamTableJoin,
-    Subtopology,
     Table,
     Topic,
-    branch,
-    process,
-    select,
-    where,
-    with_columns,
+    Topology,
+    subtopology,
 )
-from pyspark.sql import DataFrame
+
+FILE = "topologies/weather_delays.yml"
 
 WEATHER = Topic(
     "weather",
@@ -102,24 +99,23 @@ WEATHER_TOTALS = Store(
 )
 
 
-def observed_rekeyed(tasks: DataFrame) -> DataFrame:
-    """Subtopology 0, 2 tasks: weather, flights-weather_delays-observed-repartition ->
-    flights-weather_delays-impact-repartition.
+@subtopology(0, "observed_rekeyed", file=FILE)
+def observed_rekeyed(rows: Pipe) -> Pipe:
+    """2 tasks: weather, flights-weather_delays-observed-repartition -> flights-weather_delays-impact-repartition.
 
     Stores: latest_weather.
     """
-    rows = process(
-        tasks,
-        Source(WEATHER, into=("conditions",), at="topologies/weather_delays.yml:8"),
-        Table("conditions", LATEST_WEATHER, at="topologies/weather_delays.yml:8"),
-        Source(OBSERVED_REPARTITION, into=("observed",), rank=1, at="topologies/weather_delays.yml:33"),
+    rows = rows.process(
+        Source(WEATHER, into=("conditions",), at=8),
+        Table("conditions", LATEST_WEATHER, at=8),
+        Source(OBSERVED_REPARTITION, into=("observed",), rank=1, at=33),
         StreamTableJoin(
             "observed",
             table="conditions",
             store=LATEST_WEATHER,
             how="inner",
             values={"observed_at": "time_hour", "temp": "temp", "precip": "precip", "wind_speed": "wind_speed"},
-            at="topologies/weather_delays.yml:35",
+            at=35,
         ),
         yields={
             "observed": Flow(
@@ -131,45 +127,25 @@ def observed_rekeyed(tasks: DataFrame) -> DataFrame:
             ),
         },
     )
-    rows = where(rows, "observed_at = time_hour", at="topologies/weather_delays.yml:43")
-    rows = select(
-        rows,
-        {},
-        keep=("origin", "tailnum", "dep_delay", "temp", "precip", "wind_speed"),
-        at="topologies/weather_delays.yml:44",
-    )
-    rows = branch(
-        rows,
+    rows = rows.where("observed_at = time_hour", at=43)
+    rows = rows.select({}, keep=("origin", "tailnum", "dep_delay", "temp", "precip", "wind_speed"), at=44)
+    rows = rows.branch(
         (("wet", "precip > 0"), ("windy", "wind_speed >= 20 and wind_speed < 200"), ("calm", None)),
         keep=("origin", "tailnum", "dep_delay", "temp"),
-        at="topologies/weather_delays.yml:50",
+        at=50,
     )
-    rows = with_columns(
-        rows,
-        {"weather": "'rain'"},
-        keep=("origin", "tailnum", "dep_delay", "temp"),
-        flow="wet",
-        at="topologies/weather_delays.yml:60",
-    )
-    rows = with_columns(
-        rows,
+    rows = rows.with_columns({"weather": "'rain'"}, keep=("origin", "tailnum", "dep_delay", "temp"), flow="wet", at=60)
+    rows = rows.with_columns(
         {"weather": "'wind'"},
         keep=("origin", "tailnum", "dep_delay", "temp"),
         flow="windy",
-        at="topologies/weather_delays.yml:66",
+        at=66,
     )
-    rows = with_columns(
-        rows,
-        {"weather": "'calm'"},
-        keep=("origin", "tailnum", "dep_delay", "temp"),
-        flow="calm",
-        at="topologies/weather_delays.yml:72",
-    )
-    return process(
-        rows,
-        Merge(("wet", "windy", "calm"), into="impact", at="topologies/weather_delays.yml:75"),
-        Project("impact", key={"origin": "origin", "weather": "weather"}, at="topologies/weather_delays.yml:81"),
-        Sink("impact", IMPACT_REPARTITION, mode="repartition", at="topologies/weather_delays.yml:84"),
+    rows = rows.with_columns({"weather": "'calm'"}, keep=("origin", "tailnum", "dep_delay", "temp"), flow="calm", at=72)
+    return rows.process(
+        Merge(("wet", "windy", "calm"), into="impact", at=75),
+        Project("impact", key={"origin": "origin", "weather": "weather"}, at=81),
+        Sink("impact", IMPACT_REPARTITION, mode="repartition", at=84),
         reads={
             "wet": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
             "windy": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
@@ -178,36 +154,36 @@ def observed_rekeyed(tasks: DataFrame) -> DataFrame:
     )
 
 
-def observed(tasks: DataFrame) -> DataFrame:
-    """Subtopology 1, 4 tasks: flights -> flights-weather_delays-observed-repartition."""
-    return process(
-        tasks,
+@subtopology(1, "observed", file=FILE)
+def observed(rows: Pipe) -> Pipe:
+    """4 tasks: flights -> flights-weather_delays-observed-repartition."""
+    return rows.process(
         Source(
             FLIGHTS,
             into=("observed",),
             columns=Flow("carrier string", "dep_delay double, tailnum string, origin string, time_hour timestamp"),
             rank=1,
-            at="topologies/weather_delays.yml:22",
+            at=22,
         ),
         Project(
             "observed",
             value={"tailnum": "tailnum", "dep_delay": "dep_delay", "time_hour": "time_hour", "origin": "origin"},
-            at="topologies/weather_delays.yml:26",
+            at=26,
         ),
-        Project("observed", key={"origin": "origin"}, at="topologies/weather_delays.yml:31"),
-        Sink("observed", OBSERVED_REPARTITION, mode="repartition", at="topologies/weather_delays.yml:33"),
+        Project("observed", key={"origin": "origin"}, at=31),
+        Sink("observed", OBSERVED_REPARTITION, mode="repartition", at=33),
     )
 
 
-def impact(tasks: DataFrame) -> DataFrame:
-    """Subtopology 2, 2 tasks: flights-weather_delays-impact-repartition -> weather_impact.
+@subtopology(2, "impact", file=FILE)
+def impact(rows: Pipe) -> Pipe:
+    """2 tasks: flights-weather_delays-impact-repartition -> weather_impact.
 
     Stores: weather_totals.
     """
-    rows = process(
-        tasks,
-        Source(IMPACT_REPARTITION, into=("impact",), rank=1, at="topologies/weather_delays.yml:84"),
-        Aggregate("impact", WEATHER_TOTALS, name="weather_totals", at="topologies/weather_delays.yml:84"),
+    rows = rows.process(
+        Source(IMPACT_REPARTITION, into=("impact",), rank=1, at=84),
+        Aggregate("impact", WEATHER_TOTALS, name="weather_totals", at=84),
         yields={
             "impact": Flow(
                 "origin string, weather string",
@@ -218,16 +194,14 @@ def impact(tasks: DataFrame) -> DataFrame:
             ),
         },
     )
-    rows = select(
-        rows,
+    rows = rows.select(
         {"cancelled": "flights - `count(dep_delay)`"},
         keep=("origin", "weather", "flights", "mean_delay", "shortest_delay", "worst_delay", "mean_temp", "planes"),
-        at="topologies/weather_delays.yml:84",
+        at=84,
     )
-    return process(
-        rows,
-        Materialize("impact", WEATHER_TOTALS, at="topologies/weather_delays.yml:84"),
-        Sink("impact", WEATHER_IMPACT, mode="per_epoch", at="topologies/weather_delays.yml:94"),
+    return rows.process(
+        Materialize("impact", WEATHER_TOTALS, at=84),
+        Sink("impact", WEATHER_IMPACT, mode="per_epoch", at=94),
         reads={
             "impact": Flow(
                 "origin string, weather string",
@@ -240,24 +214,10 @@ def impact(tasks: DataFrame) -> DataFrame:
     )
 
 
-SUBTOPOLOGIES = (
-    Subtopology(
-        0,
-        "observed_rekeyed",
-        partitions=2,
-        build=observed_rekeyed,
-        sources=(WEATHER, OBSERVED_REPARTITION),
-        sinks=(IMPACT_REPARTITION,),
-        stores=(LATEST_WEATHER,),
-    ),
-    Subtopology(1, "observed", partitions=4, build=observed, sources=(FLIGHTS,), sinks=(OBSERVED_REPARTITION,)),
-    Subtopology(
-        2,
-        "impact",
-        partitions=2,
-        build=impact,
-        sources=(IMPACT_REPARTITION,),
-        sinks=(WEATHER_IMPACT,),
-        stores=(WEATHER_TOTALS,),
-    ),
+TOPOLOGY = Topology(
+    project="flights",
+    name="weather_delays",
+    version="1.0",
+    content_hash="421bcc68404bee64f781be3f793b4659918929873a54801159cd89670abd1e95",
+    subtopologies=(observed_rekeyed, observed, impact),
 )

@@ -8,18 +8,9 @@ Made by `headwater compile` from topologies/weather_delays.yml and profiles.yml:
 import sys
 from pathlib import Path
 
-from headwater.runtime import PluginRef, Settings, Topology, main
-from job import SUBTOPOLOGIES
+from headwater.runtime import PluginRef, Settings, main, topology_beside
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-TOPOLOGY = Topology(
-    project="flights",
-    name="weather_delays",
-    version="1.0",
-    content_hash="421bcc68404bee64f781be3f793b4659918929873a54801159cd89670abd1e95",
-    subtopologies=SUBTOPOLOGIES,
-)
 
 SETTINGS = Settings(
     log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
@@ -27,4 +18,4 @@ SETTINGS = Settings(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(TOPOLOGY, SETTINGS))
+    sys.exit(main(topology_beside(__file__), SETTINGS))

@@ -4,29 +4,27 @@ A text with "quotes", a \\ and '''three of them''',
 on several lines.
 
 Made by `headwater compile` from topologies/odd.yml: change that file, not this one.
-Content: 23f269cd6056b259e191b03076fabe2961e38eaf5122eb345711200e6235a2f1
 """
 
 from headwater.runtime import (
     Agg,
     Aggregate,
+    Assignment,
     Flow,
     Fork,
     Materialize,
+    Pipe,
     Sink,
     Source,
     Store,
     StreamTableJoin,
-    Subtopology,
     Table,
     Topic,
-    branch,
-    process,
-    select,
-    where,
-    with_columns,
+    Topology,
+    subtopology,
 )
-from pyspark.sql import DataFrame
+
+FILE = "topologies/odd.yml"
 
 TOPOLOGY_TOPIC = Topic("topology", partitions=1, key="id string", value="text string")
 O_TOPIC = Topic(
@@ -64,7 +62,7 @@ LARGE = Topic(
     ),
     writer="odd-odd",
 )
-SETTINGS_STORE = Store("settings", partitions=1, key="id string", value="text string")
+SETTINGS = Store("settings", partitions=1, key="id string", value="text string")
 O_STORE = Store(
     "o",
     partitions=1,
@@ -79,29 +77,18 @@ O_STORE = Store(
 )
 
 
-def filter_(tasks: DataFrame) -> DataFrame:
-    """Subtopology 0, 1 task: topology, o -> texts, totals, large.
+@subtopology(0, "filter", file=FILE)
+def filter_(rows: Pipe) -> Pipe:
+    """1 task: topology, o -> texts, totals, large.
 
     Stores: settings, o.
     """
-    rows = process(
-        tasks,
-        Source(TOPOLOGY_TOPIC, into=("settings",), at="topologies/odd.yml:7"),
-        Source(O_TOPIC, into=("filter",), rank=1, at="topologies/odd.yml:18"),
-        yields={
-            "settings": Flow("id string", "text string"),
-            "filter": Flow(
-                "id string",
-                (
-                    'id string, `say "what"` string, nested array<struct<a:int,b:map<string,decimal(10,2)>>>, '
-                    "amount decimal(12,2)"
-                ),
-            ),
-        },
+    rows = rows.process(
+        Source(TOPOLOGY_TOPIC, into=("settings",), at=7),
+        Source(O_TOPIC, into=("filter",), rank=1, at=18),
     )
-    rows = where(rows, "`key.id` <> 'it''s \"quoted\"' and amount > 0", flow="filter", at="topologies/odd.yml:21")
-    rows = with_columns(
-        rows,
+    rows = rows.where("`key.id` <> 'it''s \"quoted\"' and amount > 0", flow="filter", at=21)
+    rows = rows.with_columns(
         {
             "label": (
                 "case when amount > 1000000 then 'more than a million, which is a lot of anything, "
@@ -111,24 +98,15 @@ def filter_(tasks: DataFrame) -> DataFrame:
         },
         keep=("key.id", "id", 'say "what"', "nested", "amount"),
         flow="filter",
-        at="topologies/odd.yml:24",
+        at=24,
     )
-    rows = process(
-        rows,
-        Table("settings", SETTINGS_STORE, at="topologies/odd.yml:7"),
-        StreamTableJoin(
-            "filter",
-            table="settings",
-            store=SETTINGS_STORE,
-            how="left",
-            values={"text": "text"},
-            at="topologies/odd.yml:28",
-        ),
-        Fork("filter", into=("filter", "where", "l"), at="topologies/odd.yml:18"),
-        Sink("filter", TEXTS, at="topologies/odd.yml:33"),
-        Aggregate("where", O_STORE, name="o", at="topologies/odd.yml:38"),
+    rows = rows.process(
+        Table("settings", SETTINGS, at=7),
+        StreamTableJoin("filter", table="settings", store=SETTINGS, how="left", values={"text": "text"}, at=28),
+        Fork("filter", into=("filter", "where", "l"), at=18),
+        Sink("filter", TEXTS, at=33),
+        Aggregate("where", O_STORE, name="o", at=38),
         reads={
-            "settings": Flow("id string", "text string"),
             "filter": Flow(
                 "id string",
                 (
@@ -148,40 +126,28 @@ def filter_(tasks: DataFrame) -> DataFrame:
             "where": Flow("id string", "total decimal(22,2), `count(*)` bigint"),
         },
     )
-    rows = select(rows, {"mean": "total / `count(*)`"}, keep=("id", "total"), flow="where", at="topologies/odd.yml:38")
-    rows = branch(
-        rows,
-        (("tasks", "amount > 10"), ("rest", None)),
-        into=("tasks",),
-        flow="l",
-        at="topologies/odd.yml:48",
-    )
-    return process(
-        rows,
-        Materialize("where", O_STORE, at="topologies/odd.yml:38"),
-        Sink("where", TOTALS, mode="per_epoch", at="topologies/odd.yml:43"),
-        Sink("tasks", LARGE, at="topologies/odd.yml:55"),
-        reads={
-            "where": Flow("id string", "total decimal(22,2), mean decimal(38,18)"),
-            "tasks": Flow(
-                "id string",
-                (
-                    'id string, `say "what"` string, nested array<struct<a:int,b:map<string,decimal(10,2)>>>, '
-                    "amount decimal(12,2), label string, text string"
-                ),
-            ),
-        },
+    rows = rows.select({"mean": "total / `count(*)`"}, keep=("id", "total"), flow="where", at=38)
+    rows = rows.branch((("tasks", "amount > 10"), ("rest", None)), into=("tasks",), flow="l", at=48)
+    return rows.process(
+        Materialize("where", O_STORE, at=38),
+        Sink("where", TOTALS, mode="per_epoch", at=43),
+        Sink("tasks", LARGE, at=55),
+        reads={"where": Flow("id string", "total decimal(22,2), mean decimal(38,18)")},
     )
 
 
-SUBTOPOLOGIES = (
-    Subtopology(
-        0,
-        "filter",
-        partitions=1,
-        build=filter_,
-        sources=(TOPOLOGY_TOPIC, O_TOPIC),
-        sinks=(TEXTS, TOTALS, LARGE),
-        stores=(SETTINGS_STORE, O_STORE),
+TOPOLOGY = Topology(
+    project="odd",
+    name="odd",
+    version="2",
+    content_hash="23f269cd6056b259e191b03076fabe2961e38eaf5122eb345711200e6235a2f1",
+    subtopologies=(filter_,),
+    assignment=Assignment(
+        standby_replicas=1,
+        max_warmup_replicas=3,
+        rack_aware_strategy="balance_subtopology",
+        rack_aware_tags=("zone",),
+        rack_aware_traffic_cost=10,
+        rack_aware_non_overlap_cost=1,
     ),
 )

@@ -3,25 +3,24 @@
 Orders and revenue of each product, day by day.
 
 Made by `headwater compile` from topologies/sales.yml: change that file, not this one.
-Content: 1ddfbd34067b93748ece433c732dcf09e9f298a377875c065b4d3b897997ab2c
 """
 
 from headwater.runtime import (
     Agg,
     Aggregate,
     Flow,
+    Pipe,
     Project,
     Sink,
     Source,
     Store,
-    Subtopology,
     Topic,
+    Topology,
     Window,
-    process,
-    select,
-    where,
+    subtopology,
 )
-from pyspark.sql import DataFrame
+
+FILE = "topologies/sales.yml"
 
 ORDERS = Topic(
     "orders",
@@ -57,62 +56,46 @@ SALES_BY_DAY = Store(
 )
 
 
-def sales(tasks: DataFrame) -> DataFrame:
-    """Subtopology 0, 2 tasks: orders -> shop-sales-sales-repartition."""
-    rows = process(
-        tasks,
+@subtopology(0, "sales", file=FILE)
+def sales(rows: Pipe) -> Pipe:
+    """2 tasks: orders -> shop-sales-sales-repartition."""
+    rows = rows.process(
         Source(
             ORDERS,
             into=("sales",),
             columns=Flow("order_id bigint", "product string, quantity int, price double"),
             rank=1,
-            at="topologies/sales.yml:10",
+            at=10,
         ),
-        yields={"sales": Flow("order_id bigint", "product string, quantity int, price double")},
     )
-    rows = where(rows, "quantity >= 1", at="topologies/sales.yml:13")
-    return process(
-        rows,
-        Project("sales", key={"product": "product"}, at="topologies/sales.yml:14"),
-        Sink("sales", SALES_REPARTITION, mode="repartition", at="topologies/sales.yml:19"),
-        reads={"sales": Flow("order_id bigint", "product string, quantity int, price double")},
+    rows = rows.where("quantity >= 1", at=13)
+    return rows.process(
+        Project("sales", key={"product": "product"}, at=14),
+        Sink("sales", SALES_REPARTITION, mode="repartition", at=19),
     )
 
 
-def sales_rekeyed(tasks: DataFrame) -> DataFrame:
-    """Subtopology 1, 2 tasks: shop-sales-sales-repartition -> daily_sales.
+@subtopology(1, "sales_rekeyed", file=FILE)
+def sales_rekeyed(rows: Pipe) -> Pipe:
+    """2 tasks: shop-sales-sales-repartition -> daily_sales.
 
     Stores: sales_by_day.
     """
-    rows = process(
-        tasks,
-        Source(SALES_REPARTITION, into=("sales",), rank=1, at="topologies/sales.yml:19"),
-        yields={"sales": Flow("product string", "quantity int, price double")},
+    rows = rows.process(
+        Source(SALES_REPARTITION, into=("sales",), rank=1, at=19),
     )
-    rows = select(
-        rows,
-        {"quantity * price": "quantity * price"},
-        null_values=True,
-        keep=("product",),
-        at="topologies/sales.yml:19",
-    )
-    return process(
-        rows,
-        Aggregate("sales", SALES_BY_DAY, emit="collapsed", name="sales_by_day", at="topologies/sales.yml:19"),
-        Sink("sales", DAILY_SALES, mode="per_epoch", at="topologies/sales.yml:24"),
+    rows = rows.select({"quantity * price": "quantity * price"}, null_values=True, keep=("product",), at=19)
+    return rows.process(
+        Aggregate("sales", SALES_BY_DAY, emit="collapsed", name="sales_by_day", at=19),
+        Sink("sales", DAILY_SALES, mode="per_epoch", at=24),
         reads={"sales": Flow("product string", "`quantity * price` double")},
     )
 
 
-SUBTOPOLOGIES = (
-    Subtopology(0, "sales", partitions=2, build=sales, sources=(ORDERS,), sinks=(SALES_REPARTITION,)),
-    Subtopology(
-        1,
-        "sales_rekeyed",
-        partitions=2,
-        build=sales_rekeyed,
-        sources=(SALES_REPARTITION,),
-        sinks=(DAILY_SALES,),
-        stores=(SALES_BY_DAY,),
-    ),
+TOPOLOGY = Topology(
+    project="shop",
+    name="sales",
+    version="1.0",
+    content_hash="1ddfbd34067b93748ece433c732dcf09e9f298a377875c065b4d3b897997ab2c",
+    subtopologies=(sales, sales_rekeyed),
 )

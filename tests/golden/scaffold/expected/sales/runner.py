@@ -8,18 +8,9 @@ Made by `headwater compile` from topologies/sales.yml and profiles.yml: change t
 import sys
 from pathlib import Path
 
-from headwater.runtime import PluginRef, Settings, Topology, main
-from job import SUBTOPOLOGIES
+from headwater.runtime import PluginRef, Settings, main, topology_beside
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-TOPOLOGY = Topology(
-    project="shop",
-    name="sales",
-    version="1.0",
-    content_hash="1ddfbd34067b93748ece433c732dcf09e9f298a377875c065b4d3b897997ab2c",
-    subtopologies=SUBTOPOLOGIES,
-)
 
 SETTINGS = Settings(
     log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
@@ -27,4 +18,4 @@ SETTINGS = Settings(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(TOPOLOGY, SETTINGS))
+    sys.exit(main(topology_beside(__file__), SETTINGS))

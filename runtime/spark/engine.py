@@ -1,0 +1,47 @@
+"""Spark as what does the steps of a pipe: each is added to a query plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..operators.declarations import Flow
+from ..operators.node import Node
+from ..operators.rows import physical_columns
+from ..stages.building import Pipe
+from ..stages.failed_stage import with_facts
+from ..stages.stage import Stage
+from ..topology import Subtopology
+from . import sql_steps
+from .worker import spark_worker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def built(part: Subtopology, placed: DataFrame) -> DataFrame:
+    """The epoch's job of a subtopology as a query plan over the placed threads: one row `commit` for each task."""
+    rows: DataFrame = part.build(Pipe(placed, SparkEngine())).rows
+    return rows
+
+
+class SparkEngine:
+    """See `Engine`. Its rows are a DataFrame: of placed threads, then as `sql_steps` says, in the end of commits."""
+
+    def process(
+        self, rows: DataFrame, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]
+    ) -> DataFrame:
+        """One `mapInArrow`."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        stage = Stage(nodes, spark_worker, reads, yields)
+        if reads:
+            rows = sql_steps.ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
+            # A stage reads columns by position. `mapInArrow` asks for them by name, and takes a dot for a field's.
+            rows = rows.toDF(*(f"_{number}" for number in range(len(rows.columns))))
+        return rows.mapInArrow(lambda batches: with_facts(stage(batches)), from_arrow_schema(stage.schema))
+
+    def sql(self, rows: DataFrame, step: str, arguments: Mapping[str, Any]) -> DataFrame:
+        """The function of `sql_steps` with the step's name."""
+        done: DataFrame = getattr(sql_steps, step)(rows, **arguments)
+        return done
