@@ -578,13 +578,13 @@ class Project:
 
         None where both are the same. Raises UnknownNameError, InvalidProjectError.
         """
-        from .runtime.log.declarations import changes, describe
+        from .runtime.log.descriptions import FedTopic
 
         now = self._parsed.topics.get(topic)
         if now is None or self._parsed.diagnostics.has_errors:  # which may be in what it says of the topic
             return None
         then = self._topic_of(self._log_to_read(self._target_settings()), topic)
-        was, is_ = changes(describe(then), now)
+        was, is_ = FedTopic.of(then).changes(now)
         return ", ".join(f"{field} was {was[field]!r} and is {is_[field]!r}" for field in was) or None
 
     def _check_started(self, log: Log, owned: OwnedStore) -> None:
@@ -595,7 +595,7 @@ class Project:
         from .runtime.log.declarations import check_writers
         from .runtime.log.state import LogState
 
-        if owned.store.name not in LogState.load(log.commits(owned.application)).topology.get("stores", {}):
+        if owned.store.name not in LogState.load(log.commits(owned.application)).topology.stores:
             written = [topic for topic in self._parsed.topics.values() if topic.writer == owned.application]
             check_writers(log, self._parsed.loaded.name, written)
 

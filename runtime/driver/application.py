@@ -12,17 +12,16 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from ...errors import HeadwaterError
+from ..log.descriptions import TopologyDescription
 from ..log.errors import StartedAgainError
 from ..log.garbage import collect_garbage
-from ..log.records import INCARNATION
 from ..placing.assigned import Assigned
-from ..progress.committed import Committed, describe
+from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.errors import FencedError
 from ..progress.idleness import TaskKey
@@ -208,7 +207,7 @@ class ApplicationRun:
             assigned = self._place(group, incarnation)
             if stop.is_set():
                 return "not_started"
-            description = {**describe(self._topology, committed.begun), INCARNATION: incarnation}
+            description = TopologyDescription.of(self._topology, committed.begun, incarnation)
             self._claim(begun.committer, description, assigned)
             self._generation = begun.committer.generation
             collect_garbage(begun.log, self._topology.application, committed.own)
@@ -234,7 +233,7 @@ class ApplicationRun:
             return "failed"
         return "caught_up" if loop.tally.caught_up else "interrupted"
 
-    def _claim(self, committer: Committer, description: Mapping[str, Any], assigned: Assigned) -> None:
+    def _claim(self, committer: Committer, description: TopologyDescription, assigned: Assigned) -> None:
         """Claim the application, unless the run has lost another one: it is no longer the newest then."""
         for each in self._claimed:
             each.check()

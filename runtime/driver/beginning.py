@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..chosen_plugins import Plugged, origin_of
+from ..log.descriptions import TopologyDescription
 from ..log.log import Log
 from ..log.state import LogState
-from ..progress.committed import Committed, describe
+from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.compatibility import differences
 from ..progress.errors import ConsumedRecordsMissingError, IncompatibleStateError
@@ -59,7 +60,7 @@ def check_state(topology: Topology, committed: Committed) -> None:
     own.refresh()  # whoever held the state directories until now may have committed
     committed.refresh()  # after it, so that no writer is older than what was consumed of it
     check_topics(topology, committed)
-    found = tuple(differences(own.topology, describe(topology, committed.begun), own.consumed))
+    found = tuple(differences(own.topology, TopologyDescription.of(topology, committed.begun), own.consumed))
     if found:
         raise IncompatibleStateError(topology.application, found)
     missing = tuple(gaps(topology, committed))

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..log.declarations import check_unchanged, describe
+from ..log.declarations import check_unchanged
+from ..log.descriptions import FedTopic
 from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
 from ..log.log import Log, segment_path
 from ..log.records import SOURCE_LANE, AppendRecord, Segment
@@ -63,7 +64,7 @@ def append(
     segments = write_incoming(log, application, topic, incoming)
     if not segments:
         return AppendResult(topic.name, 0, 0, {})
-    record = AppendRecord(now, segments, topic=describe(topic))
+    record = AppendRecord(now, segments, topic=FedTopic.of(topic))
     return commit_append(LogState.load(log.commits(application)), topic, record)
 
 

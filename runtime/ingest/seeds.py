@@ -13,11 +13,12 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
-from ..log.declarations import check_unchanged, describe
+from ..log.declarations import check_unchanged
+from ..log.descriptions import FedTopic, declared
 from ..log.errors import SeedChangedError, SeededMeanwhileError, SeedError
 from ..log.garbage import collect_garbage
 from ..log.log import Log
-from ..log.records import AppendRecord
+from ..log.records import AppendRecord, SeedSource
 from ..log.state import LogState
 from ..topology import Topic
 from .append import commit_append, write_incoming
@@ -79,7 +80,7 @@ def seed(
     known = state.seeds.get(topic.name)
     with _opened(topic, spec, project_dir) as (content, rows):
         digest = _digest(topic, spec, content)
-        if known is not None and known["hash"] == digest:
+        if known is not None and known.hash == digest:
             return SeedResult(topic.name, "unchanged", 0, 0)
         if known is not None and not full_refresh:
             check_unchanged(state, topic)
@@ -87,8 +88,8 @@ def seed(
         in_file_order = spec.order == "file" or _format(spec) == "records"
         segments = write_incoming(log, application, topic, rows if in_file_order else _by_time(topic, rows))
     replace = full_refresh and topic.name in state.topics
-    source = {"topic": topic.name, "hash": digest, "path": spec.source}
-    record = AppendRecord(time.time_ns() // 1_000_000, segments, source, describe(topic), replace)
+    source = SeedSource(topic.name, digest, spec.source)
+    record = AppendRecord(time.time_ns() // 1_000_000, segments, source, FedTopic.of(topic), replace)
     try:
         result = commit_append(state, topic, record)
     except SeededMeanwhileError:
@@ -148,7 +149,7 @@ def _file_hash(path: Path, name: str) -> str:
 
 def _digest(topic: Topic, spec: SeedSpec, content: str) -> str:
     """A hash of all that decides what is committed: the content, how it is read, and into which columns."""
-    read = [content, _format(spec), spec.order, topic.timestamp, describe(topic)]
+    read = [content, _format(spec), spec.order, topic.timestamp, {"name": topic.name, **declared(topic)}]
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 

@@ -7,12 +7,11 @@ with a topic before both agree.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
-from typing import Any
 
 from ...errors import HeadwaterError
 from ..records.types import split_columns
 from ..topology import Topic
+from .descriptions import TopicDeclaration
 from .errors import LogError, TopicChangedError
 from .log import Log
 from .state import LogState
@@ -47,32 +46,14 @@ class WriterChangedError(HeadwaterError):
         self.is_ = is_
 
 
-def describe(topic: Topic) -> dict[str, Any]:
-    """What must stay as it is while a topic holds records."""
-    return {
-        "name": topic.name,
-        "partitions": topic.partitions,
-        "key": topic.key,
-        "value": topic.value,
-        "windowed": topic.windowed,
-    }
-
-
 def check_unchanged(state: LogState, topic: Topic) -> None:
     """Raises TopicChangedError if the topic was fed before under another declaration."""
     known = state.topics.get(topic.name)
     if known is None:
         return
-    was, is_ = changes(known, topic)
+    was, is_ = known.changes(topic)
     if was:
         raise TopicChangedError(topic.name, was, is_, None, topic.name in state.seeds)
-
-
-def changes(recorded: Mapping[str, Any], topic: Topic) -> tuple[dict[str, Any], dict[str, Any]]:
-    """By field, what a topic was when it was `recorded` and what it is, where these differ."""
-    now = {field: value for field, value in describe(topic).items() if field != "name"}
-    differ = [field for field, value in now.items() if recorded[field] != value]
-    return {field: recorded[field] for field in differ}, {field: now[field] for field in differ}
 
 
 def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None) -> None:
@@ -93,15 +74,15 @@ def check_declaration(topic: Topic, writer: LogState) -> None:
     Columns may be left out, or stand in another order. `writer`: the state of who feeds the topic. Raises
     TopicChangedError.
     """
+    recorded: TopicDeclaration | None = None
     if topic.writer is None:
         recorded = writer.topics.get(topic.name)
-    else:
-        written = topic.name in writer.written()
-        recorded = writer.topology.get("topics", {}).get(topic.name) if written else None
+    elif topic.name in writer.written():
+        recorded = writer.topology.topics.get(topic.name)
     if recorded is None:
         return
-    was, is_ = changes(recorded, topic)
-    if "value" in was and set(split_columns(topic.value)) <= set(split_columns(recorded["value"])):
+    was, is_ = recorded.changes(topic)
+    if "value" in was and set(split_columns(topic.value)) <= set(split_columns(recorded.value)):
         del was["value"], is_["value"]
     if was:
         raise TopicChangedError(topic.name, was, is_, topic.writer, topic.name in writer.seeds)
@@ -117,9 +98,9 @@ def declared_topic(log: Log, project: str, name: str, declared: Topic | None = N
         if fed is not None:
             return _topic(name, fed)
     found = {
-        application: _topic(name, recorded)
+        application: _topic(name, recorded, recorded.writer)
         for application in applications_of(log, project)
-        if (recorded := LogState.load(log.commits(application)).topology.get("topics", {}).get(name)) is not None
+        if (recorded := LogState.load(log.commits(application)).topology.topics.get(name)) is not None
     }
     if declared is not None:
         found = {application: topic for application, topic in found.items() if topic.writer == declared.writer}
@@ -156,12 +137,12 @@ def reads(log: Log, application: str, *, lenient: bool = False) -> dict[str, str
     `lenient`: nothing of an application whose commits cannot be read. Raises LogError otherwise.
     """
     try:
-        topics = LogState.load(log.commits(application)).topology.get("topics", {})
+        topics = LogState.load(log.commits(application)).topology.topics
     except LogError:
         if lenient:
             return {}
         raise
-    return {name: topic["writer"] for name, topic in topics.items() if topic["writer"] != application}
+    return {name: topic.writer for name, topic in topics.items() if topic.writer != application}
 
 
 def _written(log: Log, application: str, known: Mapping[str, LogState]) -> set[str]:
@@ -172,6 +153,5 @@ def _written(log: Log, application: str, known: Mapping[str, LogState]) -> set[s
         return set()
 
 
-def _topic(name: str, recorded: Mapping[str, Any]) -> Topic:
-    known = {field.name for field in fields(Topic)} - {"name"}
-    return Topic(name, **{key: value for key, value in recorded.items() if key in known})
+def _topic(name: str, recorded: TopicDeclaration, writer: str | None = None) -> Topic:
+    return Topic(name, recorded.partitions, recorded.key, recorded.value, recorded.windowed, writer)

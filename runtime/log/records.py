@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
+
+from .descriptions import FedTopic, TopologyDescription
 
 SOURCE_LANE = 0
 """The one lane of a topic that is fed from outside (seeds, appends)."""
-
-INCARNATION = "incarnation"
-"""In a generation record's description of the application: tells what was made of its commits from what was made
-before the application was started anew."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,8 @@ class Batch:
     min_order: int
     max_order: int
     checksum: int = 0
+
+    as_list: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class TaskCommit:
 class GenerationRecord:
     """A driver takes over: every commit of a lower generation is refused from here on.
 
-    `topology` describes the application: see `LogState.topology`. Readers learn from it who reads and writes what.
+    `topology` describes the application. Readers learn from it who reads and writes what.
     `assignment`: who has which tasks, and why; empty in logs that were written before it was kept.
     """
 
     generation: int
     at: int
-    topology: Mapping[str, Any]
+    topology: TopologyDescription = field(default_factory=TopologyDescription)
     assignment: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -118,9 +118,9 @@ class GenerationRecord:
 class EpochRecord:
     """Tasks of one job that succeeded, together.
 
-    `incarnation`: of the application that the driver works on, see `INCARNATION`; empty in logs that were written
-    before it was kept. Generations begin at 1 again when an application is started again from the beginning, so they
-    alone do not tell a driver of today from one that was left over.
+    `incarnation`: of the application that the driver works on, see `TopologyDescription`; empty in logs that were
+    written before it was kept. Generations begin at 1 again when an application is started again from the beginning, so
+    they alone do not tell a driver of today from one that was left over.
     """
 
     generation: int
@@ -131,17 +131,28 @@ class EpochRecord:
 
 
 @dataclass(frozen=True)
+class SeedSource:
+    """What a topic was seeded with. `hash`: of the content and of all that decides how it is read. `path`: of the file,
+    or the name of the function.
+    """
+
+    topic: str
+    hash: str
+    path: str
+
+
+@dataclass(frozen=True)
 class AppendRecord:
     """Records from outside, for one topic: a seed or an append.
 
-    `source`: {"topic", "hash", "path"} of a seed, {} of an append. `topic`: the topic as it was declared: its "name",
-    "partitions", "key", "value", "windowed". `replace`: the topic starts anew with these records.
+    `source`: of a seed. `topic`: the topic as it was declared, None in logs that were begun before it was kept.
+    `replace`: the topic starts again with these records.
     """
 
     at: int
     segments: tuple[Segment, ...]
-    source: Mapping[str, str] = field(default_factory=dict)
-    topic: Mapping[str, Any] = field(default_factory=dict)
+    source: SeedSource | None = None
+    topic: FedTopic | None = None
     replace: bool = False
 
 

@@ -16,27 +16,20 @@ from threading import RLock
 from typing import Any
 from zlib import crc32
 
+from ..dataclass_json import from_plain, to_plain
 from ..records.schema import changelog_topic
-from .commit_json import (
-    decode_commit,
-    dump,
-    encode_commit,
-    load,
-    segment_from_json,
-    segment_to_json,
-    task_from_json,
-    task_to_json,
-)
+from .commit_json import decode_commit, dump, encode_commit, load
 from .commits import CommitStore
+from .descriptions import FedTopic, TopologyDescription
 from .errors import CommitDamagedError, CommitFormatError, CommitGapError, GenerationError, StartedAgainError
 from .partitions import Partitions
 from .records import (
-    INCARNATION,
     AppendRecord,
     CommitMark,
     CommitRecord,
     EpochRecord,
     GenerationRecord,
+    SeedSource,
     Segment,
     TaskCommit,
 )
@@ -51,10 +44,9 @@ class LogState:
     """The committed state of one application, after commit `number` (0: none yet).
 
     `generation`: of the driver in charge, 0 before the first. `topology`: the description that came with it;
-    `assignment`: what it said of who has which tasks.
-    `seeds`: topic -> source of its seed. `topics`: topic -> its declaration when it was fed last, and under "since" the
-    commit with which it began. `unlisted`: files that the last commit made superfluous: changes that have reached
-    their store, where a store has no changelog to be restored from.
+    `assignment`: what it said of who has which tasks. `seeds`: topic -> source of its seed. `topics`: topic -> its
+    declaration when it was fed last. `unlisted`: files that the last commit made superfluous: changes that have reached
+    their store, where it has no changelog to be restored from.
     """
 
     def __init__(self, commits: CommitStore) -> None:
@@ -65,10 +57,10 @@ class LogState:
     def _clear(self) -> None:
         self.number = 0
         self.generation = 0
-        self.topology: Mapping[str, Any] = {}
+        self.topology = TopologyDescription()
         self.assignment: Mapping[str, Any] = {}
-        self.seeds: dict[str, Mapping[str, str]] = {}
-        self.topics: dict[str, Mapping[str, Any]] = {}
+        self.seeds: dict[str, SeedSource] = {}
+        self.topics: dict[str, FedTopic] = {}
         self.unlisted: tuple[str, ...] = ()
         self._identity: str | None = None
         self._checksum = 0
@@ -90,8 +82,8 @@ class LogState:
 
     @property
     def incarnation(self) -> str:
-        """Of the application, see `INCARNATION`; empty where its log is older than that."""
-        return str(self.topology.get(INCARNATION, ""))
+        """Of the application, see `TopologyDescription`; empty where its log is older than that."""
+        return self.topology.incarnation
 
     @property
     def mark(self) -> CommitMark | None:
@@ -279,12 +271,12 @@ class LogState:
                     "number": self.number,
                     "commit": None if last is None else crc32(last),
                     "generation": self.generation,
-                    "topology": self.topology,
+                    "topology": to_plain(self.topology),
                     "assignment": self.assignment,
-                    "seeds": self.seeds,
-                    "topics": self.topics,
-                    "tasks": [task_to_json(task) for task in self._tasks.values()],
-                    "segments": [segment_to_json(segment) for segment in self._partitions.segments()],
+                    "seeds": {name: to_plain(source) for name, source in self.seeds.items()},
+                    "topics": {name: to_plain(topic) for name, topic in self.topics.items()},
+                    "tasks": [to_plain(task) for task in self._tasks.values()],
+                    "segments": [to_plain(segment) for segment in self._partitions.segments()],
                 }
             )
 
@@ -310,12 +302,13 @@ class LogState:
         self._checksum = crc32(last)
         self.number = number
         self.generation = body["generation"]
-        self.topology = body["topology"]
+        self.topology = from_plain(TopologyDescription, body["topology"])
         self.assignment = body.get("assignment", _NOTHING)
-        self.seeds = body["seeds"]
-        self.topics = body["topics"]
-        self._tasks = {(task.subtopology, task.partition): task for task in map(task_from_json, body["tasks"])}
-        self._partitions.add(map(segment_from_json, body["segments"]))
+        self.seeds = {name: from_plain(SeedSource, source) for name, source in body["seeds"].items()}
+        self.topics = {name: from_plain(FedTopic, topic) for name, topic in body["topics"].items()}
+        tasks = (from_plain(TaskCommit, task) for task in body["tasks"])
+        self._tasks = {(task.subtopology, task.partition): task for task in tasks}
+        self._partitions.add([from_plain(Segment, segment) for segment in body["segments"]])
 
     def _is_void(self, record: CommitRecord) -> bool:
         """Whether a driver of an earlier incarnation made the commit, not knowing that its time was over."""
@@ -323,15 +316,15 @@ class LogState:
             case EpochRecord():
                 theirs = record.incarnation
             case GenerationRecord():
-                theirs = str(record.topology.get(INCARNATION, ""))
+                theirs = record.topology.incarnation
             case _:
                 return False
         return bool(theirs and self.incarnation) and theirs != self.incarnation
 
     def _before(self, record: CommitRecord) -> Partitions:
         """What the segments of a record come after."""
-        if isinstance(record, AppendRecord) and record.replace:
-            return self._partitions.without(record.topic["name"])
+        if isinstance(record, AppendRecord) and record.replace and record.topic:
+            return self._partitions.without(record.topic.name)
         return self._partitions
 
     def _placed(self, record: CommitRecord) -> CommitRecord:
@@ -368,21 +361,20 @@ class LogState:
 
     def _applied(self, task: TaskCommit) -> Iterator[str]:
         """Forget the changes that have reached a store without changelog; their files."""
-        stores = self.topology.get("stores", _NOTHING)
         for store, position in task.applied.items():
-            if store in stores and not stores[store]["changelog"]:
+            described = self.topology.stores.get(store)
+            if described is not None and not described.changelog:
                 topic = changelog_topic(self.application, store)
                 gone = self._partitions.forget(topic, task.partition, task.partition, position)
                 yield from (segment.path for segment in gone)
 
     def _fed(self, record: AppendRecord) -> None:
         if record.topic:
-            name = record.topic["name"]
-            known = self.topics.get(name)
-            since = self.number if known is None or record.replace else known["since"]
-            self.topics[name] = {**record.topic, "since": since}
+            known = self.topics.get(record.topic.name)
+            since = self.number if known is None or record.replace else known.since
+            self.topics[record.topic.name] = replace(record.topic, since=since)
         if record.source:
-            self.seeds[record.source["topic"]] = record.source
+            self.seeds[record.source.topic] = record.source
 
 
 @dataclass(frozen=True)

@@ -3,62 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from ..log.log import Log
 from ..log.state import LogState
 from ..topology import Topic, Topology
-from .idleness import Network, TaskKey, Wiring, idle_tasks
-
-
-def describe(topology: Topology, begun: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """What a generation record says of the application: who reads and writes what, and the stores it keeps.
-
-    Readers in other applications learn their writers from it, and the next start compares it with its own topology.
-    `begun`: topic fed from outside -> the commit with which it began, see `LogState.topics`.
-    """
-    tables = {table.topic.name: table.topic for part in topology.subtopologies for table in part.global_tables}
-    return {
-        "name": topology.name,
-        "version": topology.version,
-        "content_hash": topology.content_hash,
-        "subtopologies": {
-            part.name: {
-                "partitions": part.partitions,
-                "sources": [topic.name for topic in part.sources],
-                "sinks": [topic.name for topic in part.sinks],
-                "stores": [store.name for store in part.stores],
-            }
-            for part in topology.subtopologies
-        },
-        "topics": {
-            topic.name: {
-                "partitions": topic.partitions,
-                "key": topic.key,
-                "value": topic.value,
-                "windowed": topic.windowed,
-                "writer": topic.writer,
-                "global": topic.name in tables,
-                "since": (begun or {}).get(topic.name),
-            }
-            for part in topology.subtopologies
-            for topic in (*part.sources, *part.sinks, *tables.values())
-        },
-        "stores": {
-            store.name: {
-                "partitions": store.partitions,
-                "type": store.type,
-                "key": store.key,
-                "value": store.value,
-                "aggregates": [[agg.name, agg.function, agg.of, list(agg.options)] for agg in store.aggregates],
-                "shown": [f"{agg.name}: {agg.text}" for agg in store.aggregates],
-                "window": None if store.window is None else [store.window.size_ms, store.window.advance_ms],
-                "changelog": store.changelog,
-            }
-            for part in topology.subtopologies
-            for store in part.stores
-        },
-    }
+from .idleness import Network, TaskKey, idle_tasks
 
 
 class Committed:
@@ -100,7 +49,8 @@ class Committed:
     @property
     def begun(self) -> dict[str, int]:
         """Topic fed from outside -> the commit with which it began."""
-        return {name: topic["since"] for name, topic in self.states[self.seeds].topics.items()}
+        topics = self.states[self.seeds].topics
+        return {name: topic.since for name, topic in topics.items() if topic.since is not None}
 
     def refresh(self) -> None:
         """Take up new commits of the other applications, and of their writers once they are known.
@@ -122,9 +72,9 @@ class Committed:
         """Who writes what, over all known applications."""
         return Network(
             {
-                (application, name): Wiring(part["partitions"], tuple(part["sources"]), tuple(part["sinks"]))
+                (application, name): part
                 for application, state in self.states.items()
-                for name, part in _parts(state).items()
+                for name, part in state.topology.subtopologies.items()
             }
         )
 
@@ -132,7 +82,7 @@ class Committed:
         """Committed records of the task's inputs that it has not consumed."""
         application, name, partition = task
         state = self.states[application]
-        topics = _parts(state)[name]["sources"]
+        topics = state.topology.subtopologies[name].sources
         positions = state.positions(name, partition)
         behind = 0
         for topic in topics:
@@ -153,8 +103,8 @@ class Committed:
             if application != self.application
             and any(
                 self.unread((application, name, partition))
-                for name, part in _parts(state).items()
-                for partition in range(part["partitions"])
+                for name, part in state.topology.subtopologies.items()
+                for partition in range(part.partitions)
             )
         )
 
@@ -166,7 +116,7 @@ class Committed:
         return [state for name, state in self.states.items() if name != self.application]
 
     def _writer_state(self, reader: LogState, topic: str) -> LogState | None:
-        writer = reader.topology["topics"][topic]["writer"]
+        writer = reader.topology.topics[topic].writer
         return self.states.get(writer or self.seeds)
 
     def _has_records(self, topic: str) -> bool:
@@ -177,17 +127,12 @@ class Committed:
         """Load the writers of the writers, as far as they have started."""
         known = len(self.states)
         for state in list(self.states.values()):
-            for topic in state.topology.get("topics", {}).values():
-                if topic["writer"] is not None:
-                    self._state(topic["writer"])
+            for topic in state.topology.topics.values():
+                if topic.writer is not None:
+                    self._state(topic.writer)
         if len(self.states) > known:
             self._discover()
 
     def _state(self, application: str) -> None:
         if application not in self.states:
             self.states[application] = LogState.load(self.log.commits(application))
-
-
-def _parts(state: LogState) -> Mapping[str, Any]:
-    parts: Mapping[str, Any] = state.topology.get("subtopologies", {})
-    return parts

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ..log.descriptions import TopologyDescription
 from ..log.errors import CommitExistsError, GenerationError, StartedAgainError
-from ..log.records import INCARNATION, EpochRecord, GenerationRecord, TaskCommit
+from ..log.records import EpochRecord, GenerationRecord, TaskCommit
 from ..log.state import LogState
 from .errors import FencedError
 
@@ -20,7 +22,7 @@ class Committer:
         self._seen = state.generation
         self.generation = -1
 
-    def claim(self, description: Mapping[str, Any], assignment: Mapping[str, Any] | None = None) -> int:
+    def claim(self, description: TopologyDescription, assignment: Mapping[str, Any] | None = None) -> int:
         """Take the application over: the next generation is this driver's, and every older driver is fenced.
 
         Raises FencedError when another driver has claimed it since this committer was made: that one began later. The
@@ -31,8 +33,8 @@ class Committer:
                 self._state.refresh()
                 if self._state.generation != self._seen:
                     raise FencedError(self._state.application, None, self._state.generation)
-                kept = {name: value for name, value in self._state.topology.items() if name == INCARNATION}
-                record = GenerationRecord(self._seen + 1, _now(), {**description, **kept}, assignment or {})
+                described = replace(description, incarnation=self._state.incarnation or description.incarnation)
+                record = GenerationRecord(self._seen + 1, _now(), described, assignment or {})
                 self._state.commit(record)
             except CommitExistsError:
                 continue

@@ -7,7 +7,10 @@ differences too once records have been consumed: they would miss what was read b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+from ..log.descriptions import StoreDescription, TopologyDescription, UsedTopic
+
+_Described = StoreDescription | UsedTopic
 
 STORE_FACETS = {
     "partitions": "partition count",
@@ -20,22 +23,22 @@ STORE_FACETS = {
 TOPIC_FACETS = {"partitions": "partition count", "key": "key", "value": "columns", "windowed": "windowed key"}
 
 
-def differences(committed: Mapping[str, Any], current: Mapping[str, Any], consumed: bool) -> Iterator[str]:
-    """Sentences, one for each difference. `committed` and `current` are descriptions as in a generation record.
+def differences(committed: TopologyDescription, current: TopologyDescription, consumed: bool) -> Iterator[str]:
+    """Sentences, one for each difference.
 
     `consumed`: whether the application has consumed any record yet. Topics fed from outside are compared by key and
     partition count only, if no global table holds them: a changed selection of their value columns does not touch what
     is committed.
     """
-    if not committed or not consumed:
+    if not committed.subtopologies or not consumed:
         return
-    yield from _changed("store", committed["stores"], current["stores"], STORE_FACETS)
-    yield from _kept_anew(committed["stores"], current["stores"])
+    yield from _changed("store", committed.stores, current.stores, STORE_FACETS)
+    yield from _kept_anew(committed.stores, current.stores)
     yield from _read_by_others(_readers(committed), _readers(current))
-    old, new = committed["topics"], current["topics"]
+    old, new = committed.topics, current.topics
     yield from _begun_anew(old, new)
     yield from _written_by_others(old, new)
-    fed = {name for name, topic in old.items() if topic["writer"] is None and not topic.get("global")}
+    fed = {name for name, topic in old.items() if topic.writer is None and not topic.global_}
     yield from _changed("topic", _without(old, fed), _without(new, fed), TOPIC_FACETS, added=False, removed=False)
     keyed = {facet: TOPIC_FACETS[facet] for facet in ("partitions", "key")}
     yield from _changed("topic", _only(old, fed), _only(new, fed), keyed, added=False, removed=False)
@@ -43,8 +46,8 @@ def differences(committed: Mapping[str, Any], current: Mapping[str, Any], consum
 
 def _changed(
     what: str,
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
+    old: Mapping[str, _Described],
+    new: Mapping[str, _Described],
     facets: Mapping[str, str],
     *,
     added: bool = True,
@@ -52,8 +55,8 @@ def _changed(
 ) -> Iterator[str]:
     for name in sorted(old.keys() & new.keys()):
         for facet, word in facets.items():
-            if old[name][facet] != new[name][facet]:
-                was, is_ = (_text(_shown(each[name], facet)) for each in (old, new))
+            if getattr(old[name], facet) != getattr(new[name], facet):
+                was, is_ = (_shown(each[name], facet) for each in (old, new))
                 yield f"{what} {name}: {word} was {was}, is {is_}"
     if removed:
         yield from (f"{what} {name} is gone" for name in sorted(old.keys() - new.keys()))
@@ -64,15 +67,15 @@ def _changed(
         )
 
 
-def _kept_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _kept_anew(old: Mapping[str, StoreDescription], new: Mapping[str, StoreDescription]) -> Iterator[str]:
     for name in sorted(old.keys() & new.keys()):
-        if new[name]["changelog"] and not old[name]["changelog"]:
+        if new[name].changelog and not old[name].changelog:
             yield f"store {name}: its changelog was not kept so far, so the store could not be restored from it"
 
 
-def _readers(description: Mapping[str, Any]) -> dict[str, str]:
+def _readers(description: TopologyDescription) -> dict[str, str]:
     """Topic -> the subtopology that reads it: all of a topology's readers of a topic are in one."""
-    return {topic: name for name, part in description["subtopologies"].items() for topic in part["sources"]}
+    return {topic: name for name, part in description.subtopologies.items() for topic in part.sources}
 
 
 def _read_by_others(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
@@ -82,37 +85,36 @@ def _read_by_others(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[
             yield f"topic {topic}: it was read by {old[topic]}, and {new[topic]} would read it again from its beginning"
 
 
-def _begun_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _begun_anew(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> Iterator[str]:
     for name in sorted(old.keys() & new.keys()):
-        since = old[name].get("since")
-        now = new[name]["since"]
+        since = old[name].since
+        now = new[name].since
         if None not in (since, now) and now != since:  # one without records any more is for `positions` to tell
             yield f"topic {name} was started anew after its records were consumed"
 
 
-def _written_by_others(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _written_by_others(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> Iterator[str]:
     """Positions count the records of one writer."""
     for name in sorted(old.keys() & new.keys()):
-        was, is_ = (topics[name]["writer"] or "fed from outside" for topics in (old, new))
+        was, is_ = (topics[name].writer or "fed from outside" for topics in (old, new))
         if was != is_:
             yield f"topic {name}: its writer was {was}, is {is_}"
 
 
-def _shown(described: Mapping[str, Any], facet: str) -> Any:
-    """Aggregates in the user's words, as far as the description has them: earlier versions kept none."""
-    if facet != "aggregates":
-        return described[facet]
-    earlier = (f"{name}: {function} of {of or 'rows'}" for name, function, of, _ in described[facet])
-    return ", ".join(described.get("shown") or earlier)
-
-
-def _text(value: Any) -> str:
+def _shown(described: _Described, facet: str) -> str:
+    value = getattr(described, facet)
+    if isinstance(described, StoreDescription):
+        if facet == "aggregates":  # in the user's words, as far as the log has them: earlier versions kept none
+            earlier = (f"{each.name}: {each.function} of {each.of or 'rows'}" for each in described.aggregates)
+            return ", ".join(described.shown or earlier)
+        if facet == "window" and described.window is not None:
+            return str(list(described.window))
     return "none" if value is None else str(value)
 
 
-def _without(topics: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def _without(topics: Mapping[str, UsedTopic], names: set[str]) -> dict[str, UsedTopic]:
     return {name: topic for name, topic in topics.items() if name not in names}
 
 
-def _only(topics: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def _only(topics: Mapping[str, UsedTopic], names: set[str]) -> dict[str, UsedTopic]:
     return {name: topic for name, topic in topics.items() if name in names}

@@ -8,7 +8,8 @@ or each would wait for the other's clock for ever. A task that was ended by an e
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+from ..log.descriptions import SubtopologyDescription
 
 Node = tuple[str, str]
 """Application and subtopology."""
@@ -17,30 +18,21 @@ TaskKey = tuple[str, str, int]
 """Application, subtopology and partition."""
 
 
-@dataclass(frozen=True)
-class Wiring:
-    """What a subtopology reads and writes, by topic."""
-
-    partitions: int
-    sources: tuple[str, ...]
-    sinks: tuple[str, ...]
-
-
 class Network:
     """Who writes what, over all applications that a run knows of."""
 
-    def __init__(self, wirings: Mapping[Node, Wiring]) -> None:
-        self._wirings = dict(wirings)
-        self._writers = {topic: node for node, wiring in self._wirings.items() for topic in wiring.sinks}
-        self._upstream = {node: self._reachable(node) for node in self._wirings}
+    def __init__(self, parts: Mapping[Node, SubtopologyDescription]) -> None:
+        self._parts = dict(parts)
+        self._writers = {topic: node for node, part in self._parts.items() for topic in part.sinks}
+        self._upstream = {node: self._reachable(node) for node in self._parts}
 
     def writer(self, topic: str) -> Node | None:
         """The subtopology that writes `topic`; None for a topic fed from outside or one nobody has written yet."""
         return self._writers.get(topic)
 
-    def wiring(self, node: Node) -> Wiring:
+    def part(self, node: Node) -> SubtopologyDescription:
         """What `node` reads and writes."""
-        return self._wirings[node]
+        return self._parts[node]
 
     def in_a_circle(self, reader: Node, writer: Node) -> bool:
         """Whether `writer` reads, over any number of topics, what `reader` writes."""
@@ -50,7 +42,7 @@ class Network:
         seen: set[Node] = set()
         todo = [start]
         while todo:
-            for topic in self._wirings[todo.pop()].sources:
+            for topic in self._parts[todo.pop()].sources:
                 writer = self._writers.get(topic)
                 if writer is not None and writer not in seen:
                     seen.add(writer)
@@ -78,9 +70,9 @@ def idle_tasks(
         if task not in failed:
             idle[task] = consumed_all(task) and all(
                 visit((*writer, partition))
-                for topic in network.wiring(node).sources
+                for topic in network.part(node).sources
                 if (writer := network.writer(topic)) is not None and not network.in_a_circle(node, writer)
-                for partition in range(network.wiring(writer).partitions)
+                for partition in range(network.part(writer).partitions)
             )
         return idle[task]
 

@@ -101,7 +101,7 @@ class Planner:
         writer = network.writer(topic.name)
         if writer is None:
             return TopicInput(topic.name, (NOTHING_YET,))
-        tasks = [(*writer, number) for number in range(network.wiring(writer).partitions)]
+        tasks = [(*writer, number) for number in range(network.part(writer).partitions)]
         if network.in_a_circle((self._committed.application, part.name), writer):
             idle: Mapping[TaskKey, bool] = dict.fromkeys(tasks, True)
         else:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from ...errors import HeadwaterError
 from ..chosen_plugins import Origin, Plugged
+from ..dataclass_json import from_json, to_json
 from ..state.store import StoreDamagedError
-from ..tasks.plan_json import from_json, to_json
 from ..topology import Store
 
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}

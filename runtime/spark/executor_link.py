@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..dataclass_json import from_json, to_json
 from ..placing.client import Client, ClientLostError
 from ..restore.keeper import answer
 from ..restore.links import StateJobError
 from ..restore.requests import StateAnswer, StateRequest
-from ..tasks.plan_json import from_json, to_json
 from .placed_rows import placed
 from .worker_errors import facts_of
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..dataclass_json import from_json, to_json
 from ..driver.cluster import MOST_TRIED, Trial
 from ..log.records import TaskCommit
 from ..placing.client import Client, ClientLostError
 from ..records.types import quote
 from ..stages.failed_stage import Facts
 from ..tasks.plan import EpochPlan, TaskPlan
-from ..tasks.plan_json import from_json, to_json
 from ..topology import Subtopology
 from .engine import built
 from .placed_rows import placed

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from ..chosen_plugins import Plugged
+from ..dataclass_json import from_json
 from ..log.log import Log
 from ..state.store import StateStore
 from ..state.task_stores import TaskStores
 from ..tasks.plan import EpochPlan, TaskPlan
-from ..tasks.plan_json import from_json
 from ..topology import GlobalTable, PluginRef, Store
 
 PLAN_PROPERTY = "headwater.plan"

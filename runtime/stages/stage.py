@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import HeadwaterError
+from ..dataclass_json import from_json, to_json
 from ..log.log import Log, epoch_segment_name, segment_path
 from ..log.records import Segment, TaskCommit
 from ..operators.aggregates.sums import SumOverflowError
@@ -30,7 +31,6 @@ from ..records.arrays import Int64s
 from ..records.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
 from ..tasks.plan import EpochPlan, TaskPlan
-from ..tasks.plan_json import from_json, to_json
 from ..topology import GlobalTable, Store, Topic
 from .pipe import pipe_schema, receive, send
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.records import (
     SOURCE_LANE,
@@ -16,7 +17,7 @@ from headwater.runtime.log.records import (
     TaskCommit,
 )
 from headwater.runtime.log.state import LogState
-from headwater.runtime.progress.committed import Committed, describe
+from headwater.runtime.progress.committed import Committed
 from headwater.runtime.topology import GlobalTable, Store, Subtopology, Topic, Topology
 
 PROJECT = "p"
@@ -59,7 +60,7 @@ class Applications:
 
     def start(self, declared: Topology) -> Committed:
         state = self._state(declared.application)
-        state.commit(GenerationRecord(state.generation + 1, 0, describe(declared)))
+        state.commit(GenerationRecord(state.generation + 1, 0, TopologyDescription.of(declared)))
         return Committed(self.log, declared)
 
     def commit(

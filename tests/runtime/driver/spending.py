@@ -178,11 +178,11 @@ def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
             for part in partitions:
                 for lane, segments in state.lanes(topic, part).items():
                     found[f"{topic} {part} {lane}"] = [row for segment in segments for row in read(log, segment)]
-    for name, part in [(name, part) for name in state.topology["stores"] for part in range(2)]:
+    for name, part in [(name, part) for name in state.topology.stores for part in range(2)]:
         store = LmdbStore(root / ".headwater" / state_dir / CLIENT / APPLICATION / name / str(part))
         found[f"store {name} {part}"] = dict(store.range(None, None))
         store.close()
-    for task in [(name, part) for name in state.topology["subtopologies"] for part in range(2)]:
+    for task in [(name, part) for name in state.topology.subtopologies for part in range(2)]:
         found[f"task {task}"] = {
             "positions": state.positions(*task),
             "stream time": state.stream_time(*task),

@@ -16,10 +16,10 @@ from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.ingest.append import append
+from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.log.records import INCARNATION, GenerationRecord
+from headwater.runtime.log.records import GenerationRecord
 from headwater.runtime.log.state import LogState
-from headwater.runtime.progress.committed import describe
 from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.known_log import OtherLogError
@@ -171,7 +171,7 @@ def test_run_that_has_nothing_to_do_notices_that_its_application_was_started_aga
             if isinstance(event, ApplicationStarted):  # after its one commit; the successor has made as many
                 place.log.drop(delays.APPLICATION)
                 other = LogState.load(place.log.commits(delays.APPLICATION))
-                other.commit(GenerationRecord(1, 0, {**describe(delays.TOPOLOGY), INCARNATION: "another"}))
+                other.commit(GenerationRecord(1, 0, TopologyDescription.of(delays.TOPOLOGY, incarnation="another")))
 
     result = place.run(until_caught_up=False, observer=StartAgain())
     assert result.status == "fenced"
@@ -203,7 +203,7 @@ def test_run_claims_nothing_that_another_run_has_claimed_since_it_began(place: P
     class ClaimTheOther:
         def on(self, event: Event) -> None:
             if isinstance(event, ApplicationStarted):
-                LogState.load(place.log.commits("p-other")).commit(GenerationRecord(1, 0, {}))
+                LogState.load(place.log.commits("p-other")).commit(GenerationRecord(1, 0))
 
     settings = Settings(PluginRef("embedded", {"path": str(place.root / "log")}), str(place.root / "state"))
     results = run_topologies(

@@ -176,7 +176,7 @@ def test_changed_seed_is_refused_and_replaced_on_full_refresh(log, plant, projec
     found = read(topic)
     assert len(found) == result.records
     assert 7 not in [record.value["flight"] for record in found]
-    assert LogState.load(log.commits(APPLICATION)).topics["flights"]["since"] == result.commit
+    assert LogState.load(log.commits(APPLICATION)).topics["flights"].since == result.commit
 
 
 def test_files_of_a_replaced_seed_go_with_a_later_seed_after_a_day(log, plant, project, flights, airlines):

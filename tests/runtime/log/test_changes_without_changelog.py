@@ -1,19 +1,23 @@
 """Changes of a store without changelog are forgotten once they have reached the store, and only those."""
 
+from dataclasses import replace
+
 import pytest
 
+from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
 from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 
 APPLICATION = "shop-sales"
 KEPT, UNKEPT = f"{APPLICATION}-kept-changelog", f"{APPLICATION}-unkept-changelog"
-STORES = {"kept": {"changelog": True}, "unkept": {"changelog": False}}
+KEEPS = StoreDescription(1, "key_value", "k string", "v int")
+STORES = {"kept": KEEPS, "unkept": replace(KEEPS, changelog=False)}
 
 
 @pytest.fixture
 def state(log):
     state = LogState.load(log.commits(APPLICATION))
-    state.commit(GenerationRecord(1, 0, {"stores": STORES}))
+    state.commit(GenerationRecord(1, 0, TopologyDescription(stores=STORES)))
     return state
 
 

@@ -3,8 +3,17 @@ import json
 import pytest
 
 from headwater.runtime.log.commit_json import decode_commit, dump, encode_commit
+from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitFormatError
-from headwater.runtime.log.records import AppendRecord, Batch, EpochRecord, GenerationRecord, Segment, TaskCommit
+from headwater.runtime.log.records import (
+    AppendRecord,
+    Batch,
+    EpochRecord,
+    GenerationRecord,
+    SeedSource,
+    Segment,
+    TaskCommit,
+)
 
 SEGMENT = Segment(
     topic="hourly",
@@ -18,6 +27,7 @@ SEGMENT = Segment(
     head=400,
     head_checksum=17,
 )
+LATE = SubtopologyDescription(4, ("flights",), ("hourly",), ("delays",))
 TASK = TaskCommit(
     subtopology="late",
     partition=1,
@@ -35,10 +45,10 @@ TASK = TaskCommit(
 @pytest.mark.parametrize(
     "record",
     [
-        GenerationRecord(2, 1_700_000_000_000, {"subtopologies": {"late": {"partitions": 4}}, "é": None}),
+        GenerationRecord(2, 1_700_000_000_000, TopologyDescription("é", subtopologies={"late": LATE})),
         EpochRecord(2, 17, 1_700_000_000_000, (TASK, TaskCommit("late", 2, {}, 5))),
         AppendRecord(
-            5, (SEGMENT,), {"topic": "t", "hash": "h", "path": "p"}, {"name": "t", "partitions": 4}, replace=True
+            5, (SEGMENT,), SeedSource("t", "h", "p"), FedTopic(name="t", partitions=4, key="", value=""), replace=True
         ),
         AppendRecord(5, ()),
     ],
@@ -48,7 +58,7 @@ def test_commit_written_and_read_is_the_same(record):
 
 
 def test_commit_of_another_format_is_refused_with_both_formats():
-    body = json.loads(encode_commit(GenerationRecord(1, 2, {})))
+    body = json.loads(encode_commit(GenerationRecord(1, 2)))
     with pytest.raises(CommitFormatError, match="format 2, this version reads format 1") as caught:
         decode_commit(json.dumps(body | {"format": 2}).encode())
     assert (caught.value.found, caught.value.supported) == (2, 1)

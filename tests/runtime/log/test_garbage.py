@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.errors import StartedAgainError
 from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.log import epoch_segment_name, segment_path
@@ -23,12 +24,12 @@ def left(log):
 
 
 def test_unlisted_files_of_older_generations_go_and_the_others_stay(log, state, records):
-    state.commit(GenerationRecord(1, 0, {}))
+    state.commit(GenerationRecord(1, 0))
     listed = write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=1))
     write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=0))
     state.commit(EpochRecord(1, 1, 0, (TaskCommit("late", 0, {}, 0, segments=listed),)))
     assert collect_garbage(log, "app", state) == 0
-    state.commit(GenerationRecord(2, 0, {}))
+    state.commit(GenerationRecord(2, 0))
     write(log, records, epoch_segment_name("", 2, 1, "late", 0, attempt=0))
     assert collect_garbage(log, "app", state) == 1
     assert left(log) == ["g1-e1-late-0-a1.seg", "g2-e1-late-0-a0.seg"]
@@ -48,16 +49,16 @@ def test_unlisted_files_of_an_earlier_incarnation_go_whatever_their_generation(l
     write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=0))  # as versions before this one named them
     write(log, records, epoch_segment_name("0ld0ld0ld0", 7, 1, "late", 0, attempt=0))
     write(log, records, epoch_segment_name("cafecafe00", 1, 1, "late", 0, attempt=0))
-    state.commit(GenerationRecord(1, 0, {"incarnation": "cafecafe00"}))
+    state.commit(GenerationRecord(1, 0, TopologyDescription(incarnation="cafecafe00")))
     assert collect_garbage(log, "app", state) == 1
     assert left(log) == ["cafecafe-g1-e1-late-0-a0.seg", "g1-e1-late-0-a0.seg"]
 
 
 def test_files_of_an_application_that_was_started_again_meanwhile_are_left_alone(log, state, records):
-    state.commit(GenerationRecord(7, 0, {"incarnation": "cafecafe00"}))
+    state.commit(GenerationRecord(7, 0, TopologyDescription(incarnation="cafecafe00")))
     log.drop("app")
     successor = LogState.load(log.commits("app"))
-    successor.commit(GenerationRecord(1, 0, {"incarnation": "beefbeef00"}))
+    successor.commit(GenerationRecord(1, 0, TopologyDescription(incarnation="beefbeef00")))
     write(log, records, epoch_segment_name("beefbeef00", 1, 1, "late", 0, attempt=0))
     with pytest.raises(StartedAgainError):
         collect_garbage(log, "app", state)

@@ -8,16 +8,17 @@ import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
 from headwater.runtime.log.commits import DirectoryCommitStore
+from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import StartedAgainError
-from headwater.runtime.log.records import INCARNATION, CommitRecord, EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.records import CommitRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 
 APPLICATION = "p-t"
 
 
 def generation(incarnation: str) -> GenerationRecord:
-    return GenerationRecord(1, 0, {INCARNATION: incarnation})
+    return GenerationRecord(1, 0, TopologyDescription(incarnation=incarnation))
 
 
 def epoch(incarnation: str, records: int = 1) -> EpochRecord:
@@ -60,7 +61,9 @@ def test_reader_of_earlier_commits_takes_none_of_those_that_came_after(log: Embe
     assert (reader.incarnation, reader.records("part", 0)) == ("before", 2)
 
 
-@pytest.mark.parametrize("record", [epoch("before", 1000), GenerationRecord(2, 0, {INCARNATION: "before"})])
+@pytest.mark.parametrize(
+    "record", [epoch("before", 1000), GenerationRecord(2, 0, TopologyDescription(incarnation="before"))]
+)
 def test_commit_of_an_earlier_incarnation_counts_for_nothing(log: EmbeddedLog, record: CommitRecord) -> None:
     state = begun(log, "after", 2)
     log.commits(APPLICATION).create(4, encode_commit(record))

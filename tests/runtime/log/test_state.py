@@ -3,8 +3,9 @@ import threading
 import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
+from headwater.runtime.log.descriptions import FedTopic, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
-from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, SeedSource, TaskCommit
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 
 
@@ -16,7 +17,7 @@ def commits(log):
 @pytest.fixture
 def state(commits):
     state = LogState.load(commits)
-    state.commit(GenerationRecord(1, 0, {"name": "delays"}))
+    state.commit(GenerationRecord(1, 0, TopologyDescription("delays")))
     return state
 
 
@@ -28,6 +29,10 @@ def task(partition=0, segments=(), **rest):
 
 def epoch(*tasks, generation=1, number=1):
     return EpochRecord(generation, number, 0, tasks)
+
+
+def fed(name):
+    return FedTopic(name=name, partitions=3, key="k string", value="v int")
 
 
 def places(segments):
@@ -59,7 +64,7 @@ def view(state):
 
 def test_application_without_commits_has_an_empty_state(commits):
     state = LogState.load(commits)
-    assert (state.number, state.generation, state.topology, state.written()) == (0, 0, {}, set())
+    assert (state.number, state.generation, state.topology, state.written()) == (0, 0, TopologyDescription(), set())
     assert (state.positions("late", 0), state.stream_time("late", 0), state.clocks("late", 0)) == ({}, -1, {})
     assert (state.end("t", 0), state.lane_ends("t", 0), state.lanes("t", 0), state.segments("t", 0)) == (0, {}, {}, [])
 
@@ -143,19 +148,19 @@ def test_second_committer_is_refused_and_succeeds_after_refreshing(state, commit
 
 def test_driver_of_an_older_generation_is_fenced(state, commits, segment):
     newer = LogState.load(commits)
-    newer.commit(GenerationRecord(2, 0, {"name": "new"}))
+    newer.commit(GenerationRecord(2, 0, TopologyDescription("new")))
     with pytest.raises(CommitExistsError):
         state.commit(epoch(task(0, (segment(3),))))
     state.refresh()
     with pytest.raises(GenerationError) as caught:
         state.commit(epoch(task(0, (segment(3),))))
     assert (caught.value.current, caught.value.found) == (2, 1)
-    assert (state.topology, state.number) == ({"name": "new"}, 2)
+    assert (state.topology, state.number) == (TopologyDescription("new"), 2)
 
 
 def test_generation_that_is_not_higher_is_refused(state):
     with pytest.raises(GenerationError):
-        state.commit(GenerationRecord(1, 0, {}))
+        state.commit(GenerationRecord(1, 0))
 
 
 def test_commit_that_does_not_continue_the_last_one_is_refused_without_a_trace(state, commits, segment):
@@ -169,8 +174,8 @@ def test_commit_that_does_not_continue_the_last_one_is_refused_without_a_trace(s
 
 
 def test_state_loaded_from_a_snapshot_is_the_state_of_all_commits(state, commits, segment, monkeypatch):
-    source = {"topic": "t", "hash": "h", "path": "p"}
-    state.commit(AppendRecord(1, (segment(2, partition=2),), source, {"name": "t", "partitions": 3}))
+    source = SeedSource("t", "h", "p")
+    state.commit(AppendRecord(1, (segment(2, partition=2),), source, fed("t")))
     for number in range(2, SNAPSHOT_EVERY + 5):
         state.commit(
             epoch(
@@ -189,16 +194,15 @@ def test_state_loaded_from_a_snapshot_is_the_state_of_all_commits(state, commits
 
 
 def test_seed_that_replaces_starts_its_topic_anew_and_leaves_others(state, segment):
-    topic = {"name": "t", "partitions": 3}
-    state.commit(AppendRecord(1, (segment(5),), {"topic": "t", "hash": "1"}, topic))
-    state.commit(AppendRecord(1, (segment(4, topic="u"),), {}, {"name": "u"}))
-    assert state.topics["t"]["since"] == 2
-    state.commit(AppendRecord(1, (segment(2, path="new"),), {"topic": "t", "hash": "2"}, topic, replace=True))
+    state.commit(AppendRecord(1, (segment(5),), SeedSource("t", "1", "p"), fed("t")))
+    state.commit(AppendRecord(1, (segment(4, topic="u"),), None, fed("u")))
+    assert state.topics["t"].since == 2
+    state.commit(AppendRecord(1, (segment(2, path="new"),), SeedSource("t", "2", "p"), fed("t"), replace=True))
     assert [found.path for found in state.segments("t", 0)] == ["new"]
-    assert (state.end("t", 0), state.end("u", 0), state.seeds["t"]["hash"]) == (2, 4, "2")
-    assert (state.topics["t"]["since"], state.topics["u"]["since"]) == (4, 3)
-    state.commit(AppendRecord(1, (segment(1),), {}, topic))
-    assert (state.end("t", 0), state.topics["t"]["since"]) == (3, 4)
+    assert (state.end("t", 0), state.end("u", 0), state.seeds["t"].hash) == (2, 4, "2")
+    assert (state.topics["t"].since, state.topics["u"].since) == (4, 3)
+    state.commit(AppendRecord(1, (segment(1),), None, fed("t")))
+    assert (state.end("t", 0), state.topics["t"].since) == (3, 4)
 
 
 def test_reader_that_holds_the_lock_sees_whole_commits(state, segment):

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater.runtime.dataclass_json import from_json
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.log import segment_path
 from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, EpochRecord, GenerationRecord, TaskCommit
@@ -25,7 +26,6 @@ from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.store import StateStore
 from headwater.runtime.state.task_stores import TaskStores
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
-from headwater.runtime.tasks.plan_json import from_json
 from headwater.runtime.topology import GlobalTable, Store, Topic
 
 APPLICATION = "test-app"
@@ -79,7 +79,7 @@ class Application:
         self.log = EmbeddedLog(self.path / "log")
         self.seeds = LogState(self.log.commits("test-seed"))
         self.state = LogState(self.log.commits(APPLICATION))
-        self.state.commit(GenerationRecord(1, 0, {}))
+        self.state.commit(GenerationRecord(1, 0))
 
     def append(self, topic: Topic, records: Sequence[Any], partition: int = 0, headers: Any = None) -> None:
         """Records as (key tuple or None, value tuple or None, timestamp)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from commits import Applications, part, segment, topic, topology
 
 from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.progress.committed import Committed, describe
-from headwater.runtime.topology import Agg, GlobalTable, Store, Window
+from headwater.runtime.progress.committed import Committed
+from headwater.runtime.topology import GlobalTable, Store
 
 RAW = topic("raw")
 CLEAN = topic("clean", writer="p-cleaning")
@@ -25,35 +24,6 @@ REPORT = topology("report", part("report", (DAILY,)))
 @pytest.fixture
 def applications(tmp_path: Path) -> Applications:
     return Applications(EmbeddedLog(tmp_path))
-
-
-def test_description_is_json_that_says_who_reads_and_writes_what() -> None:
-    store = Store(
-        "totals",
-        2,
-        "k string",
-        "v bigint",
-        type="window",
-        window=Window(10, 5, 1),
-        aggregates=(Agg("v", "sum", "x", "double"),),
-        changelog=False,
-    )
-    found = describe(topology("t", part("reads", (RAW,), (CLEAN,), (store,))))
-    assert json.loads(json.dumps(found)) == found
-    assert found["subtopologies"] == {
-        "reads": {"partitions": 2, "sources": ["raw"], "sinks": ["clean"], "stores": ["totals"]}
-    }
-    assert {name: each["writer"] for name, each in found["topics"].items()} == {"raw": None, "clean": "p-cleaning"}
-    assert found["stores"]["totals"] == {
-        "partitions": 2,
-        "type": "window",
-        "key": "k string",
-        "value": "v bigint",
-        "aggregates": [["v", "sum", "double", []]],
-        "shown": ["v: sum(x)"],
-        "window": [10, 5],
-        "changelog": False,
-    }
 
 
 def test_topics_from_outside_that_never_had_a_record_are_empty(applications: Applications) -> None:
@@ -201,14 +171,3 @@ def test_states_are_of_one_moment_though_others_commit_while_they_are_read(tmp_p
     assert committed.of(CLEAN).end("clean", 0) == 1
     tasks = [("p-cleaning", "clean", number) for number in range(2)]
     assert committed.idle(tasks, committed.network(), ()) == {tasks[0]: True, tasks[1]: False}
-
-
-def test_topic_of_a_global_table_is_among_those_read(tmp_path: Path) -> None:
-    table = GlobalTable("names", topic("raw_names"), Store("names", 2, "k string", "v bigint"))
-    found = describe(topology("t", part("reads", (RAW,), (CLEAN,), tables=(table,))), {"raw": 3})
-    assert found["subtopologies"]["reads"]["sources"] == ["raw"]
-    assert {name: (each["global"], each["since"]) for name, each in found["topics"].items()} == {
-        "raw": (False, 3),
-        "clean": (False, None),
-        "raw_names": (True, None),
-    }

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
+from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.log.records import INCARNATION, EpochRecord, TaskCommit
+from headwater.runtime.log.records import EpochRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.progress.errors import FencedError
 
-FIRST = {"name": "t", INCARNATION: "first"}
+FIRST = TopologyDescription("t", incarnation="first")
 TASKS = (TaskCommit("part", 0, {}, 0, records=1),)
 
 
@@ -31,7 +32,7 @@ def test_later_claim_fences_the_earlier_driver(log: EmbeddedLog) -> None:
     earlier.claim(FIRST)
     earlier.commit(1, TASKS)
     later = committer(log)
-    assert later.claim({"name": "t", INCARNATION: "second"}) == 2
+    assert later.claim(TopologyDescription("t", incarnation="second")) == 2
     with pytest.raises(FencedError) as caught:
         earlier.check()
     assert (caught.value.mine, caught.value.generation) == (1, 2)
@@ -54,7 +55,7 @@ def test_driver_of_an_application_that_was_started_again_is_fenced(log: Embedded
     old.claim(FIRST)
     idle, late = committer(log), committer(log)
     log.drop("p-t")
-    committer(log).claim({"name": "t", INCARNATION: "second"})
+    committer(log).claim(TopologyDescription("t", incarnation="second"))
     for act in (old.check, lambda: old.commit(1, TASKS), lambda: idle.claim(FIRST), lambda: late.claim(FIRST)):
         with pytest.raises(FencedError) as caught:
             act()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commits import part, topic, topology
 
-from headwater.runtime.progress.committed import describe
+from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
 from headwater.runtime.progress.compatibility import differences
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
@@ -26,11 +26,11 @@ TOTALS = Store(
 )
 
 
-def described(source: Topic = FED, sink: Topic = MADE, *stores: Store) -> dict[str, Any]:
-    return describe(topology("t", part("reads", (source,), (sink,), stores or (TOTALS,))))
+def described(source: Topic = FED, sink: Topic = MADE, *stores: Store) -> TopologyDescription:
+    return TopologyDescription.of(topology("t", part("reads", (source,), (sink,), stores or (TOTALS,))))
 
 
-def found(current: dict[str, Any], committed: dict[str, Any] | None = None) -> list[str]:
+def found(current: TopologyDescription, committed: TopologyDescription | None = None) -> list[str]:
     return list(differences(committed or described(), current, consumed=True))
 
 
@@ -41,7 +41,7 @@ def test_same_topology_has_no_differences() -> None:
 def test_before_anything_was_consumed_everything_may_change() -> None:
     other = described(topic("x"), topic("y"), replace(TOTALS, type="key_value"))
     assert list(differences(described(), other, consumed=False)) == []
-    assert list(differences({}, other, consumed=True)) == []
+    assert list(differences(TopologyDescription(), other, consumed=True)) == []
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_store_that_means_something_else_is_a_difference(change: dict[str, Any],
 
 
 def test_aggregates_that_an_earlier_version_committed_are_shown_by_function_and_type() -> None:
-    before, now = described(), described(FED, MADE, replace(TOTALS, aggregates=(Agg("n", "sum", "x", "int"),)))
-    del before["stores"]["totals"]["shown"]
+    now = described(FED, MADE, replace(TOTALS, aggregates=(Agg("n", "sum", "x", "int"),)))
+    before = replace(described(), stores={"totals": replace(StoreDescription.of(TOTALS), shown=())})
     (only,) = differences(before, now, consumed=True)
     assert only == "store totals: aggregates was n: count of rows, is n: sum(x)"
 
@@ -116,16 +116,16 @@ def test_topics_may_come_and_go() -> None:
 
 
 def test_subtopology_of_another_name_would_read_a_topic_again() -> None:
-    committed = describe(topology("t", part("late", (FED,), (MADE,), (TOTALS,))))
-    current = describe(topology("t", part("early", (FED,), (MADE,), (TOTALS,))))
+    committed = TopologyDescription.of(topology("t", part("late", (FED,), (MADE,), (TOTALS,))))
+    current = TopologyDescription.of(topology("t", part("early", (FED,), (MADE,), (TOTALS,))))
     assert found(current, committed) == [
         "topic fed: it was read by late, and early would read it again from its beginning"
     ]
 
 
-def with_table(raw: Topic, begun: dict[str, int] | None = None) -> dict[str, Any]:
+def with_table(raw: Topic, begun: dict[str, int] | None = None) -> TopologyDescription:
     table = GlobalTable("names", raw, Store("names", raw.partitions, raw.key, raw.value))
-    return describe(topology("t", part("reads", (FED,), (MADE,), (TOTALS,), (table,))), begun)
+    return TopologyDescription.of(topology("t", part("reads", (FED,), (MADE,), (TOTALS,), (table,))), begun)
 
 
 def test_columns_of_a_global_tables_topic_are_those_of_its_store() -> None:

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
+from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.progress.committed import Committed, describe
+from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.progress.global_task import GLOBAL_TASK, GlobalTask
 from headwater.runtime.topology import GlobalTable, Store, Subtopology, Topic, Topology
@@ -42,7 +43,7 @@ class Application:
         declared = topology(*(tables or TABLES[:1]))
         committed = Committed(self.log, declared)
         committer = Committer(committed.own)
-        committer.claim(describe(declared))
+        committer.claim(TopologyDescription.of(declared))
         return committed, committer, GlobalTask(declared, committed)
 
 

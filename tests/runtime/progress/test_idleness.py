@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from headwater.runtime.progress.idleness import Network, TaskKey, Wiring, idle_tasks
+from headwater.runtime.log.descriptions import SubtopologyDescription
+from headwater.runtime.progress.idleness import Network, TaskKey, idle_tasks
 
 CHAIN = Network(
     {
-        ("a", "first"): Wiring(2, ("in",), ("mid",)),
-        ("a", "second"): Wiring(1, ("mid",), ("out",)),
-        ("b", "third"): Wiring(1, ("out",), ()),
+        ("a", "first"): SubtopologyDescription(2, ("in",), ("mid",)),
+        ("a", "second"): SubtopologyDescription(1, ("mid",), ("out",)),
+        ("b", "third"): SubtopologyDescription(1, ("out",), ()),
     }
 )
 ALL: list[TaskKey] = [("a", "first", 0), ("a", "first", 1), ("a", "second", 0), ("b", "third", 0)]
@@ -36,9 +37,9 @@ def test_failed_task_behind_counts_as_idle() -> None:
 def test_circle_does_not_wait_for_itself_but_waits_for_what_feeds_it() -> None:
     circle = Network(
         {
-            ("a", "x"): Wiring(1, ("feed", "back"), ("forth",)),
-            ("b", "y"): Wiring(1, ("forth",), ("back",)),
-            ("c", "z"): Wiring(1, ("in",), ("feed",)),
+            ("a", "x"): SubtopologyDescription(1, ("feed", "back"), ("forth",)),
+            ("b", "y"): SubtopologyDescription(1, ("forth",), ("back",)),
+            ("c", "z"): SubtopologyDescription(1, ("in",), ("feed",)),
         }
     )
     assert circle.in_a_circle(("a", "x"), ("b", "y"))

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from commits import PROJECT, Applications, part, segment, topic, topology
 
-from headwater.runtime.ingest import append
 from headwater.runtime.log.declarations import WriterChangedError, declared_topic, gone_with
+from headwater.runtime.log.descriptions import FedTopic
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import TopicChangedError
-from headwater.runtime.log.records import AppendRecord
+from headwater.runtime.log.records import AppendRecord, SeedSource
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.inputs import check_topics
@@ -39,8 +39,8 @@ def check(log: EmbeddedLog, declared: Topology) -> None:
 
 
 def feed(log: EmbeddedLog, fed: Topic, seeded: bool = True) -> None:
-    source = {"topic": fed.name, "hash": "1", "path": "seeds/raw.csv"} if seeded else {}
-    record = AppendRecord(0, (segment(fed.name, 3),), source, append.describe(fed))
+    source = SeedSource(fed.name, "1", "seeds/raw.csv") if seeded else None
+    record = AppendRecord(0, (segment(fed.name, 3),), source, FedTopic.of(fed))
     LogState.load(log.commits(f"{PROJECT}-seed")).commit(record)
 
 

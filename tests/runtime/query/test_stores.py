@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
+from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.log.records import INCARNATION, EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.stored_rows import stored_columns, window_keys
 from headwater.runtime.query.stores import GlobalQuery, StoreKeyError, StoreQuery
@@ -54,7 +55,7 @@ class Shop:
     def __post_init__(self) -> None:
         self.log = EmbeddedLog(self.root / "log")
         self.state = LogState.load(self.log.commits(APPLICATION))
-        self.state.commit(GenerationRecord(1, 0, {}))
+        self.state.commit(GenerationRecord(1, 0))
 
     def commit(self, *changes: Change, clock: int = -1) -> None:
         topic = f"{APPLICATION}-{self.store.name}-changelog"
@@ -119,7 +120,7 @@ def test_copy_that_was_made_before_the_application_was_started_anew_is_passed_ov
     before.apply(1)
     shutil.copytree(before.root / "state", names.root / "state")
     names.made_of("before")
-    names.state.commit(GenerationRecord(2, 0, {INCARNATION: "after"}))
+    names.state.commit(GenerationRecord(2, 0, TopologyDescription(incarnation="after")))
     assert names.query() == EXPECTED
     names.made_of("after")
     assert names.query() != EXPECTED

@@ -39,7 +39,7 @@ def ran(tmp_path: Path) -> LogState:
     topic = changelog_topic("p-t", "totals")
     segments = log.write_segments(segment_path("p-t", topic, "s"), topic, changes, 1, lane=1)
     state = LogState.load(log.commits("p-t"))
-    state.commit(GenerationRecord(1, 0, {}))
+    state.commit(GenerationRecord(1, 0))
     state.commit(EpochRecord(1, 1, 0, (TaskCommit("sum", 1, {}, -1, segments=segments),)))
     return state
 

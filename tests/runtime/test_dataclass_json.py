@@ -3,15 +3,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.log.records import Batch, Segment, TaskCommit
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
-from headwater.runtime.tasks.plan_json import from_json, to_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -52,14 +52,26 @@ def test_each_part_of_a_plan_comes_back_equal(kind: type) -> None:
     assert from_json(kind, to_json(value)) == value
 
 
-def test_form_is_a_list_of_the_fields_without_spaces() -> None:
-    commit = TaskCommit("hourly", 1, {"flights": {0: 7}}, 12)
+def test_form_is_an_object_of_the_fields_without_spaces_and_of_a_batch_a_list() -> None:
+    batch = Batch(0, 10, 3, -5, 7, 1, 2)
+    commit = TaskCommit("hourly", 1, {"flights": {0: 7}}, 12, segments=(Segment("t", 1, 0, "a.seg", (batch,)),))
 
-    assert to_json(commit) == '["hourly",1,{"flights":{"0":7}},12,{},[],{},{},{},0]'
+    segment = '{"topic":"t","partition":1,"lane":0,"path":"a.seg","batches":[[0,10,3,-5,7,1,2,0]],"headers":false,'
+    segment += '"base_offset":-1,"base_position":-1,"head":0,"head_checksum":null}'
+    assert to_json(commit) == (
+        '{"subtopology":"hourly","partition":1,"positions":{"flights":{"0":7}},"stream_time":12,"clocks":{},'
+        f'"segments":[{segment}],"dropped":{{}},"applied":{{}},"globals":{{}},"records":0}}'
+    )
 
 
 def test_text_from_before_a_field_was_added_reads_with_its_default() -> None:
-    assert from_json(TaskCommit, '["hourly",1,{},12]') == TaskCommit("hourly", 1, {}, 12)
+    text = '{"subtopology":"hourly","partition":1,"positions":{},"stream_time":12}'
+    assert from_json(TaskCommit, text) == TaskCommit("hourly", 1, {}, 12)
+    assert from_json(Batch, "[0,10,3,-5,7,1,2]") == Batch(0, 10, 3, -5, 7, 1, 2)
+
+
+def test_field_that_the_class_does_not_know_is_passed_over() -> None:
+    assert from_json(One, '{"only":[1],"later":2}') == One((1,))
 
 
 @dataclass(frozen=True)
@@ -68,15 +80,26 @@ class One:
 
 
 @dataclass(frozen=True)
+class Listed:
+    only: One
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class Odd:
     one: One
     by_number: Mapping[int, One]
-    pair: tuple[str, One]
+    pair: tuple[str, Listed]
     free: Mapping[str, Any] = field(default_factory=dict)
 
 
 def test_class_with_a_single_field_and_one_within_mappings_and_pairs() -> None:
-    value = Odd(One((1,)), {3: One(())}, ("a", One((2, 3))), {"deep": [{"x": None}]})
+    value = Odd(One((1,)), {3: One(())}, ("a", Listed(One((2, 3)))), {"deep": [{"x": None}]})
 
-    assert json.loads(to_json(value)) == [[[1]], {"3": [[]]}, ["a", [[2, 3]]], {"deep": [{"x": None}]}]
+    assert json.loads(to_json(value)) == {
+        "one": {"only": [1]},
+        "by_number": {"3": {"only": []}},
+        "pair": ["a", [{"only": [2, 3]}]],
+        "free": {"deep": [{"x": None}]},
+    }
     assert from_json(Odd, to_json(value)) == value

@@ -1,0 +1,146 @@
+"""Compact JSON of frozen dataclasses: commits and descriptions, which are kept, plans and requests, which travel.
+
+A dataclass is an object of its fields, or a list of their values in order where it says `as_list`: of byte ranges there
+are thousands. The name of a field that would be a keyword ends in `_`, and not so in the JSON. A field that the JSON
+lacks has its default, and one that the class does not know is passed over: so a field may be added if it has a
+default, in a list at the end. Mappings are objects (integer keys as text), tuples are lists, `Any` is JSON as it is. A
+value that may be None is null; an empty object is read as None too, which older logs have there. How a class is read
+and written is worked out once from its annotations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+_Step = Callable[[Any], Any] | None  # None: the value is its own JSON
+
+
+def to_json(value: Any) -> str:
+    """The JSON of a dataclass instance, on one line."""
+    return compact(to_plain(value))
+
+
+def from_json(kind: type[T], text: str | bytes) -> T:
+    """The instance of `kind` that `to_json` gave this text for."""
+    return from_plain(kind, json.loads(text))
+
+
+def compact(plain: Any) -> str:
+    """The text of what JSON knows, without spaces."""
+    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
+
+
+def to_plain(value: Any) -> Any:
+    """A dataclass instance as what JSON knows: dicts, lists, texts, numbers."""
+    kind: Any = type(value)
+    return _apply(_writer(kind), value)
+
+
+def from_plain(kind: type[T], plain: Any) -> T:
+    """The inverse of `to_plain`. Raises KeyError, TypeError or ValueError for what is no `kind`."""
+    key: Any = kind
+    instance: T = _apply(_reader(key), plain)
+    return instance
+
+
+@cache
+def _writer(kind: Any) -> _Step:
+    if is_dataclass(kind):
+        return _writer_of_fields(kind)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is tuple and args[-1] is ...:
+        return _of_each(_writer(args[0]))
+    if origin is tuple:
+        steps = [_writer(part) for part in args]
+        return lambda value: [_apply(step, part) for step, part in zip(steps, value, strict=True)]
+    if origin is Mapping:
+        write = _writer(args[1])
+        return dict if write is None else lambda value: {key: write(part) for key, part in value.items()}
+    if origin is UnionType:
+        return _if_there(_writer(_other_than_none(args)))
+    return None
+
+
+@cache
+def _reader(kind: Any) -> _Step:
+    if is_dataclass(kind):
+        return _reader_of_fields(kind)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is tuple and args[-1] is ...:
+        read_each = _of_each(_reader(args[0]))
+        return tuple if read_each is None else lambda value: tuple(read_each(value))
+    if origin is tuple:
+        steps = [_reader(part) for part in args]
+        return lambda value: tuple(_apply(step, part) for step, part in zip(steps, value, strict=True))
+    if origin is Mapping:
+        key_type, read = args[0], _reader(args[1])
+        if key_type is str and read is None:
+            return None
+        return lambda value: {key_type(key): _apply(read, part) for key, part in value.items()}
+    if origin is UnionType:
+        return _if_there(_reader(_other_than_none(args)))
+    return None
+
+
+def _writer_of_fields(kind: Any) -> _Step:
+    members = _fields(kind, _writer)
+    get = attrgetter(*(name for name, _, _ in members))
+    values = get if len(members) > 1 else lambda value: (get(value),)
+    if _as_list(kind):
+        if not any(step for _, _, step in members):
+            return values
+        return lambda value: [_apply(step, part) for (_, _, step), part in zip(members, values(value), strict=True)]
+    keys = [key for _, key, _ in members]
+    steps = [(key, step) for _, key, step in members if step is not None]
+
+    def write_object(value: Any) -> dict[str, Any]:
+        plain = dict(zip(keys, values(value), strict=True))
+        for key, step in steps:
+            plain[key] = step(plain[key])
+        return plain
+
+    return write_object
+
+
+def _reader_of_fields(kind: Any) -> _Step:
+    members = _fields(kind, _reader)
+    if not _as_list(kind):
+        return lambda value: kind(**{name: _apply(step, value[key]) for name, key, step in members if key in value})
+    if not any(step for _, _, step in members):
+        return lambda value: kind(*value)
+    return lambda value: kind(*(_apply(step, part) for (_, _, step), part in zip(members, value, strict=False)))
+
+
+def _fields(kind: Any, step: Callable[[Any], _Step]) -> list[tuple[str, str, _Step]]:
+    """Name, key in JSON and step of each field."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]
+    return [(name, name.removesuffix("_"), step(hints[name])) for name in names]
+
+
+def _as_list(kind: Any) -> bool:
+    return bool(getattr(kind, "as_list", False))
+
+
+def _apply(step: _Step, value: Any) -> Any:
+    return value if step is None else step(value)
+
+
+def _other_than_none(kinds: tuple[Any, ...]) -> Any:
+    (kind,) = (kind for kind in kinds if kind is not NoneType)
+    return kind
+
+
+def _if_there(step: _Step) -> _Step:
+    return None if step is None else lambda value: None if value is None or value == {} else step(value)
+
+
+def _of_each(step: _Step) -> _Step:
+    return None if step is None else lambda values: [step(value) for value in values]

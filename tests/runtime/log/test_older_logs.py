@@ -1,0 +1,63 @@
+"""Commits and snapshots that earlier versions have written, byte for byte, are read.
+
+`older/commits` was written by a run on Spark before commits had the incarnation, its snapshots by a later version.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headwater.runtime.log.commits import DirectoryCommitStore
+from headwater.runtime.log.descriptions import AggregateDescription, FedTopic, StoreDescription, SubtopologyDescription
+from headwater.runtime.log.state import LogState
+
+OLDER = Path(__file__).parent / "older" / "commits"
+
+
+@pytest.fixture(params=["commits", "snapshot"])
+def commits(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A log of which a state is loaded from its commits, or from its snapshots."""
+    shutil.copytree(OLDER, tmp_path / "commits")
+    lacking = "*/*.snapshot" if request.param == "commits" else f"*/{1:012d}.json"
+    for path in (tmp_path / "commits").glob(lacking):
+        path.unlink()
+    return tmp_path / "commits"
+
+
+def test_application_of_an_older_log_is_what_it_was(commits: Path) -> None:
+    state = LogState.load(DirectoryCommitStore("p-delays", commits / "p-delays"))
+
+    assert (state.number, state.generation, state.incarnation) == (3, 1, "0f5b7b3239dc4b75ae52b7055aef10fc")
+    assert state.topology.subtopologies["hourly"] == SubtopologyDescription(
+        2, ("p-delays-hourly-repartition",), ("hourly",), ("totals",)
+    )
+    assert state.topology.topics["flights"].since == 2
+    assert state.topology.topics["hourly"].writer == "p-delays"
+    assert state.topology.stores["totals"] == StoreDescription(
+        2,
+        "window",
+        "airline string, window_start timestamp, window_end timestamp",
+        "flights bigint, total double",
+        (AggregateDescription("flights", "count"), AggregateDescription("total", "sum", "double")),
+        window=(3_600_000, 3_600_000),
+    )
+    assert state.assignment["clients"]["46da35f2-3566-4242-b4c5-5a10820c8e3e"]["active"]["hourly"] == [0, 1]
+    assert state.positions("hourly", 1) == {"p-delays-hourly-repartition": {0: 3929, 1: 4024, 2: 4024, 3: 3984}}
+    assert (state.stream_time("hourly", 1), state.clocks("hourly", 1)) == (71_988_732, {"totals": 71_988_732})
+    assert state.records("hourly", 1) == 15_961
+    (segment,) = state.segments("p-delays-totals-changelog", 1)
+    assert (segment.rows, segment.batches[0].checksum, segment.head_checksum) == (80, 3_975_440_036, 3_213_326_526)
+
+
+def test_topics_of_an_older_log_that_were_fed_from_outside_are_what_they_were(commits: Path) -> None:
+    state = LogState.load(DirectoryCommitStore("p-seed", commits / "p-seed"))
+
+    assert state.topics["airlines"] == FedTopic(
+        name="airlines", partitions=4, key="carrier string", value="name string", since=1
+    )
+    assert state.topics["flights"].since == 2
+    assert state.seeds == {}
+    assert [state.end("airlines", partition) for partition in range(4)] == [1, 1, 1, 1]
