@@ -1,0 +1,99 @@
+"""What a step takes: a class for it, a class for its operation, a word. Nothing else of the compiler knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import pytest
+
+from headwater.compiler.emit.job import render_job
+from headwater.compiler.language.reader import Reader
+from headwater.compiler.model import build
+from headwater.compiler.operations import RESERVED, STEPS
+from headwater.compiler.operations.base.context import FlowContext
+from headwater.compiler.operations.base.operation import Description, Processor, PythonOperation, TableUse
+from headwater.compiler.operations.base.shape import Shape
+from headwater.compiler.operations.base.site import PythonLayout, Site
+from headwater.compiler.operations.base.step import References, Refusal, Step, StepAction
+from headwater.compiler.pipeline import CheckedProject
+from headwater.compiler.reading.nodes import Node
+from headwater.compiler.topology.describe import describe
+from headwater.runtime.operators.declarations import Settle
+
+TOPICS = "clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int}}"
+TOPOLOGY = """
+tables:
+  latest: {topic: clicks}
+flows:
+  quiet:
+    from: latest
+    steps:
+      - select: {seconds: seconds}
+      - suppress: {until: window_closes}
+    to: out
+"""
+
+
+@dataclass(frozen=True)
+class SuppressStep(StepAction):
+    """A step of which the compiler has only the word. It is for tables."""
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        return cls()
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return None if shape.is_table else Refusal("HW501", f"'{word}' is for tables.", "Put `to_table` before it.")
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        return context.add(Suppression(), shape, replace(shape, store=None), step)
+
+
+@dataclass(frozen=True)
+class Suppression(PythonOperation):
+    has_effect = False
+    null_keys = "passed"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        return output
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        return TableUse(filters=True, positive=positive)
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        return Description("suppress", (Processor("KTABLE-SUPPRESS"),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        return PythonLayout((Settle(site.input.name, site.at),), (site.input,))
+
+
+@pytest.fixture
+def with_suppress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "STEPS", {**STEPS, "suppress": SuppressStep})
+    monkeypatch.setattr(build, "RESERVED", RESERVED - {"suppress"})
+
+
+@pytest.mark.usefixtures("with_suppress")
+def test_step_with_its_two_classes_and_a_word_compiles_to_the_end(compiled: Callable[..., CheckedProject]) -> None:
+    project = compiled(TOPICS, TOPOLOGY)
+    assert not list(project.diagnostics)
+    (graph,) = project.topologies
+    job = render_job(graph)
+    assert 'columns=Flow("user string", "seconds int")' not in job, "a table keeps all columns"
+    assert 'Table("latest", LATEST, emit="collapsed", old=True' in job, "it filters, so old rows come along"
+    assert 'Settle("latest"' in job
+    assert "KTABLE-SUPPRESS" in describe(graph)
+    assert "# quiet: suppress, topologies/t.yml:" in describe(graph)
+
+
+@pytest.mark.usefixtures("with_suppress")
+def test_step_refuses_what_it_is_not_for(compiled: Callable[..., CheckedProject]) -> None:
+    project = compiled(TOPICS, TOPOLOGY.replace("from: latest", "from: clicks"))
+    assert [found.code for found in project.diagnostics] == ["HW501"]
