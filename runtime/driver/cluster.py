@@ -44,6 +44,13 @@ class EpochJob(Protocol):
         """Try tasks side by side, at most MOST_TRIED. Nothing is written. The first that fails ends the trial."""
         ...
 
+    def first_failing(self, plan: EpochPlan) -> int | None:
+        """The number, from 0, of the first record that a step of the plan's only task cannot process.
+
+        None where that cannot be told at once; it does not mean that no record fails. Nothing is written.
+        """
+        ...
+
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
         """The steps whose errors do not say where they come from: the place of each in the YAML, and what runs all up
         to it for its errors alone. In the order in which records pass them.

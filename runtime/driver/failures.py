@@ -1,10 +1,10 @@
 """From a job that failed to the record that did it.
 
-The first error ends the whole job, so the epoch's tasks are run again one by one: those that succeed are
-committed. Of one that fails, prefixes of its input are tried, many in one job, until the first failing record is known;
-then the steps that do not name themselves in their errors, one after the other, until the first failing one is. Where
-a worker says that no record can be
-to blame (a disk that is full, a damaged file), none is looked for.
+The first error ends the whole job, so the epoch's tasks are run again one by one: those that succeed are committed. Of
+one that fails, the cluster may tell the first failing record at once. If it cannot, prefixes of the task's input are
+tried, many in one job, until the record is known. Then the steps that do not name themselves in their errors are run
+one after the other, until the first failing one is known. Where a worker says that no record can be to blame (a disk
+that is full, a damaged file), none is looked for.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
 
     def error_of(run: Callable[[EpochPlan], Any]) -> Exception | None:
         try:
-            run(_limited(plan, bad, next(attempts)))
+            run(replace(plan.limited(bad), attempt=next(attempts)))
         except Exception as failed:
             _refuse_outside(job, part, plan, failed)
             return failed
@@ -122,9 +122,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
     if bad == 0 or found is None:
         raise JobError(plan.application, part.name, job.facts(found or error).cause) from error
     error = found
-    record = last_record(
-        part, _task(_limited(plan, bad, next(attempts))), Plugged(plan.plugins).log(PluginRef(*plan.log))
-    )
+    record = last_record(part, _task(plan.limited(bad)), Plugged(plan.plugins).log(PluginRef(*plan.log)))
     if record is None or record.number < bad:  # it is one more where `bad` would part a change of a regrouped table
         raise JobError(plan.application, part.name, job.facts(error).cause) from error
     facts = job.facts(error)
@@ -149,10 +147,14 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
 def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | None:
     """How many records the shortest prefix has that fails; None where none does.
 
-    First a ladder of prefixes that grow, then the gap that it leaves, cut into as many parts as one job tries, again
-    and again. A number is known to be good once its prefix, or a longer one, has passed.
+    The cluster is asked first. Where it cannot tell, a ladder of prefixes that grow is tried, then the gap that it
+    leaves, cut into as many parts as one job tries, again and again. A number is known to be good once its prefix, or a
+    longer one, has passed.
     """
     task = _task(plan)
+    number = job.first_failing(replace(plan, trial=True))
+    if number is not None and job.try_each(plan, [replace(task, max_records=number + 1)]).failed is not None:
+        return number + 1
     most = min(task.max_records, sum(lane.end - lane.position for topic in task.inputs for lane in topic.lanes))
     good, bad = -1, most + 1
     while counts := _ladder(good, most) if bad > most else _between(good, bad):
@@ -184,11 +186,6 @@ def _between(good: int, bad: int) -> list[int]:
 
 def _task(plan: EpochPlan) -> TaskPlan:
     return next(task for thread in plan.threads for task in thread)
-
-
-def _limited(plan: EpochPlan, records: int, attempt: int) -> EpochPlan:
-    threads = tuple(tuple(replace(task, max_records=records) for task in thread) for thread in plan.threads)
-    return replace(plan, threads=threads, attempt=attempt)
 
 
 def told(error: Exception, cluster: Cluster | None = None) -> HeadwaterError | None:

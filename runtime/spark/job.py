@@ -17,6 +17,7 @@ from ..stages.failed_stage import Facts
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Subtopology
 from .engine import built
+from .failing_rows import failing_rows
 from .placed_rows import placed
 from .text_check import checked_text
 from .worker import PLAN_PROPERTY
@@ -64,6 +65,20 @@ class SparkJob:
             failed = min((number for number, fine in ended.items() if not fine), default=0)
             return Trial(passed, (failed, error))
         return Trial(tuple(range(len(tasks))), None)
+
+    def first_failing(self, plan: EpochPlan) -> int | None:
+        """Ask each SQL step in turn, on no more records than have passed the steps before it."""
+        found: int | None = None
+        for rows in failing_rows(self._rows):
+            self._set(plan)
+            try:
+                ((number,),) = rows.collect()
+            except Exception:  # of no expression: it is found as the job that failed has failed
+                return None
+            if number is not None:
+                found = number
+                plan = plan.limited(number)
+        return found
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
         """The SQL steps: prefixes of the query plan, each of which ends with one of them."""

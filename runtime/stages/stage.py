@@ -108,7 +108,7 @@ class Stage:
                         clocks=task.clocks,
                         records=len(taken),
                     )
-                    yield task, commit, edges
+                    yield task, commit, _numbered(edges) if worker.plan.trial else edges
 
     def _later(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskPlan, TaskCommit, Edges]]:
         plans = {(task.subtopology, task.partition): task for thread in worker.plan.threads for task in thread}
@@ -144,6 +144,14 @@ class Stage:
             dropped=dict(epoch.dropped + Counter(commit.dropped)),
             applied={**commit.applied, **{name: store.position for name, store in epoch.stores.items()}},
         )
+
+
+def _numbered(edges: Edges) -> Edges:
+    """Rows with the number of their record in place of its order, so that a row that fails names its record.
+
+    Operators pass the order on and look at it no more; only what is written has a use for it.
+    """
+    return {name: replace(rows, order=rows.path[0]) for name, rows in edges.items()}
 
 
 def _name(task: TaskPlan) -> str:

@@ -7,7 +7,7 @@ here. Times are milliseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..log.records import CommitMark, Segment
@@ -101,6 +101,11 @@ class EpochPlan:
     plugins: tuple[str, tuple[str, ...], tuple[str, ...]] = ("", (), ())
     incarnation: str = ""
     trial: bool = False
+
+    def limited(self, records: int) -> EpochPlan:
+        """The same plan, in which each task takes no more than `records`."""
+        threads = tuple(tuple(replace(task, max_records=records) for task in thread) for thread in self.threads)
+        return replace(self, threads=threads)
 
     def pinned(self, table: str) -> dict[int, dict[int, int]]:
         """What a client's copy of a global table holds, once this epoch has opened it: partition -> lane -> records."""

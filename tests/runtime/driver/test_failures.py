@@ -63,6 +63,9 @@ class FailsAt(Explained):
     offset: int
     tried: int = 0
 
+    def first_failing(self, plan: EpochPlan) -> int | None:
+        return None
+
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         self.tried += 1
         assert len(tasks) <= MOST_TRIED, "a job tries no more"
@@ -157,6 +160,9 @@ class Killed(Explained):
 
     kills: set[int]
     runs: int = 0
+
+    def first_failing(self, plan: EpochPlan) -> int | None:
+        return None
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         try:

@@ -1,0 +1,97 @@
+"""The first record that an SQL step cannot process, as one job for each step tells it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.runtime import (
+    Agg,
+    Aggregate,
+    Flow,
+    Pipe,
+    Sink,
+    Source,
+    Store,
+    Subtopology,
+    Topic,
+    Topology,
+    subtopology,
+)
+from headwater.runtime.ingest.append import append
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.placing.client import Client
+from headwater.runtime.progress.committed import Committed
+from headwater.runtime.progress.planner import Planner
+from headwater.runtime.spark.job import SparkJob
+from headwater.runtime.tasks.plan import EpochPlan
+
+pytestmark = pytest.mark.spark
+
+ORDERS = Topic("orders", 1, "k string", "a string, n int")
+RESULTS = Topic("results", 1, "k string", "a string, n int", writer="p-t")
+TOTALS = Store("totals", 1, "k string", "total bigint", aggregates=(Agg("total", "sum", "n", "bigint", "int"),))
+READ = {"orders": Flow("k string", "a string, n int")}
+
+
+@subtopology(0, "orders", file="t.yml")
+def two_steps(rows: Pipe) -> Pipe:
+    """Each reads what it casts twice, so that Spark has a common subexpression to compute once."""
+    rows = rows.process(Source(ORDERS, into=("orders",)))
+    rows = rows.where("cast(a AS int) >= 0 OR cast(a AS int) < -1", at=1)
+    rows = rows.select({"n": "cast(6 / n + 6 / n AS int)"}, keep=("k", "a"), at=2)
+    return rows.process(Sink("orders", RESULTS), reads=READ)
+
+
+@subtopology(0, "orders", file="t.yml")
+def exploded(rows: Pipe) -> Pipe:
+    rows = rows.process(Source(ORDERS, into=("orders",)))
+    rows = rows.explode({"n": "array(1, cast(6 / n AS int))"}, keep=("k", "a"), at=1)
+    return rows.process(Sink("orders", RESULTS), reads=READ)
+
+
+@subtopology(0, "orders", file="t.yml")
+def behind_a_store(rows: Pipe) -> Pipe:
+    rows = rows.process(
+        Source(ORDERS, into=("orders",), columns=Flow("k string", "n int")),
+        Aggregate("orders", TOTALS),
+        yields={"orders": Flow("k string", "total bigint")},
+    )
+    rows = rows.select({"n": "cast(6 / (total - 3) AS int)", "a": "''"}, keep=("k",), at=1)
+    return rows.process(Sink("orders", RESULTS), reads={"orders": Flow("k string", "a string, n int")})
+
+
+@pytest.mark.parametrize(
+    ("part", "texts", "numbers", "found"),
+    [
+        (two_steps, ["0", "1", "2", "3"], [1, 2, 3, 4], None),
+        (two_steps, ["0", "x", "2", "3"], [1, 2, 0, 0], 1),
+        (two_steps, ["0", "1", "2", "x"], [1, 0, 3, 0], 1),
+        (two_steps, ["x", "1", "2", "3"], [0, 2, 3, 4], 0),
+        (exploded, ["a", "a", "a", "a"], [1, 2, 0, 0], 2),
+        (behind_a_store, ["a", "a", "a", "a"], [1, 1, 1, 1], 2),
+    ],
+)
+def test_first_record_that_an_expression_cannot_process_is_told(
+    tmp_path: Path,
+    spark_session: SparkSession,
+    part: Subtopology,
+    texts: list[str],
+    numbers: list[int],
+    found: int | None,
+) -> None:
+    log = EmbeddedLog(tmp_path / "log")
+    values = pa.table({"k": ["k"] * len(texts), "a": texts, "n": pa.array(numbers, pa.int32())})
+    append(log, "p-seed", ORDERS, values, timestamps=list(range(len(texts))))
+    topology = Topology("p", "t", "", "", (part,))
+    task = Planner(Committed(log, topology), 1_000).task(part, 0, {})
+    plan = EpochPlan(
+        "p-t", 1, 1, 0, 0, "c", ("embedded", {"path": str(log.root)}), str(tmp_path), ((task,), ()), trial=True
+    )
+
+    job = SparkJob(spark_session, part, Client("c", 2), "p-t")
+
+    assert job.first_failing(plan) == found
