@@ -9,16 +9,14 @@ needs several answers of the same moment (a writer's clock and its segments) hol
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import RLock
 from typing import Any
 from zlib import crc32
 
-from ..dataclass_json import from_plain, to_plain
 from ..records.schema import changelog_topic
-from .commit_json import decode_commit, dump, encode_commit, load
+from .commit_json import decode_commit, encode_commit
 from .commits import CommitStore
 from .descriptions import FedTopic, TopologyDescription
 from .errors import CommitDamagedError, CommitFormatError, CommitGapError, GenerationError, StartedAgainError
@@ -33,6 +31,8 @@ from .records import (
     Segment,
     TaskCommit,
 )
+from .snapshot import Snapshot
+from .task_progress import TaskProgress
 
 SNAPSHOT_EVERY = 100
 """Commits between two snapshots: a start reads at most as many records."""
@@ -46,7 +46,7 @@ class LogState:
     `generation`: of the driver in charge, 0 before the first. `topology`: the description that came with it;
     `assignment`: what it said of who has which tasks. `seeds`: topic -> source of its seed. `topics`: topic -> its
     declaration when it was fed last. `unlisted`: files that the last commit made superfluous: changes that have reached
-    their store, where it has no changelog to be restored from.
+    their store, where it has no changelog to be restored from. `tasks`: how far they have come.
     """
 
     def __init__(self, commits: CommitStore) -> None:
@@ -64,8 +64,7 @@ class LogState:
         self.unlisted: tuple[str, ...] = ()
         self._identity: str | None = None
         self._checksum = 0
-        self._tasks: dict[tuple[str, int], TaskCommit] = {}
-        self._paces: dict[tuple[str, int], _Pace] = {}
+        self.tasks = TaskProgress()
         self._partitions = Partitions()
 
     @classmethod
@@ -178,58 +177,14 @@ class LogState:
                     self.topology = record.topology
                     self.assignment = record.assignment
                 case EpochRecord():
-                    for task in record.tasks:
-                        self._progress(task)
-                        self._paced(record, task)
-                        self.unlisted += tuple(self._applied(task))
+                    self.tasks.add(record)
+                    self.unlisted = tuple(path for task in record.tasks for path in self._applied(task))
                 case AppendRecord():
                     self._fed(record)
 
     def place(self, segments: Iterable[Segment]) -> tuple[Segment, ...]:
         """The segments with the offsets and positions that they get if they are committed next, in this order."""
         return self._partitions.place(segments)
-
-    def positions(self, subtopology: str, partition: int) -> Mapping[str, Mapping[int, int]]:
-        """Records a task has consumed: topic -> lane -> position."""
-        task = self._tasks.get((subtopology, partition))
-        return _NOTHING if task is None else task.positions
-
-    @property
-    def consumed(self) -> bool:
-        """Whether any task has consumed records, of subtopologies that are gone by now too."""
-        return any(task.positions for task in self._tasks.values())
-
-    def stream_time(self, subtopology: str, partition: int) -> int:
-        """A task's clock, ms; -1 before its first record."""
-        task = self._tasks.get((subtopology, partition))
-        return -1 if task is None else task.stream_time
-
-    def clocks(self, subtopology: str, partition: int) -> Mapping[str, int]:
-        """A task's step clocks, ms."""
-        task = self._tasks.get((subtopology, partition))
-        return _NOTHING if task is None else task.clocks
-
-    def globals_(self, subtopology: str, partition: int) -> Mapping[str, Mapping[int, int]]:
-        """Global table -> partition -> position that a task's last epoch saw."""
-        task = self._tasks.get((subtopology, partition))
-        return _NOTHING if task is None else task.globals_
-
-    def dropped(self, subtopology: str, partition: int) -> Mapping[str, int]:
-        """`<step>:<reason>` -> records a task has dropped in all its epochs."""
-        task = self._tasks.get((subtopology, partition))
-        return _NOTHING if task is None else task.dropped
-
-    def records(self, subtopology: str, partition: int) -> int:
-        """Records a task has consumed in all its epochs."""
-        task = self._tasks.get((subtopology, partition))
-        return 0 if task is None else task.records
-
-    def records_per_second(self, subtopology: str, partition: int) -> float | None:
-        """How fast a task took records in the last run with several epochs, as far as commits since the last snapshot
-        tell; None where they do not.
-        """
-        pace = self._paces.get((subtopology, partition))
-        return None if pace is None else pace.per_second()
 
     def written(self) -> set[str]:
         """The topics, changelogs among them, that hold records."""
@@ -265,20 +220,19 @@ class LogState:
     def snapshot(self) -> bytes:
         """The state as bytes, for `CommitStore.save_snapshot`."""
         with self.lock:
-            last = self.commits.read(self.number)
-            return dump(
-                {
-                    "number": self.number,
-                    "commit": None if last is None else crc32(last),
-                    "generation": self.generation,
-                    "topology": to_plain(self.topology),
-                    "assignment": self.assignment,
-                    "seeds": {name: to_plain(source) for name, source in self.seeds.items()},
-                    "topics": {name: to_plain(topic) for name, topic in self.topics.items()},
-                    "tasks": [to_plain(task) for task in self._tasks.values()],
-                    "segments": [to_plain(segment) for segment in self._partitions.segments()],
-                }
-            )
+            return Snapshot(
+                number=self.number,
+                commit=self._checksum,
+                generation=self.generation,
+                topology=self.topology,
+                assignment=self.assignment,
+                seeds=self.seeds,
+                topics=self.topics,
+                tasks=self.tasks.all(),
+                segments=tuple(self._partitions.segments()),
+                paces=self.tasks.paces(),
+                unlisted=self.unlisted,
+            ).encode()
 
     def _decoded(self, data: bytes) -> CommitRecord:
         try:
@@ -289,26 +243,22 @@ class LogState:
             raise CommitDamagedError(self.application, self.number + 1, "damaged") from error
 
     def _restore(self, number: int, data: bytes) -> None:
-        try:
-            body = load(data)
-        except CommitFormatError as error:
-            if error.found is not None:
-                raise
-            return  # it only saves time: the commits have it all
+        """Take up a snapshot, if it is whole and of the commits that are here; they have all that it has."""
+        found = Snapshot.decode(data)
         identity, last = self.commits.identity(number), self.commits.read(number)
-        if body["number"] != number or last is None or body.get("commit", crc32(last)) != crc32(last):
-            return  # it is of other commits than those that are here: some were put back from an older copy, say
+        if found is None or found.number != number or last is None or found.commit not in (None, crc32(last)):
+            return  # of other commits, say: some were put back from an older copy
         self._identity = identity
         self._checksum = crc32(last)
         self.number = number
-        self.generation = body["generation"]
-        self.topology = from_plain(TopologyDescription, body["topology"])
-        self.assignment = body.get("assignment", _NOTHING)
-        self.seeds = {name: from_plain(SeedSource, source) for name, source in body["seeds"].items()}
-        self.topics = {name: from_plain(FedTopic, topic) for name, topic in body["topics"].items()}
-        tasks = (from_plain(TaskCommit, task) for task in body["tasks"])
-        self._tasks = {(task.subtopology, task.partition): task for task in tasks}
-        self._partitions.add([from_plain(Segment, segment) for segment in body["segments"]])
+        self.generation = found.generation
+        self.topology = found.topology
+        self.assignment = found.assignment
+        self.seeds = dict(found.seeds)
+        self.topics = dict(found.topics)
+        self.unlisted = found.unlisted
+        self.tasks = TaskProgress(found.tasks, found.paces)
+        self._partitions.add(found.segments)
 
     def _is_void(self, record: CommitRecord) -> bool:
         """Whether a driver of an earlier incarnation made the commit, not knowing that its time was over."""
@@ -339,26 +289,6 @@ class LogState:
                 return replace(record, segments=segments)
         return record
 
-    def _progress(self, task: TaskCommit) -> None:
-        key = (task.subtopology, task.partition)
-        before = self._tasks.get(key)
-        if before is not None:
-            task = replace(
-                task,
-                dropped=dict(Counter(before.dropped) + Counter(task.dropped)),
-                records=before.records + task.records,
-            )
-        self._tasks[key] = replace(task, segments=())
-
-    def _paced(self, record: EpochRecord, task: TaskCommit) -> None:
-        key = (task.subtopology, task.partition)
-        pace = self._paces.get(key)
-        if pace is None or pace.generation != record.generation:
-            last = None if pace is None else pace.last()
-            self._paces[key] = _Pace(record.generation, record.at, record.at, 0, last)
-        else:
-            self._paces[key] = replace(pace, until=record.at, records=pace.records + task.records)
-
     def _applied(self, task: TaskCommit) -> Iterator[str]:
         """Forget the changes that have reached a store without changelog; their files."""
         for store, position in task.applied.items():
@@ -375,25 +305,6 @@ class LogState:
             self.topics[record.topic.name] = replace(record.topic, since=since)
         if record.source:
             self.seeds[record.source.topic] = record.source
-
-
-@dataclass(frozen=True)
-class _Pace:
-    """Records that a task took under one generation, after its first epoch. Times in ms. `before`: the one before."""
-
-    generation: int
-    since: int
-    until: int
-    records: int
-    before: _Pace | None = None
-
-    def last(self) -> _Pace | None:
-        """The one that tells something: of this generation, or else of the one before."""
-        return replace(self, before=None) if self.until > self.since else self.before
-
-    def per_second(self) -> float | None:
-        last = self.last()
-        return None if last is None else 1000 * last.records / (last.until - last.since)
 
 
 def _segments(record: CommitRecord) -> tuple[Segment, ...]:

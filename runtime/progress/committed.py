@@ -83,7 +83,7 @@ class Committed:
         application, name, partition = task
         state = self.states[application]
         topics = state.topology.subtopologies[name].sources
-        positions = state.positions(name, partition)
+        positions = state.tasks.positions(name, partition)
         behind = 0
         for topic in topics:
             writer = self._writer_state(state, topic)

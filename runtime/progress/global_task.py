@@ -29,7 +29,7 @@ class GlobalTask:
     def __init__(self, topology: Topology, committed: Committed) -> None:
         self._committed = committed
         self._tables = {table.name: table for part in topology.subtopologies for table in part.global_tables}
-        self._counted = {name: dict(ends) for name, ends in committed.own.globals_(*GLOBAL_TASK).items()}
+        self._counted = {name: dict(ends) for name, ends in committed.own.tasks.globals_(*GLOBAL_TASK).items()}
         self._moved = False
         self.dropped: Counter[str] = Counter()
 

@@ -40,13 +40,13 @@ class Planner:
         """Plan one task's epoch. `applied`: store -> changelog records that the client's copy is known to hold."""
         own = self._committed.own
         network = network or self._committed.network()
-        positions = own.positions(part.name, partition)
-        clocks = own.clocks(part.name, partition)
+        positions = own.tasks.positions(part.name, partition)
+        clocks = own.tasks.clocks(part.name, partition)
         return TaskPlan(
             subtopology=part.name,
             partition=partition,
             max_records=self._max_records,
-            stream_time=own.stream_time(part.name, partition),
+            stream_time=own.tasks.stream_time(part.name, partition),
             clocks=dict(clocks),
             inputs=tuple(
                 self._topic(part, topic, partition, positions.get(topic.name, {}), failed, network)
@@ -57,7 +57,7 @@ class Planner:
 
     def clocks(self, subtopology: str, partition: int) -> Mapping[str, int]:
         """The committed clocks of a task's steps, ms."""
-        return self._committed.own.clocks(subtopology, partition)
+        return self._committed.own.tasks.clocks(subtopology, partition)
 
     def store(self, store: Store, partition: int, applied: int, clocks: Mapping[str, int]) -> StoreInput:
         """What brings a store from `applied` to its committed position."""
@@ -109,7 +109,8 @@ class Planner:
         return TopicInput(
             topic.name,
             tuple(
-                self._lane(task[2], lanes, consumed, state.stream_time(task[1], task[2]), idle[task]) for task in tasks
+                self._lane(task[2], lanes, consumed, state.tasks.stream_time(task[1], task[2]), idle[task])
+                for task in tasks
             ),
         )
 

@@ -40,7 +40,7 @@ def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
         for topic in part.sources:
             for partition in range(topic.partitions):
                 yield from _of_task(committed, part.name, topic, partition)
-    counted = committed.own.globals_(*GLOBAL_TASK)
+    counted = committed.own.tasks.globals_(*GLOBAL_TASK)
     tables = {table.name: table.topic for part in topology.subtopologies for table in part.global_tables}
     for name, topic in tables.items():
         for partition, position in counted.get(name, {}).items():
@@ -51,7 +51,7 @@ def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
 
 def _of_task(committed: Committed, part: str, topic: Topic, partition: int) -> Iterator[Gap]:
     ends = committed.of(topic).lane_ends(topic.name, partition)
-    for lane, position in sorted(committed.own.positions(part, partition).get(topic.name, {}).items()):
+    for lane, position in sorted(committed.own.tasks.positions(part, partition).get(topic.name, {}).items()):
         end = ends.get(lane, 0)
         if position > end:
             yield Gap(topic.name, partition, position, end, None if topic.writer is None else lane)

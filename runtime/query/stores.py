@@ -119,7 +119,7 @@ class StoreQuery:
         lower, upper = _bound(self.store, start), _bound(self.store, end)
         try:
             copy, changed = self._found(state, partition)
-            clock = state.clocks(self.subtopology, partition).get(self.store.name, -1)
+            clock = state.tasks.clocks(self.subtopology, partition).get(self.store.name, -1)
             low = max(filter(None, (lower, _bound(self.store, _oldest(self.store, clock)))), default=b"")
             for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
                 if key >= low and (upper is None or key < upper):

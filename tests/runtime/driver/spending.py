@@ -184,11 +184,11 @@ def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
         store.close()
     for task in [(name, part) for name in state.topology.subtopologies for part in range(2)]:
         found[f"task {task}"] = {
-            "positions": state.positions(*task),
-            "stream time": state.stream_time(*task),
-            "clocks": state.clocks(*task),
-            "dropped": state.dropped(*task),
-            "records": state.records(*task),
+            "positions": state.tasks.positions(*task),
+            "stream time": state.tasks.stream_time(*task),
+            "clocks": state.tasks.clocks(*task),
+            "dropped": state.tasks.dropped(*task),
+            "records": state.tasks.records(*task),
         }
     return found
 

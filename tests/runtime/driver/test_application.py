@@ -131,7 +131,7 @@ def test_failing_record_is_named_and_other_tasks_commit(place: Place) -> None:
     assert '"text": "seven"' in result.error
     assert "CAST_INVALID_INPUT" in result.error
     state = LogState.load(place.log.commits(delays.APPLICATION))
-    consumed = [state.positions("late", partition) for partition in range(4)]
+    consumed = [state.tasks.positions("late", partition) for partition in range(4)]
     assert sum(not positions for positions in consumed) == 1
 
 

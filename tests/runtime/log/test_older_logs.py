@@ -45,9 +45,12 @@ def test_application_of_an_older_log_is_what_it_was(commits: Path) -> None:
         window=(3_600_000, 3_600_000),
     )
     assert state.assignment["clients"]["46da35f2-3566-4242-b4c5-5a10820c8e3e"]["active"]["hourly"] == [0, 1]
-    assert state.positions("hourly", 1) == {"p-delays-hourly-repartition": {0: 3929, 1: 4024, 2: 4024, 3: 3984}}
-    assert (state.stream_time("hourly", 1), state.clocks("hourly", 1)) == (71_988_732, {"totals": 71_988_732})
-    assert state.records("hourly", 1) == 15_961
+    assert state.tasks.positions("hourly", 1) == {"p-delays-hourly-repartition": {0: 3929, 1: 4024, 2: 4024, 3: 3984}}
+    assert (state.tasks.stream_time("hourly", 1), state.tasks.clocks("hourly", 1)) == (
+        71_988_732,
+        {"totals": 71_988_732},
+    )
+    assert state.tasks.records("hourly", 1) == 15_961
     (segment,) = state.segments("p-delays-totals-changelog", 1)
     assert (segment.rows, segment.batches[0].checksum, segment.head_checksum) == (80, 3_975_440_036, 3_213_326_526)
 

@@ -1,9 +1,10 @@
+import inspect
 import threading
 
 import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
-from headwater.runtime.log.descriptions import FedTopic, TopologyDescription
+from headwater.runtime.log.descriptions import FedTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
 from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, SeedSource, TaskCommit
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
@@ -31,6 +32,11 @@ def epoch(*tasks, generation=1, number=1):
     return EpochRecord(generation, number, 0, tasks)
 
 
+UNKEPT = TopologyDescription(
+    "delays", stores={"sums": StoreDescription(3, "key_value", "k string", "v int", changelog=False)}
+)
+
+
 def fed(name):
     return FedTopic(name=name, partitions=3, key="k string", value="v int")
 
@@ -39,33 +45,52 @@ def places(segments):
     return [(found.partition, found.lane, found.base_offset, found.base_position) for found in segments]
 
 
+COMMANDS = {
+    "load",
+    "add",
+    "reload",
+    "refresh",
+    "check_same",
+    "commit",
+    "apply",
+    "place",
+    "snapshot",
+    "commits",
+    "lock",
+    "tasks",
+}
+
+
 def view(state):
-    """All that a state tells, to compare two."""
-    return [
-        state.number,
-        state.generation,
-        state.topology,
-        state.seeds,
-        state.topics,
-        state.written(),
-        state.paths(),
-        [state.segments("t", partition) for partition in range(3)],
-        [state.lanes("t", partition) for partition in range(3)],
-        [state.end("t", partition) for partition in range(3)],
-        [state.lane_ends("t", partition) for partition in range(3)],
-        [state.positions("late", partition) for partition in range(3)],
-        [state.stream_time("late", partition) for partition in range(3)],
-        [state.clocks("late", partition) for partition in range(3)],
-        [state.globals_("late", partition) for partition in range(3)],
-        [state.dropped("late", partition) for partition in range(3)],
-        [state.records("late", partition) for partition in range(3)],
-    ]
+    """All that a state tells, of all topics and tasks, to compare two: whatever queries it has."""
+    places = [(topic, partition) for topic in sorted(state.written()) for partition in range(3)]
+    tasks = [("late", partition) for partition in range(3)]
+    return queries(state, places) | queries(state.tasks, tasks) | {"snapshot": state.snapshot()}
+
+
+def queries(asked, places):
+    found = {}
+    for name in dir(asked):
+        if name.startswith("_") or name in COMMANDS:
+            continue
+        query = getattr(asked, name)
+        if not callable(query):
+            found[name] = query
+        elif inspect.signature(query).parameters:
+            found[name] = [query(*place) for place in places]
+        else:
+            found[name] = query()
+    return found
 
 
 def test_application_without_commits_has_an_empty_state(commits):
     state = LogState.load(commits)
     assert (state.number, state.generation, state.topology, state.written()) == (0, 0, TopologyDescription(), set())
-    assert (state.positions("late", 0), state.stream_time("late", 0), state.clocks("late", 0)) == ({}, -1, {})
+    assert (state.tasks.positions("late", 0), state.tasks.stream_time("late", 0), state.tasks.clocks("late", 0)) == (
+        {},
+        -1,
+        {},
+    )
     assert (state.end("t", 0), state.lane_ends("t", 0), state.lanes("t", 0), state.segments("t", 0)) == (0, {}, {}, [])
 
 
@@ -120,10 +145,10 @@ def test_task_progress_is_that_of_its_last_commit_and_counts_add_up(state):
             )
         )
     )
-    assert (state.positions("late", 1), state.stream_time("late", 1)) == ({"f": {0: 7}}, 12)
-    assert (state.clocks("late", 1), state.globals_("late", 1)) == ({"w": 11}, {"g": {0: 3}})
-    assert (state.dropped("late", 1), state.records("late", 1)) == ({"w:late": 3, "j:null key": 1}, 7)
-    assert state.positions("late", 2) == {"f": {0: 1}}
+    assert (state.tasks.positions("late", 1), state.tasks.stream_time("late", 1)) == ({"f": {0: 7}}, 12)
+    assert (state.tasks.clocks("late", 1), state.tasks.globals_("late", 1)) == ({"w": 11}, {"g": {0: 3}})
+    assert (state.tasks.dropped("late", 1), state.tasks.records("late", 1)) == ({"w:late": 3, "j:null key": 1}, 7)
+    assert state.tasks.positions("late", 2) == {"f": {0: 1}}
 
 
 def test_readers_state_follows_by_refreshing(state, commits, segment):
@@ -173,17 +198,29 @@ def test_commit_that_does_not_continue_the_last_one_is_refused_without_a_trace(s
     assert view(state) == before
 
 
-def test_state_loaded_from_a_snapshot_is_the_state_of_all_commits(state, commits, segment, monkeypatch):
-    source = SeedSource("t", "h", "p")
-    state.commit(AppendRecord(1, (segment(2, partition=2),), source, fed("t")))
+def test_state_loaded_from_a_snapshot_is_the_state_of_all_commits(log, state, commits, segment, monkeypatch):
+    state.commit(AppendRecord(1, (segment(2, partition=2),), SeedSource("t", "h", "p"), fed("t")))
     for number in range(2, SNAPSHOT_EVERY + 5):
-        state.commit(
-            epoch(
-                task(
-                    number % 3, (segment(number, partition=number % 2, lane=number % 3),), dropped={"a:b": 1}, records=1
-                )
-            )
+        if number == SNAPSHOT_EVERY - 20:
+            state.commit(GenerationRecord(2, number, UNKEPT, {"assignor": "balanced"}))
+            continue
+        task_ = task(
+            number % 3,
+            (
+                segment(number, partition=number % 2, lane=number % 3),
+                segment(1, "flights-delays-sums-changelog", number % 3, number % 3, f"{number}.seg"),
+            ),
+            positions={"f": {0: number}},
+            clocks={"w": number},
+            dropped={"a:b": 1},
+            globals_={"g": {0: number}},
+            applied={"sums": number // 3 - 2},
+            records=number,
         )
+        state.commit(EpochRecord(state.generation, number, 10 * number, (task_,)))
+        if number == SNAPSHOT_EVERY:
+            assert state.unlisted
+            assert view(LogState.load(commits)) == view(state)
     assert commits.load_snapshot()[0] == SNAPSHOT_EVERY
     read = commits.read
     numbers = []
@@ -191,6 +228,8 @@ def test_state_loaded_from_a_snapshot_is_the_state_of_all_commits(state, commits
     loaded = LogState.load(commits)
     assert view(loaded) == view(state)
     assert min(numbers) == SNAPSHOT_EVERY  # the commit itself, which tells whether the snapshot is of these commits
+    assert None not in view(loaded)["records_per_second"]
+    assert view(loaded)["unlisted"]
 
 
 def test_seed_that_replaces_starts_its_topic_anew_and_leaves_others(state, segment):
@@ -213,7 +252,7 @@ def test_reader_that_holds_the_lock_sees_whole_commits(state, segment):
         while not seen or seen[-1][0] < commits:
             with state.lock:
                 lanes = [sum(found.rows for found in lane) for lane in state.lanes("t", 0).values()]
-                seen.append((state.stream_time("late", 0), sum(lanes), state.end("t", 0)))
+                seen.append((state.tasks.stream_time("late", 0), sum(lanes), state.end("t", 0)))
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()

@@ -107,13 +107,13 @@ class Application:
         self.seeds.commit(AppendRecord(0, segments))
 
     def plan(self, part: Part, partition: int, max_records: int = 10**9) -> TaskPlan:
-        positions = self.state.positions(part.name, partition)
-        clocks = self.state.clocks(part.name, partition)
+        positions = self.state.tasks.positions(part.name, partition)
+        clocks = self.state.tasks.clocks(part.name, partition)
         return TaskPlan(
             part.name,
             partition,
             max_records,
-            self.state.stream_time(part.name, partition),
+            self.state.tasks.stream_time(part.name, partition),
             clocks,
             tuple(
                 self._input(source.topic, partition, positions.get(source.topic.name, {})) for source in part.sources
@@ -134,7 +134,7 @@ class Application:
                     lane,
                     consumed.get(lane, 0),
                     tuple(lanes.get(lane, ())),
-                    self.state.stream_time(writer.name, lane),
+                    self.state.tasks.stream_time(writer.name, lane),
                     self.idle(writer, lane),
                 )
                 for lane in range(writer.partitions)

@@ -68,7 +68,7 @@ def test_records_count_once_while_running(application: Application) -> None:
         task.advance()
         assert task.dropped == {"places:null_key": 1}
         committer.commit(1, task.take())
-        assert committed.own.dropped(*GLOBAL_TASK) == {"places:null_key": expected}
+        assert committed.own.tasks.dropped(*GLOBAL_TASK) == {"places:null_key": expected}
 
 
 def test_restart_goes_on_where_the_commits_end(application: Application) -> None:
@@ -96,7 +96,7 @@ def test_records_without_drops_are_not_looked_at_again(application: Application)
     task.advance()
     assert not task.dropped
     committer.commit(1, task.take())
-    assert sum(committed.own.globals_(*GLOBAL_TASK)["places"].values()) == 1
+    assert sum(committed.own.tasks.globals_(*GLOBAL_TASK)["places"].values()) == 1
     assert task.take() == ()
 
 

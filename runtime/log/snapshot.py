@@ -1,0 +1,49 @@
+"""All commits of an application up to one of them, folded: it saves a reader the time to read them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..dataclass_json import from_plain, to_plain
+from .commit_json import dump, load
+from .descriptions import FedTopic, TopologyDescription
+from .errors import CommitFormatError
+from .records import SeedSource, Segment, TaskCommit
+from .task_progress import Pace
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state after commit `number`, of which `commit` is the crc32: see `LogState`.
+
+    `commit` is None, and `assignment`, `paces` and `unlisted` are empty, in snapshots that were written before they
+    were kept.
+    """
+
+    number: int
+    generation: int
+    topology: TopologyDescription
+    seeds: Mapping[str, SeedSource]
+    topics: Mapping[str, FedTopic]
+    tasks: tuple[TaskCommit, ...]
+    segments: tuple[Segment, ...]
+    commit: int | None = None
+    assignment: Mapping[str, Any] = field(default_factory=dict)
+    paces: tuple[Pace, ...] = ()
+    unlisted: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        """For `CommitStore.save_snapshot`."""
+        return dump(to_plain(self))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Snapshot | None:
+        """The inverse of `encode`; None for one that is damaged. Raises CommitFormatError for another format."""
+        try:
+            return from_plain(cls, load(data))
+        except CommitFormatError as error:
+            if error.found is not None:
+                raise
+            return None
