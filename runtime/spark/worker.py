@@ -8,43 +8,25 @@ from functools import lru_cache
 
 from ..chosen_plugins import Plugged
 from ..dataclass_json import from_json
-from ..log.log import Log
-from ..state.store import StateStore
-from ..state.task_stores import TaskStores
-from ..tasks.plan import EpochPlan, TaskPlan
-from ..topology import GlobalTable, PluginRef, Store
+from ..stages.worker import PlannedWorker
+from ..tasks.plan import EpochPlan
+from ..topology import PluginRef
 
 PLAN_PROPERTY = "headwater.plan"
 """The job-local property by which a plan reaches the workers: it may change while the query plan stays."""
 
 
-class SparkWorker:
-    """See `operators.stage.Worker`."""
-
-    def __init__(self, plan: EpochPlan) -> None:
-        self.plan = plan
-        plugged = Plugged(plan.plugins)
-        self.log: Log = plugged.log(PluginRef(*plan.log))
-        self._stores = TaskStores(plan, self.log, plugged.backend)
-
-    def store(self, task: TaskPlan, store: Store) -> StateStore:
-        """The task's partition of a store, caught up to its planned position."""
-        return self._stores.open(task, store)
-
-    def global_table(self, table: GlobalTable) -> StateStore:
-        """A global table, caught up to its planned position."""
-        return self._stores.open_global(table)
-
-
 @contextmanager
-def spark_worker() -> Iterator[SparkWorker]:
+def spark_worker() -> Iterator[PlannedWorker]:
     """The worker of the Spark task that calls. Stores stay open for the next epoch of this process."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("a stage runs inside a Spark task")
-    yield SparkWorker(_plan(context.getLocalProperty(PLAN_PROPERTY) or ""))
+    plan = _plan(context.getLocalProperty(PLAN_PROPERTY) or "")
+    plugged = Plugged(plan.plugins)
+    yield PlannedWorker(plan, plugged.log(PluginRef(*plan.log)), plugged.backend)
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,9 @@
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from local_application import LocalApplication
 
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import Batch, Segment
@@ -64,3 +67,10 @@ def read(log):
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     return records
+
+
+@pytest.fixture
+def application(tmp_path):
+    """A function that makes an application of parts, each with a log of its own."""
+    numbers = itertools.count()
+    return lambda *parts: LocalApplication(tmp_path / f"application-{next(numbers)}", parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from local_application import part
 
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.edges import Fork, Merge, Settle, ToStream
@@ -77,7 +78,7 @@ def facts(rng, records):
     return made
 
 
-def windowed_twice(part):
+def windowed_twice():
     """Facts re-keyed, counted in hopping windows, joined with a table, re-keyed and aggregated again."""
     return (
         part(
@@ -142,7 +143,7 @@ GROUPED = Topic("grouped", 2, "g string", "x double, i bigint", writer=APP)
 GROUP_OUT = Topic("group_out", 2, "g string", "n bigint, s double, m double", writer=APP)
 
 
-def regrouped(part):
+def regrouped():
     """A table grouped by a column, and what it says written twice: each change, and settled as a stream."""
     return (
         part(
@@ -182,7 +183,7 @@ def regrouped(part):
     )
 
 
-def forked(part):
+def forked():
     """A stream copied, one copy joined, and both merged again."""
     out = Topic("merged", 3, "k string", "g string, x double", writer=APP)
     return (
@@ -215,7 +216,7 @@ LATEST = Store("latest", 2, "g string", "x double")
 JOINED = Topic("joined", 2, "g string", "h string, x double", writer=APP)
 
 
-def joined_after_rekeys(part):
+def joined_after_rekeys():
     """A stream and a table, each re-keyed by subtopologies of their own, then joined."""
     return (
         part(
@@ -270,7 +271,7 @@ TOPOLOGIES = {
 def fed(app, seed):
     rng = random.Random(seed)
     for partition in range(3):
-        if any(source.topic is FACTS for part in app.parts for source in part.sources):
+        if any(FACTS in part.sources for part in app.parts):
             app.append(FACTS, facts(rng, 60), partition)
         rows = [(k, v and (v[0], v[2], v[3]), t) for k, v, t in facts(rng, 40)]
         app.append(ROWS_OF_TABLE, rows, partition)
@@ -287,14 +288,14 @@ def by_writer(app, topics):
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_random_cuts_stalls_and_failures_give_the_same_records(application, part, name):
+def test_random_cuts_stalls_and_failures_give_the_same_records(application, name):
     build, topics = TOPOLOGIES[name]
-    whole = fed(application(*build(part)), 1)
+    whole = fed(application(*build()), 1)
     whole.run()
     expected = by_writer(whole, topics)
     assert len(expected) > 2
     for schedule in range(4):
-        cut = fed(application(*build(part)), 1)
+        cut = fed(application(*build()), 1)
         cut.run_randomly(schedule)
         assert by_writer(cut, topics) == expected
         assert cut.dropped == whole.dropped
@@ -305,9 +306,9 @@ WINDOW_TOTALS = Topic("window_totals", 2, "g string", "n bigint, s double", wind
 STREAMED = Store("streamed", 2, "g string", "n bigint, s double, m double", aggregates=GROUPS.aggregates)
 
 
-def collapsed(part, emit, mode):
+def collapsed(emit, mode):
     """Totals of a stream, plain and by window, and those of a regrouped table."""
-    table, groups = regrouped(part)
+    table, groups = regrouped()
     groups = part(
         "second",
         2,
@@ -359,21 +360,21 @@ def last_values(app, topics):
     return {key: row for key, row in found.items() if row is not None}
 
 
-def test_collapsed_changes_end_with_the_same_rows_in_every_cut(application, part):
+def test_collapsed_changes_end_with_the_same_rows_in_every_cut(application):
     topics = (GROUP_OUT, TOTALS, WINDOW_TOTALS)
-    whole = fed(application(*collapsed(part, "each", "each")), 2)
+    whole = fed(application(*collapsed("each", "each")), 2)
     whole.run()
     expected = last_values(whole, topics)
     assert len(expected) > 20
     for schedule, (emit, mode) in enumerate([("collapsed", "each"), ("each", "per_epoch"), ("collapsed", "per_epoch")]):
-        cut = fed(application(*collapsed(part, emit, mode)), 2)
+        cut = fed(application(*collapsed(emit, mode)), 2)
         cut.run_randomly(schedule)
         assert last_values(cut, topics) == expected
         assert cut.dropped == whole.dropped
 
 
-def test_one_epoch_writes_each_key_once(application, part):
-    app = fed(application(*collapsed(part, "collapsed", "each")), 2)
+def test_one_epoch_writes_each_key_once(application):
+    app = fed(application(*collapsed("collapsed", "each")), 2)
     app.run()
     records = app.read(TOTALS)
     assert len({row["key.g"] for row in records}) == len(records)

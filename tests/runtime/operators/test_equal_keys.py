@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from local_application import part
 
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.project import Project
@@ -26,7 +27,7 @@ def as_text(key):
 
 
 @pytest.mark.parametrize("max_records", [1, 2, 10**9])
-def test_zeros_of_either_sign_are_one_key_in_every_topic(application, part, max_records):
+def test_zeros_of_either_sign_are_one_key_in_every_topic(application, max_records):
     counting = (
         Source(FACTS, ("f", "t", "r")),
         Aggregate("f", NUMBERS),
@@ -40,8 +41,7 @@ def test_zeros_of_either_sign_are_one_key_in_every_topic(application, part, max_
     # Written past `append`, as earlier versions did: what is in a log is read as it should have been written.
     zeros = [(-0.0, [-0.0], {"x": 0.0}), (0.0, [0.0], {"x": -0.0}), (-0.0, [0.0], {"x": -0.0})]
     app.append(FACTS, [(key, (-0.0,), number) for number, key in enumerate(zeros)])
-    for _ in range(3):
-        app.epoch(app.parts[0], [0], max_records)
+    app.run(max_records)
     one = repr([0.0, [0.0], {"x": 0.0}])
     for topic in (COUNTS, COPIES):
         found = app.read(topic)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
+from local_application import part
 
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.declarations import Flow
@@ -19,11 +21,10 @@ from headwater.runtime.operators.stored_rows import stored_columns
 from headwater.runtime.operators.table import Table
 from headwater.runtime.operators.task_epoch import TaskEpoch
 from headwater.runtime.stages.pipe import pipe_schema
-from headwater.runtime.stages.stage import StepError
 from headwater.runtime.state.codec import RowCodec
-from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.state.task_stores import TaskStores
-from headwater.runtime.tasks.plan import EpochPlan
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.tasks.task_id import StoreId
 from headwater.runtime.topology import Agg, Store, Topic
 
 AIRLINES = Topic("airlines", 1, "carrier string", "name string")
@@ -44,7 +45,7 @@ TOTALS = Store(
 )
 
 
-def parts(part, emit="each"):
+def parts(emit="each"):
     return (
         part(
             "flights",
@@ -74,8 +75,8 @@ def parts(part, emit="each"):
     )
 
 
-def test_records_of_a_join_and_an_aggregate_arrive_in_the_output_topic(application, part):
-    app = application(*parts(part))
+def test_records_of_a_join_and_an_aggregate_arrive_in_the_output_topic(application):
+    app = application(*parts())
     app.append(AIRLINES, [(("AA",), ("American",), 0), (("UA",), ("United",), 0)])
     app.append(
         FLIGHTS, [(("AA",), (1.5, 10), 5), (("UA",), (2.5, 20), 6), (("AA",), (0.1, 30), 7), (("XX",), (9.0, 1), 8)]
@@ -112,7 +113,7 @@ def divided(batches):
         yield pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names} for row in rows], schema)
 
 
-def mean_part(part, emit):
+def mean_part(emit):
     """An aggregate, an expression over it, and both in one store."""
     before = Flow("carrier string", "flights bigint, delay double")
     after = Flow("carrier string", "mean double, flights bigint")
@@ -129,23 +130,19 @@ def mean_part(part, emit):
 
 
 @pytest.mark.parametrize("emit", ["each", "collapsed"])
-def test_expression_over_aggregates_is_stored_beside_their_state(application, part, emit):
-    mean = mean_part(part, emit)
+def test_expression_over_aggregates_is_stored_beside_their_state(application, emit):
+    mean = mean_part(emit)
     app = application(mean)
     for delay in (1.0, 2.0, 6.0):
         app.append(FLIGHTS, [(("AA",), (delay, 1), 5)])
         app.run()
     assert [row["value.mean"] for row in app.read(MEANS)] == [1.0, 1.5, 3.0]
-    plan = replace(EMPTY, state_dir=str(app.path / "state"), threads=((app.plan(mean, 0),),))
-    store = TaskStores(plan, app.log, lambda store: LmdbBackend()).open(plan.threads[0][0], MEAN)
-    ((_, value),) = store.range(None, None)
+    directory = StateDirectory(app.path / "state", "client-1", "test-app")
+    ((_, value),) = LmdbStore(directory.store_path(StoreId("mean", 0))).range(None, None)
     codec = RowCodec(stored_columns(MEAN))
     columns, timestamps = codec.decode([value])
     row = {name: column[0].as_py() for name, column in zip(codec.types, columns, strict=True)}
     assert (row["mean"], row["flights.count"], row["delay.count"], timestamps.tolist()) == (3.0, 3, 3, [5])
-
-
-EMPTY = EpochPlan("test-app", 1, 1, 0, 0, "client", ("embedded", {}), "", ())
 
 
 def swapped(batches):
@@ -153,7 +150,7 @@ def swapped(batches):
     yield from batches
 
 
-def test_several_edges_cross_sql_together(application, part):
+def test_several_edges_cross_sql_together(application):
     flows = {"airlines": Flow("carrier string", "name string"), "late": Flow("carrier string", "delay double")}
     joined = Topic("joined", 1, "carrier string", "delay double, airline string", writer="test-app")
     crossing = part(
@@ -182,16 +179,17 @@ def test_several_edges_cross_sql_together(application, part):
     assert app.dropped == {"StreamTableJoin:null_value": 1}
 
 
-def test_error_of_a_step_names_its_place(application, part):
+def test_error_of_a_step_names_its_place_and_the_record(application):
     total = Store("total", 1, "carrier string", "s bigint", aggregates=(Agg("s", "sum", "distance", "bigint"),))
     summed = part(
         "p", 1, (((Source(FLIGHTS, ("f",)), Aggregate("f", total, at="topologies/t.yml:12")), {}, {}),), (total,)
     )
     app = application(summed)
     app.append(FLIGHTS, [(("AA",), (1.0, 2**62), 4), (("AA",), (2.0, 2**62), 6)])
-    with pytest.raises(StepError, match=r"topologies/t.yml:12: sum overflows bigint") as caught:
-        app.run()
-    assert (caught.value.step, caught.value.at, caught.value.task) == ("Aggregate", "topologies/t.yml:12", "p_0")
+    result = app.attempt()
+    assert (result.status, result.records) == ("failed", 0)
+    expected = r"topologies/t.yml:12: record flights\[0\]@1 cannot be processed: sum overflows bigint"
+    assert re.match(expected, result.error)
 
 
 @dataclass(frozen=True)
@@ -199,6 +197,7 @@ class _Failing:
     """A step of another one's making, which raises."""
 
     error: Exception
+    flow: str = "f"
     at: str = "topologies/t.yml:12"
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -206,14 +205,16 @@ class _Failing:
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
-def test_error_of_the_machine_is_not_called_one_of_a_step(application, part, error):
+def test_error_of_the_machine_is_not_called_one_of_a_step(application, error):
     app = application(part("p", 1, (((Source(AIRLINES, ("f",)), _Failing(error)), {}, {}),)))
     app.append(AIRLINES, [(("AA",), ("American",), 0)])
-    with pytest.raises(type(error)):
-        app.run()
+    result = app.attempt()
+    assert re.match(
+        "the epoch's job of test-app, subtopology p, failed: .*(No space left|not enough memory)", result.error
+    )
 
 
-def test_headers_stay_with_their_records(application, part):
+def test_headers_stay_with_their_records(application):
     out = Topic("copy", 1, "carrier string", "name string", writer="test-app")
     app = application(part("p", 1, (((Source(AIRLINES, ("f",)), Sink("f", out)), {}, {}),)))
     app.append(AIRLINES, [(("AA",), ("American",), 0)])
@@ -222,7 +223,7 @@ def test_headers_stay_with_their_records(application, part):
     assert [row["_headers"] for row in app.read(out)] == [None, '{"a":"1"}', None]
 
 
-def test_records_of_several_sinks_to_one_topic_are_written_in_order(application, part):
+def test_records_of_several_sinks_to_one_topic_are_written_in_order(application):
     out = Topic("copy", 1, "carrier string", "delay double", writer="test-app")
     nodes = (Source(FLIGHTS, ("a", "b")), Sink("a", out), Sink("b", out))
     app = application(part("p", 1, ((nodes, {}, {}),)))

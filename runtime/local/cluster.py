@@ -1,0 +1,61 @@
+"""Clients in this process as what executes a run: see `driver.cluster.Cluster`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...errors import HeadwaterError
+from ..driver.cluster import EpochJob
+from ..placing.client import Client
+from ..restore.links import InDriver, StateLink
+from ..state.process_file import Owner
+from ..topology import Settings, Subtopology
+from .engine import Step
+from .job import LocalJob
+
+
+class LocalCluster:
+    """Virtual clients `client-1`, `client-2` and so on, of `threads` each, with stores on this machine.
+
+    `expressions`: what stands in for steps in SQL, see `LocalEngine`.
+    """
+
+    def __init__(self, threads: int = 1, expressions: Mapping[str, Step] | None = None) -> None:
+        self._threads = threads
+        self._expressions = expressions or {}
+        self._lost: set[str] = set()
+
+    def lose(self, client: str) -> None:
+        """From now on the client of this name is gone."""
+        self._lost.add(client)
+
+    def clients(self, count: int) -> tuple[Client, ...]:
+        """Those of the first `count` that are not lost."""
+        names = [f"client-{number}" for number in range(1, count + 1)]
+        return tuple(Client(name, self._threads, folder=name) for name in names if name not in self._lost)
+
+    def lost(self, client: Client) -> bool:
+        """Whether `lose` was called for it."""
+        return client.name in self._lost
+
+    def owner(self) -> Owner | None:
+        """This process."""
+        return Owner.of(os.getpid())
+
+    def state_dir(self, settings: Settings) -> Path | None:
+        """That of the settings."""
+        return Path(settings.state_dir)
+
+    def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:  # noqa: ARG002
+        """The subtopology's steps in this process."""
+        return LocalJob(part, client, self._expressions)
+
+    def link(self, client: Client, application: str) -> StateLink:  # noqa: ARG002
+        """Into this process."""
+        return InDriver()
+
+    def ended(self, error: Exception) -> HeadwaterError | None:  # noqa: ARG002
+        """None: this process is there."""
+        return None

@@ -1,0 +1,80 @@
+"""The steps of a subtopology as functions on batches, one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ...errors import HeadwaterError
+from ..operators.declarations import Flow
+from ..operators.node import Node
+from ..stages.building import Pipe
+from ..stages.failed_stage import StageFailedError, with_facts
+from ..stages.stage import Stage, StepError, Worker
+from ..topology import Subtopology
+
+Batches = Iterator[pa.RecordBatch]
+Step = Callable[[Batches], Batches]
+"""Takes the rows of a pipe (`stages/pipe.py`) and gives them back, one step further."""
+
+
+class ExpressionsNeedSparkError(HeadwaterError):
+    """A step in SQL was to run in this process: `step`, `at` (file:line in the YAML)."""
+
+    def __init__(self, step: str, at: str) -> None:
+        super().__init__(
+            f"{at or 'a step'}: '{step}' has expressions, which are Spark SQL and need Spark",
+            "run the topology on Spark",
+        )
+        self.step = step
+        self.at = at
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """An Engine (`stages/building.py`). Its rows are the functions so far.
+
+    `open_worker`: called where a stage runs. `expressions`: what stands in for steps in SQL, by their place in the
+    YAML.
+    """
+
+    open_worker: Callable[[], AbstractContextManager[Worker]]
+    expressions: Mapping[str, Step]
+
+    def process(
+        self, rows: tuple[Step, ...], nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]
+    ) -> tuple[Step, ...]:
+        """A Python stage, the same as on Spark."""
+        stage = Stage(nodes, self.open_worker, reads, yields)
+        return (*rows, lambda batches: with_facts(stage(batches)))
+
+    def sql(self, rows: tuple[Step, ...], step: str, arguments: Mapping[str, Any]) -> tuple[Step, ...]:
+        """What stands in for a step in SQL. Raises ExpressionsNeedSparkError where nothing does."""
+        at = str(arguments["at"])
+        if at not in self.expressions:
+            raise ExpressionsNeedSparkError(step, at)
+        return (*rows, _named(self.expressions[at], step, at))
+
+
+def _named(expression: Step, step: str, at: str) -> Step:
+    """The same, with errors that name the step."""
+
+    def run(batches: Batches) -> Batches:
+        try:
+            yield from expression(batches)
+        except (StageFailedError, HeadwaterError, OSError, MemoryError):  # of a stage before, or of no record
+            raise
+        except Exception as error:
+            raise StepError(step, at, "", error) from error
+
+    return run
+
+
+def built(part: Subtopology, engine: LocalEngine) -> tuple[Step, ...]:
+    """The steps of a subtopology, in order: from the client's threads to the tasks' commits."""
+    steps: tuple[Step, ...] = part.build(Pipe((), engine)).rows
+    return steps

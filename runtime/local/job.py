@@ -1,0 +1,75 @@
+"""The epoch's job in this process: its tasks run one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import reduce
+
+import pyarrow as pa
+
+from ..chosen_plugins import Plugged
+from ..dataclass_json import from_json
+from ..driver.cluster import Trial
+from ..log.records import TaskCommit
+from ..placing.client import Client, ClientLostError
+from ..stages.failed_stage import Facts, StageFailedError, facts_of
+from ..stages.worker import PlannedWorker
+from ..tasks.plan import EpochPlan, TaskPlan
+from ..topology import PluginRef, Subtopology
+from .engine import Batches, LocalEngine, Step, built
+
+
+class LocalJob:
+    """An EpochJob (`driver/cluster.py`). `expressions`: see `LocalEngine`.
+
+    Raises ExpressionsNeedSparkError when it is made of a subtopology that has steps in SQL.
+    """
+
+    def __init__(self, part: Subtopology, client: Client, expressions: Mapping[str, Step]) -> None:
+        self._client = client
+        self._plan: EpochPlan | None = None
+        self._cancelled = False
+        self._steps: tuple[Step, ...] = built(part, LocalEngine(self._worker, expressions))
+
+    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+        """Run one epoch, thread by thread. Raises StageFailedError, ClientLostError once it is cancelled."""
+        if self._cancelled:
+            raise ClientLostError(plan.application, self._client.name)
+        self._plan = plan
+        threads: Batches = (_thread(number) for number in range(len(plan.threads)))
+        done = reduce(lambda batches, step: step(batches), self._steps, threads)
+        return tuple(from_json(TaskCommit, text) for batch in done for text in batch.column(0).to_pylist())
+
+    def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
+        """Try one task after the other, up to the first that fails. Nothing is written."""
+        for number, task in enumerate(tasks):
+            try:
+                self.run(replace(plan, threads=((task,),), trial=True))
+            except Exception as error:  # whatever an operator raises
+                return Trial(tuple(range(number)), (number, error))
+        return Trial(tuple(range(len(tasks))), None)
+
+    def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
+        """None: each step names itself in its errors."""
+        return ()
+
+    def facts(self, error: Exception) -> Facts:
+        """Those of the stage."""
+        return error.facts if isinstance(error, StageFailedError) else facts_of(error)
+
+    def cancel(self) -> None:
+        """Start nothing more."""
+        self._cancelled = True
+
+    @contextmanager
+    def _worker(self) -> Iterator[PlannedWorker]:
+        """For a stage of the epoch that runs."""
+        assert self._plan is not None
+        plugged = Plugged(self._plan.plugins)
+        yield PlannedWorker(self._plan, plugged.log(PluginRef(*self._plan.log)), plugged.backend)
+
+
+def _thread(number: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"thread": pa.array([number], pa.int32())})

@@ -1,0 +1,28 @@
+"""What a stage finds where it runs, made of an epoch's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..log.log import Log
+from ..state.store import StateStore, StoreBackend
+from ..state.task_stores import TaskStores
+from ..tasks.plan import EpochPlan, TaskPlan
+from ..topology import GlobalTable, Store
+
+
+class PlannedWorker:
+    """A `stage.Worker`. Stores stay open for the next epoch of this process."""
+
+    def __init__(self, plan: EpochPlan, log: Log, backend: Callable[[Store], StoreBackend]) -> None:
+        self.plan = plan
+        self.log = log
+        self._stores = TaskStores(plan, log, backend)
+
+    def store(self, task: TaskPlan, store: Store) -> StateStore:
+        """The task's partition of a store, caught up to its planned position."""
+        return self._stores.open(task, store)
+
+    def global_table(self, table: GlobalTable) -> StateStore:
+        """A global table, caught up to its planned position."""
+        return self._stores.open_global(table)

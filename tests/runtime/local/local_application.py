@@ -1,0 +1,209 @@
+"""Applications on a real log and real stores, run by the real loop in this process."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.driver.cluster import EpochJob
+from headwater.runtime.driver.events import EpochCommitted, Event, Observer
+from headwater.runtime.driver.results import ApplicationResult
+from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.local.engine import Step
+from headwater.runtime.local.job import LocalJob
+from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.log import segment_path
+from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, TaskCommit
+from headwater.runtime.log.state import LogState
+from headwater.runtime.operators.sink import Sink
+from headwater.runtime.operators.source import Source
+from headwater.runtime.placing.client import Client
+from headwater.runtime.records.kinds import Kind
+from headwater.runtime.records.schema import key_columns, topic_schema, value_columns
+from headwater.runtime.stages.failed_stage import Facts, StageFailedError
+from headwater.runtime.tasks.plan import EpochPlan
+from headwater.runtime.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
+
+PROJECT = "test"
+APPLICATION = "test-app"
+WHOLE = 10**9
+"""Most records of an epoch, where all that is there goes into one."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A subtopology, and what stands in for its steps in SQL."""
+
+    subtopology: Subtopology
+    expressions: Mapping[str, Step] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> tuple[Topic, ...]:
+        return self.subtopology.sources
+
+
+def part(
+    name: str,
+    partitions: int,
+    stages: Sequence[Any],
+    stores: tuple[Store, ...] = (),
+    global_tables: tuple[GlobalTable, ...] = (),
+) -> Part:
+    """Of Python stages, as (nodes, reads, yields), with functions on batches between them: steps in SQL."""
+    places = [f"{name}.yml:{number}" for number in range(len(stages))]
+
+    def build(rows: Any) -> Any:
+        for place, stage in zip(places, stages, strict=True):
+            if isinstance(stage, tuple):
+                nodes, reads, yields = stage
+                rows = rows.process(*nodes, reads=reads, yields=yields)
+            else:
+                rows = rows.where("true", at=place)
+        return rows
+
+    nodes = [node for stage in stages if isinstance(stage, tuple) for node in stage[0]]
+    sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
+    sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
+    return Part(
+        Subtopology(0, name, partitions, build, tuple(sources.values()), tuple(sinks.values()), stores, global_tables),
+        {place: stage for place, stage in zip(places, stages, strict=True) if not isinstance(stage, tuple)},
+    )
+
+
+class Stopping:
+    """An observer that stops a run after some commits."""
+
+    def __init__(self, after: int) -> None:
+        self.stop = threading.Event()
+        self._left = after
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, EpochCommitted):
+            self._left -= 1
+            if not self._left:
+                self.stop.set()
+
+
+class FailingJob(LocalJob):
+    """The real job, whose epochs now and then fail when they are done: what they wrote is never committed."""
+
+    chances = random.Random(0)
+
+    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+        commits = super().run(plan)
+        chance = self.chances.random()
+        if chance < 0.05:
+            raise StageFailedError(Facts("corrupted", "a store is said to be damaged"))
+        if chance < 0.2:
+            raise RuntimeError("the worker was killed")
+        return commits
+
+
+class FailingCluster(LocalCluster):
+    """Of such jobs."""
+
+    def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:
+        return FailingJob(part, client, self._expressions)
+
+
+class LocalApplication:
+    """Subtopologies of one application, in graph order, and what it has dropped in all of its runs."""
+
+    def __init__(self, path: Path, parts: Sequence[Part]) -> None:
+        self.path = path
+        self.parts = parts
+        self.log = EmbeddedLog(path / "log")
+        self.dropped: Counter[str] = Counter()
+        self.expressions = {place: step for each in parts for place, step in each.expressions.items()}
+        numbered = (replace(each.subtopology, number=number) for number, each in enumerate(parts))
+        self.topology = Topology(PROJECT, "app", "1", "hash", tuple(numbered))
+
+    def append(self, topic: Topic, records: Sequence[Any], partition: int = 0, headers: Any = None) -> None:
+        """Records as (key tuple or None, value tuple or None, timestamp)."""
+        keys, values = key_columns(topic), value_columns(topic)
+        columns = [
+            pa.array([None if key is None else key[n] for key, _, _ in records], kind)
+            for n, kind in enumerate(keys.values())
+        ]
+        columns += [
+            pa.array([None if value is None else value[n] for _, value, _ in records], kind)
+            for n, kind in enumerate(values.values())
+        ]
+        kinds = [Kind.TOMBSTONE if value is None else Kind.VALUE for _, value, _ in records]
+        times = [timestamp for _, _, timestamp in records]
+        columns += [pa.array(kinds, pa.int8()), pa.array(times), pa.array(times)]
+        if headers is not None:
+            columns.append(pa.array(headers, pa.string()))
+        table = pa.Table.from_arrays(columns, schema=topic_schema(topic, headers is not None))
+        seeds = LogState.load(self.log.commits(f"{PROJECT}-seed"))
+        path = segment_path(f"{PROJECT}-seed", topic.name, f"s-{seeds.number}")
+        seeds.commit(AppendRecord(0, self.log.write_segments(path, topic.name, table, partition, SOURCE_LANE)))
+
+    def settings(self, max_records: int = WHOLE, clients: int = 1, state: str = "state") -> Settings:
+        log = PluginRef("embedded", {"path": str(self.path / "log")})
+        return Settings(log, str(self.path / state), clients, epoch_interval_ms=0, max_records=max_records)
+
+    def attempt(
+        self,
+        settings: Settings | None = None,
+        cluster: LocalCluster | None = None,
+        observer: Observer | None = None,
+        **options: Any,
+    ) -> ApplicationResult:
+        """A run until it is caught up, however it ends."""
+        cluster = cluster or LocalCluster(expressions=self.expressions)
+        (result,) = run_topologies(
+            [self.topology],
+            settings or self.settings(),
+            cluster,
+            until_caught_up=True,
+            observer=observer,
+            **options,
+        ).applications
+        self.dropped.update(result.dropped)
+        return result
+
+    def run(self, max_records: int = WHOLE, clients: int = 1) -> ApplicationResult:
+        """A run that goes well."""
+        result = self.attempt(self.settings(max_records, clients))
+        assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
+        return result
+
+    def run_randomly(self, seed: int) -> None:
+        """Until nothing is left: in random cuts, on clients that come and go; tasks stall, and epochs fail."""
+        chances = random.Random(seed)
+        for _ in range(1000):
+            cluster = FailingCluster(chances.randrange(1, 3), self.expressions)
+            stopping = Stopping(chances.randrange(1, 20))
+            result = self.attempt(
+                self.settings(chances.choice([1, 3, 7, 50, WHOLE]), clients=chances.randrange(1, 4)),
+                cluster,
+                stopping,
+                stop=stopping.stop,
+                held=lambda _: chances.random() < 0.3,
+            )
+            assert result.error is None or "the worker was killed" in result.error
+            if result.status == "caught_up" and not result.waiting:
+                return
+        raise AssertionError("never caught up")
+
+    def read(self, topic: Topic) -> list[dict[str, Any]]:
+        """All records of a topic, by partition and offset."""
+        state = LogState.load(self.log.commits(topic.writer or f"{PROJECT}-seed"))
+        names = [*topic_schema(topic).names, "_headers"]
+        found = []
+        for partition in range(topic.partitions):
+            lanes = state.lanes(topic.name, partition)
+            segments = sorted((s for lane in lanes.values() for s in lane), key=lambda s: s.base_offset)
+            for segment in segments:
+                for batch in self.log.read_batches(segment, None, names):
+                    found += [{"partition": partition, "lane": segment.lane, **row} for row in batch.to_pylist()]
+        return found

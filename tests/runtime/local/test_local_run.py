@@ -1,0 +1,160 @@
+"""What a run promises, on the real loop, log and stores, in this process."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from local_application import LocalApplication, Stopping, part
+
+from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.operators.sink import Sink
+from headwater.runtime.operators.source import Source
+from headwater.runtime.topology import Agg, Store, Topic
+
+PARTITIONS = 4
+WORDS = Topic("words", PARTITIONS, "k string", "x bigint")
+SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer="test-app")
+TOTALS = Store(
+    "totals",
+    PARTITIONS,
+    "k string",
+    "n bigint, s bigint",
+    aggregates=(Agg("n", "count"), Agg("s", "sum", "x", "bigint")),
+)
+FLOW = Flow("k string", "x bigint")
+RECORDS = 30
+SUM_OF_ONE = (RECORDS, sum(range(RECORDS)))
+
+
+def summed(at="topologies/t.yml:7"):
+    """Numbers of each key, summed up."""
+    nodes = (Source(WORDS, ("f",)), Aggregate("f", TOTALS, at=at), Sink("f", SUMS, "each"))
+    return part("sums", PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
+
+
+def passed_through(expression):
+    """The same behind a step in SQL."""
+    last = (Aggregate("f", TOTALS), Sink("f", SUMS, "each"))
+    stages = (((Source(WORDS, ("f",)),), {}, {"f": FLOW}), expression, (last, {"f": FLOW}, {}))
+    return part("sums", PARTITIONS, stages, (TOTALS,))
+
+
+def fed(app: LocalApplication) -> LocalApplication:
+    for partition in range(PARTITIONS):
+        app.append(WORDS, [((f"k{partition}",), (x,), x) for x in range(RECORDS)], partition)
+    return app
+
+
+def last_sums(app: LocalApplication) -> dict[str, tuple[int, int]]:
+    return {row["key.k"]: (row["value.n"], row["value.s"]) for row in app.read(SUMS)}
+
+
+WHOLE_SUMS = {f"k{partition}": SUM_OF_ONE for partition in range(PARTITIONS)}
+
+
+class Doing:
+    """An observer that does something at the first commit."""
+
+    def __init__(self, first):
+        self._first = first
+        self.done = False
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, EpochCommitted) and not self.done:
+            self.done = True
+            self._first()
+
+
+def test_run_that_was_stopped_goes_on_where_it_committed_last(application):
+    app = fed(application(summed()))
+    stopping = Stopping(2)
+    first = app.attempt(app.settings(max_records=5), observer=stopping, stop=stopping.stop)
+    assert (first.status, first.commits, first.records) == ("interrupted", 2, 2 * 5 * PARTITIONS)
+    second = app.run(max_records=7)
+    assert (second.generation, second.records) == (2, (RECORDS - 10) * PARTITIONS)
+    assert last_sums(app) == WHOLE_SUMS
+    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+
+
+def test_tasks_of_a_lost_client_go_on_elsewhere_from_their_changelogs(application):
+    app = fed(application(summed()))
+    cluster = LocalCluster()
+    settings = app.settings(max_records=5, clients=2)
+    lost = app.attempt(settings, cluster, Doing(lambda: cluster.lose("client-2")))
+    assert (lost.status, lost.error.partition(":")[0]) == ("failed", "client-2 of test-app is gone")
+    assert len(lost.assignment["client-2"]) == PARTITIONS // 2
+    left = app.attempt(settings, cluster)
+    assert (left.status, left.error) == ("caught_up", None)
+    assert {client: len(tasks) for client, tasks in left.assignment.items()} == {"client-1": PARTITIONS}
+    assert last_sums(app) == WHOLE_SUMS
+    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+
+
+def test_stores_that_are_gone_are_restored_from_the_log(application):
+    app = fed(application(summed()))
+    app.run()
+    for partition in range(PARTITIONS):
+        app.append(WORDS, [((f"k{partition}",), (1000,), 99)], partition)
+    result = app.attempt(app.settings(state="elsewhere"))
+    assert (result.status, result.restored) == ("caught_up", PARTITIONS)
+    assert set(last_sums(app).values()) == {(RECORDS + 1, SUM_OF_ONE[1] + 1000)}
+
+
+@pytest.mark.parametrize("bad", [1, 2, 321, 999])
+def test_record_on_which_a_step_fails_is_found_and_other_tasks_commit(application, bad):
+    app = application(summed())
+    numbers = [(("a",), ({0: 2**63 - 1, bad: 1}.get(n, 0),), n) for n in range(1000)]
+    app.append(WORDS, numbers, 0)
+    app.append(WORDS, [(("b",), (n,), n) for n in range(RECORDS)], 1)
+    result = app.attempt()
+    assert (result.status, result.records) == ("failed", RECORDS)
+    blamed = rf"topologies/t.yml:7: record words\[0\]@{bad} cannot be processed: sum overflows bigint"
+    assert re.match(blamed, result.error)
+    assert last_sums(app) == {"b": SUM_OF_ONE}
+    again = app.attempt()
+    assert (again.status, again.error) == ("failed", result.error)
+
+
+def test_error_of_an_expression_names_its_place_and_record(application):
+    def refused(batches):
+        for batch in batches:
+            if 17 in batch.column("x").to_pylist():
+                raise ValueError("17 is not wanted")
+            yield batch
+
+    app = fed(application(passed_through(refused)))
+    result = app.attempt()
+    assert result.status == "failed"
+    assert re.match(r"sums.yml:1: record words\[\d\]@17 cannot be processed: 17 is not wanted", result.error)
+    assert last_sums(app) == {}
+
+
+def test_topology_with_expressions_is_refused_where_nothing_stands_in_for_them(application):
+    app = fed(application(passed_through(lambda batches: batches)))
+    result = app.attempt(cluster=LocalCluster())
+    assert (result.status, result.records) == ("failed", 0)
+    assert "sums.yml:1: 'where' has expressions, which are Spark SQL and need Spark" in result.error
+
+
+def test_second_driver_fences_the_first(application):
+    app = fed(application(summed()))
+    second = []
+    takes_over = Doing(lambda: second.append(app.attempt(app.settings(state="elsewhere"))))
+    first = app.attempt(app.settings(max_records=5), observer=takes_over)
+    assert (first.status, first.commits, first.generation) == ("fenced", 1, 1)
+    assert (second[0].status, second[0].generation) == ("caught_up", 2)
+    assert first.records + second[0].records == RECORDS * PARTITIONS
+    assert last_sums(app) == WHOLE_SUMS
+    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+
+
+def test_tasks_on_several_threads_of_several_clients_give_the_same(application):
+    app = fed(application(summed()))
+    result = app.attempt(app.settings(max_records=3, clients=3), LocalCluster(threads=2))
+    assert (result.status, result.records) == ("caught_up", RECORDS * PARTITIONS)
+    assert sum(map(len, result.assignment.values())) == PARTITIONS
+    assert last_sums(app) == WHOLE_SUMS
