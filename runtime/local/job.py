@@ -51,6 +51,10 @@ class LocalJob:
                 return Trial(tuple(range(number)), (number, error))
         return Trial(tuple(range(len(tasks))), None)
 
+    def first_failing(self, plan: EpochPlan) -> int | None:  # noqa: ARG002
+        """None: trials are cheap here."""
+        return None
+
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
         """None: each step names itself in its errors."""
         return ()
