@@ -24,7 +24,7 @@ from ..placing.assigned import Assigned
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.errors import FencedError
-from ..progress.idleness import TaskKey
+from ..tasks.task_id import TaskKey
 from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
 from .cluster import Cluster

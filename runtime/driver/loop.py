@@ -19,10 +19,10 @@ from ..placing.client import Client, ClientLostError
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.global_task import GlobalTask
-from ..progress.idleness import TaskKey
 from ..progress.planner import Planner
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan
+from ..tasks.task_id import TaskKey
 from ..topology import Settings, Topology
 from .errors import RecordError
 from .events import EpochCommitted, Observer, RecordFailed, Waiting
@@ -136,7 +136,7 @@ class EpochLoop:
             now = time.monotonic()
             if id(unit) in busy or not unit.due(now, interval, version, eager):
                 continue
-            partitions = [p for p in unit.partitions if not self._held((self._application, unit.part.name, p))]
+            partitions = [p for p in unit.partitions if not self._held(TaskKey(self._application, unit.part.name, p))]
             if not self._planner.unread(unit.part, partitions):
                 continue
             unit.started = now
@@ -146,7 +146,7 @@ class EpochLoop:
     def _plan(self, unit: Unit, partitions: set[int], attempt: int = 0) -> EpochPlan:
         self._epoch += 1
         network = self._committed.network()
-        failed = {(self._application, each.part.name, p) for each in self._units for p in each.failed}
+        failed = {TaskKey(self._application, each.part.name, p) for each in self._units for p in each.failed}
         return EpochPlan(
             application=self._application,
             generation=self._committer.generation,

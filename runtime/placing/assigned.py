@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..assignment.api.cluster import ProcessId
-from ..tasks.task_id import TaskId
+from ..tasks.task_id import TaskId, TaskKey
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,10 @@ class Assigned:
         }
 
     @classmethod
-    def recorded(cls, note: Mapping[str, Any]) -> dict[tuple[str, int], ProcessId]:
-        """Subtopology and partition -> who ran it, by what the log has of an assignment; nothing where it has none."""
+    def recorded(cls, application: str, note: Mapping[str, Any]) -> dict[TaskKey, ProcessId]:
+        """Task -> who ran it, by what the log has of an assignment; nothing where it has none."""
         return {
-            (name, partition): ProcessId(process_id)
+            TaskKey(application, name, partition): ProcessId(process_id)
             for process_id, client in note.get("clients", {}).items()
             for name, partitions in client["active"].items()
             for partition in partitions

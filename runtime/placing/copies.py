@@ -33,8 +33,9 @@ class Copies:
     @cached_property
     def recorded(self) -> dict[TaskId, ProcessId]:
         """Who ran each task last, by the log; who may be gone."""
-        noted = Assigned.recorded(self.own.assignment)
-        return {task: noted[key] for task in self.tasks if (key := (task.name, task.partition)) in noted}
+        application = self.own.application
+        noted = Assigned.recorded(application, self.own.assignment)
+        return {task: noted[key] for task in self.tasks if (key := task.key(application)) in noted}
 
     @cached_property
     def owners(self) -> dict[TaskId, ProcessId]:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 
 from ..log.log import Log
 from ..log.state import LogState
+from ..tasks.task_id import TaskKey
 from ..topology import Topic, Topology
-from .idleness import Network, TaskKey, idle_tasks
+from .idleness import Network, idle_tasks
 
 
 class Committed:
@@ -102,7 +103,7 @@ class Committed:
             for application, state in sorted(self.states.items())
             if application != self.application
             and any(
-                self.unread((application, name, partition))
+                self.unread(TaskKey(application, name, partition))
                 for name, part in state.topology.subtopologies.items()
                 for partition in range(part.partitions)
             )

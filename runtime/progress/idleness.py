@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ..log.descriptions import SubtopologyDescription
+from ..tasks.task_id import TaskKey
 
 Node = tuple[str, str]
 """Application and subtopology."""
-
-TaskKey = tuple[str, str, int]
-"""Application, subtopology and partition."""
 
 
 class Network:
@@ -66,10 +64,10 @@ def idle_tasks(
         if task in idle:
             return idle[task]
         idle[task] = True  # while its own upstream is asked: a circle does not wait for itself
-        node = (task[0], task[1])
+        node = (task.application, task.subtopology)
         if task not in failed:
             idle[task] = consumed_all(task) and all(
-                visit((*writer, partition))
+                visit(TaskKey(*writer, partition))
                 for topic in network.part(node).sources
                 if (writer := network.writer(topic)) is not None and not network.in_a_circle(node, writer)
                 for partition in range(network.part(writer).partitions)

@@ -9,9 +9,10 @@ from itertools import islice
 from ..log.records import SOURCE_LANE, Segment
 from ..records.schema import changelog_topic
 from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
+from ..tasks.task_id import TaskKey
 from ..topology import GlobalTable, Store, Subtopology, Topic
 from .committed import Committed
-from .idleness import Network, TaskKey
+from .idleness import Network
 
 NOTHING_YET = LaneInput(SOURCE_LANE, 0, (), clock=-1, idle=False)
 """The lane of a topic whose writing application has not started: nothing is there, but something will come."""
@@ -27,7 +28,7 @@ class Planner:
     def unread(self, part: Subtopology, partitions: Collection[int]) -> int:
         """Records committed to the subtopology's sources that its tasks have not consumed."""
         application = self._committed.application
-        return sum(self._committed.unread((application, part.name, partition)) for partition in partitions)
+        return sum(self._committed.unread(TaskKey(application, part.name, partition)) for partition in partitions)
 
     def task(
         self,
@@ -101,7 +102,7 @@ class Planner:
         writer = network.writer(topic.name)
         if writer is None:
             return TopicInput(topic.name, (NOTHING_YET,))
-        tasks = [(*writer, number) for number in range(network.part(writer).partitions)]
+        tasks = [TaskKey(*writer, number) for number in range(network.part(writer).partitions)]
         if network.in_a_circle((self._committed.application, part.name), writer):
             idle: Mapping[TaskKey, bool] = dict.fromkeys(tasks, True)
         else:
@@ -109,7 +110,13 @@ class Planner:
         return TopicInput(
             topic.name,
             tuple(
-                self._lane(task[2], lanes, consumed, state.tasks.stream_time(task[1], task[2]), idle[task])
+                self._lane(
+                    task.partition,
+                    lanes,
+                    consumed,
+                    state.tasks.stream_time(task.subtopology, task.partition),
+                    idle[task],
+                )
                 for task in tasks
             ),
         )

@@ -31,6 +31,7 @@ from ..records.arrays import Int64s
 from ..records.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
 from ..tasks.plan import EpochPlan, TaskPlan
+from ..tasks.task_id import TaskKey
 from ..topology import GlobalTable, Store, Topic
 from .pipe import pipe_schema, receive, send
 
@@ -99,7 +100,7 @@ class Stage:
                         taken, edges = take(task, sources, worker.log)
                     except NegativeTimestampError as error:
                         at = next((str(node.at) for node in sources if node.topic.name == error.record.topic), "")
-                        raise StepError("Source", at, _name(task), error) from error
+                        raise StepError("Source", at, str(task.key(worker.plan.application)), error) from error
                     commit = TaskCommit(
                         task.subtopology,
                         task.partition,
@@ -111,10 +112,10 @@ class Stage:
                     yield task, commit, _numbered(edges) if worker.plan.trial else edges
 
     def _later(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskPlan, TaskCommit, Edges]]:
-        plans = {(task.subtopology, task.partition): task for thread in worker.plan.threads for task in thread}
+        plans = {task.key(worker.plan.application): task for thread in worker.plan.threads for task in thread}
         for arrived in receive(batches, self.reads):
             commit = from_json(TaskCommit, arrived.end)
-            yield plans[commit.subtopology, commit.partition], commit, arrived.edges
+            yield plans[TaskKey(worker.plan.application, commit.subtopology, commit.partition)], commit, arrived.edges
 
     def _run(self, task: TaskPlan, commit: TaskCommit, edges: Edges, worker: Worker) -> TaskCommit:
         """Run the operators, write what they leave, and note it in the commit."""
@@ -125,17 +126,18 @@ class Stage:
             lambda store: worker.store(task, store),
             worker.global_table,
         )
+        name = str(task.key(worker.plan.application))
         for node in self.nodes:
             try:
                 node.run(edges, epoch)
             except HeadwaterError as error:
                 if not isinstance(error, SumOverflowError):  # of a store, of the log
                     raise
-                raise StepError(type(node).__name__, str(node.at), _name(task), error) from error
+                raise StepError(type(node).__name__, str(node.at), name, error) from error
             except (OSError, MemoryError):  # of the machine
                 raise
             except Exception as error:
-                raise StepError(type(node).__name__, str(node.at), _name(task), error) from error
+                raise StepError(type(node).__name__, str(node.at), name, error) from error
         return replace(
             commit,
             clocks=epoch.clocks,
@@ -152,10 +154,6 @@ def _numbered(edges: Edges) -> Edges:
     Operators pass the order on and look at it no more; only what is written has a use for it.
     """
     return {name: replace(rows, order=rows.path[0]) for name, rows in edges.items()}
-
-
-def _name(task: TaskPlan) -> str:
-    return f"{task.subtopology}_{task.partition}"
 
 
 def _seen(plan: EpochPlan, table: str) -> dict[int, int]:

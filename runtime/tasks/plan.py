@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..log.records import CommitMark, Segment
+from .task_id import TaskKey
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,10 @@ class TaskPlan:
     clocks: Mapping[str, int]
     inputs: tuple[TopicInput, ...]
     stores: tuple[StoreInput, ...] = ()
+
+    def key(self, application: str) -> TaskKey:
+        """Which task of the application it is."""
+        return TaskKey(application, self.subtopology, self.partition)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,27 @@
-"""Ids of tasks and of their stores' partitions."""
+"""Ids of tasks and of their stores' partitions.
+
+A task has two: `TaskKey` names it in the log and lasts from version to version, `TaskId` numbers it in one version, as
+Kafka Streams shows tasks and as assignors order them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 MAX_OFFSET_SUM = 2**63 - 1
 """Where an offset sum stops growing (KIP-441)."""
+
+
+class TaskKey(NamedTuple):
+    """A task among those of all applications, shown as `hourly_1`: by the names that commits have."""
+
+    application: str
+    subtopology: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology}_{self.partition}"
 
 
 @dataclass(frozen=True, order=True)
@@ -23,6 +38,10 @@ class TaskId:
 
     def __str__(self) -> str:
         return f"{self.subtopology}_{self.partition}"
+
+    def key(self, application: str) -> TaskKey:
+        """What the log calls the task."""
+        return TaskKey(application, self.name, self.partition)
 
     @classmethod
     def parse(cls, text: str, name: str = "") -> Self:

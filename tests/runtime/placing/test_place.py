@@ -254,8 +254,8 @@ def test_tasks_that_nobody_was_given_are_told(group: Group) -> None:
 
 def test_tasks_that_an_assignor_names_by_numbers_alone_keep_their_names_in_the_log(group: Group) -> None:
     assigned = group.place(Answering(nameless=True))
-    assert set(Assigned.recorded(assigned.to_json())) == {
-        (name, each) for name in ("reads", "plain") for each in (0, 1)
+    assert set(Assigned.recorded("p-t", assigned.to_json())) == {
+        ("p-t", name, each) for name in ("reads", "plain") for each in (0, 1)
     }
 
 
@@ -301,11 +301,11 @@ def test_answer_of_no_use_leaves_tasks_where_they_were_and_spreads_the_others(
 
 def test_what_the_log_keeps_of_an_assignment_gives_the_owners_back(group: Group) -> None:
     assigned = group.place(Answering())
-    assert Assigned.recorded(assigned.to_json()) == {
-        ("reads", 0): "aa",
-        ("reads", 1): "aa",
-        ("plain", 0): "aa",
-        ("plain", 1): "aa",
+    assert Assigned.recorded("p-t", assigned.to_json()) == {
+        ("p-t", "reads", 0): "aa",
+        ("p-t", "reads", 1): "aa",
+        ("p-t", "plain", 0): "aa",
+        ("p-t", "plain", 1): "aa",
     }
 
 

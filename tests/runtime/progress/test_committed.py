@@ -11,6 +11,7 @@ from commits import Applications, part, segment, topic, topology
 from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
+from headwater.runtime.tasks.task_id import TaskKey
 from headwater.runtime.topology import GlobalTable, Store
 
 RAW = topic("raw")
@@ -41,10 +42,10 @@ def test_unread_is_what_is_committed_beyond_the_consumed_positions(applications:
     applications.feed("raw", 3, 4)
     applications.feed("raw", 2, partition=1)
     committed = applications.start(CLEANING)
-    assert [committed.unread(("p-cleaning", "clean", number)) for number in range(2)] == [7, 2]
+    assert [committed.unread(TaskKey("p-cleaning", "clean", number)) for number in range(2)] == [7, 2]
     applications.commit("cleaning", "clean", 0, {"raw": {0: 5}})
     committed.own.refresh()
-    assert committed.unread(("p-cleaning", "clean", 0)) == 2
+    assert committed.unread(TaskKey("p-cleaning", "clean", 0)) == 2
 
 
 def test_reader_that_is_ahead_of_what_is_known_of_its_writer_has_nothing_unread(applications: Applications) -> None:
@@ -53,12 +54,12 @@ def test_reader_that_is_ahead_of_what_is_known_of_its_writer_has_nothing_unread(
     applications.feed("raw", 3)
     applications.commit("cleaning", "clean", 0, {"raw": {0: 5}})
     committed.own.refresh()
-    assert committed.unread(("p-cleaning", "clean", 0)) == 0
+    assert committed.unread(TaskKey("p-cleaning", "clean", 0)) == 0
 
 
 def test_topic_whose_writer_never_started_has_nothing_unread(applications: Applications) -> None:
     committed = applications.start(DAYS)
-    assert committed.unread(("p-days", "days", 0)) == 0
+    assert committed.unread(TaskKey("p-days", "days", 0)) == 0
     assert committed.network().writer("clean") is None
 
 
@@ -114,14 +115,14 @@ def test_applications_behind_are_the_others_with_unread_input(applications: Appl
     applications.commit("days", "days", 0, {"clean": {1: 2}}, segment("daily", 1, 0, 0))
     committed.refresh()
     assert committed.behind() == ()
-    assert committed.unread(("p-report", "report", 0)) == 1
+    assert committed.unread(TaskKey("p-report", "report", 0)) == 1
 
 
 def test_idleness_goes_through_all_applications(applications: Applications) -> None:
     for each in (CLEANING, DAYS):
         applications.start(each)
     committed = applications.start(REPORT)
-    tasks = [("p-days", "days", number) for number in range(2)]
+    tasks = [TaskKey("p-days", "days", number) for number in range(2)]
 
     def idle() -> list[bool]:
         found = committed.idle(tasks, committed.network(), ())
@@ -169,5 +170,5 @@ def test_states_are_of_one_moment_though_others_commit_while_they_are_read(tmp_p
     committed.refresh()
 
     assert committed.of(CLEAN).end("clean", 0) == 1
-    tasks = [("p-cleaning", "clean", number) for number in range(2)]
+    tasks = [TaskKey("p-cleaning", "clean", number) for number in range(2)]
     assert committed.idle(tasks, committed.network(), ()) == {tasks[0]: True, tasks[1]: False}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from headwater.runtime.log.descriptions import SubtopologyDescription
-from headwater.runtime.progress.idleness import Network, TaskKey, idle_tasks
+from headwater.runtime.progress.idleness import Network, idle_tasks
+from headwater.runtime.tasks.task_id import TaskKey
 
 CHAIN = Network(
     {
@@ -12,7 +13,12 @@ CHAIN = Network(
         ("b", "third"): SubtopologyDescription(1, ("out",), ()),
     }
 )
-ALL: list[TaskKey] = [("a", "first", 0), ("a", "first", 1), ("a", "second", 0), ("b", "third", 0)]
+ALL: list[TaskKey] = [
+    TaskKey("a", "first", 0),
+    TaskKey("a", "first", 1),
+    TaskKey("a", "second", 0),
+    TaskKey("b", "third", 0),
+]
 
 
 def test_chain_whose_source_is_consumed_is_idle() -> None:
@@ -20,17 +26,17 @@ def test_chain_whose_source_is_consumed_is_idle() -> None:
 
 
 def test_task_behind_makes_all_downstream_wait_but_not_its_sibling() -> None:
-    idle = idle_tasks(CHAIN, ALL, lambda task: task != ("a", "first", 1))
+    idle = idle_tasks(CHAIN, ALL, lambda task: task != TaskKey("a", "first", 1))
     assert idle == {
-        ("a", "first", 0): True,
-        ("a", "first", 1): False,
-        ("a", "second", 0): False,
-        ("b", "third", 0): False,
+        TaskKey("a", "first", 0): True,
+        TaskKey("a", "first", 1): False,
+        TaskKey("a", "second", 0): False,
+        TaskKey("b", "third", 0): False,
     }
 
 
 def test_failed_task_behind_counts_as_idle() -> None:
-    behind = ("a", "first", 1)
+    behind = TaskKey("a", "first", 1)
     assert idle_tasks(CHAIN, ALL, lambda task: task != behind, {behind})["b", "third", 0]
 
 
@@ -44,6 +50,6 @@ def test_circle_does_not_wait_for_itself_but_waits_for_what_feeds_it() -> None:
     )
     assert circle.in_a_circle(("a", "x"), ("b", "y"))
     assert not circle.in_a_circle(("a", "x"), ("c", "z"))
-    idle = idle_tasks(circle, [("a", "x", 0)], lambda task: task[0] != "b")
+    idle = idle_tasks(circle, [TaskKey("a", "x", 0)], lambda task: task[0] != "b")
     assert idle["a", "x", 0]
-    assert not idle_tasks(circle, [("a", "x", 0)], lambda task: task[0] != "c")["a", "x", 0]
+    assert not idle_tasks(circle, [TaskKey("a", "x", 0)], lambda task: task[0] != "c")["a", "x", 0]

@@ -13,6 +13,7 @@ from headwater.runtime.log.records import TaskCommit
 from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
+from headwater.runtime.tasks.task_id import TaskKey
 from headwater.runtime.topology import GlobalTable, Store
 
 MOST = 10
@@ -94,7 +95,7 @@ def test_lane_is_idle_only_when_its_writer_has_nothing_to_read(applications: App
     applications.feed("events", 3, partition=1)
     planner = Planner(applications.start(T), MOST)
     assert [lane.idle for lane in planner.task(COUNTS, 0, {}).inputs[0].lanes] == [True, False]
-    failed = {("p-t", "reads", 1)}
+    failed = {TaskKey("p-t", "reads", 1)}
     assert [lane.idle for lane in planner.task(COUNTS, 0, {}, failed).inputs[0].lanes] == [True, True]
 
 
