@@ -297,13 +297,13 @@ class Project:
 
         Raises InvalidProjectError, EventError, UnknownPluginError, and what an assignor raises.
         """
-        from .runtime.chosen_plugins import Plugged, origin_of
+        from .runtime.chosen_plugins import ChosenPlugins, origin_of
         from .runtime.generated_code import load_runner
         from .runtime.simulation.scenario import Scenario, simulate
 
         topologies = [load_runner(emitted.runner).topology for emitted in self.compile().emitted]
         settings, assignors = self.settings(), self.assignors()
-        log = Plugged(origin_of(settings)).log(settings.log)
+        log = ChosenPlugins(origin_of(settings)).log(settings.log)
         return tuple(simulate(topology, scenario or Scenario(), assignors, log) for topology in topologies)
 
     def read(
@@ -346,7 +346,7 @@ class Project:
         what the store's topology needs. Raises UnknownNameError, InvalidProjectError; the result StoreKeyError, when it
         is read.
         """
-        from .runtime.chosen_plugins import Plugged, origin_of
+        from .runtime.chosen_plugins import ChosenPlugins, origin_of
         from .runtime.query.frames import Rows
         from .runtime.query.rows import table_schema
         from .runtime.query.stores import GlobalQuery, StoreQuery
@@ -380,7 +380,7 @@ class Project:
                 owned.store,
                 log,
                 _state_here(settings),
-                Plugged(origin_of(settings)).backend(owned.store).open_to_read,
+                ChosenPlugins(origin_of(settings)).backend(owned.store).open_to_read,
             )
             rows, table = partial(query.rows, key, start, end), partial(query.to_table, key, start, end)
         return Rows(f"store {store}", table_schema(owned.store), rows, table, self._spark.session)
@@ -536,10 +536,10 @@ class Project:
         """The log of a target, whoever may write to it. Raises OtherLogError if stores on this machine were made of
         another one.
         """
-        from .runtime.chosen_plugins import Plugged, origin_of
+        from .runtime.chosen_plugins import ChosenPlugins, origin_of
         from .runtime.state.known_log import check_known_by, place_of
 
-        log, state_dir = Plugged(origin_of(settings)).log(settings.log), _state_here(settings)
+        log, state_dir = ChosenPlugins(origin_of(settings)).log(settings.log), _state_here(settings)
         if state_dir is not None:
             place = place_of(settings.log.name, settings.log.options)
             check_known_by(state_dir, self._applications(), log.identity(), place)

@@ -32,7 +32,7 @@ def _manager(origin: Origin) -> PluginManager:
     return PluginManager(Path(directory), modules, without)
 
 
-class Plugged:
+class ChosenPlugins:
     """What a run uses of plugins. An assignor is checked whenever it is asked.
 
     Raises UnknownPluginError, PluginOptionsError, PluginImportError, InvalidPluginError.

@@ -39,7 +39,7 @@ from .events import (
     StoreLost,
     TasksPlaced,
 )
-from .failures import told
+from .failures import user_error
 from .group import Group
 from .loop import EpochLoop, Tally
 from .results import ApplicationResult, RunResults, Status
@@ -112,7 +112,7 @@ def _refusal(topology: Topology, settings: Settings) -> HeadwaterError | None:
     except StartedAgainError:  # just now: whoever asks next may find nothing wrong
         return None
     except Exception as failed:
-        error = told(failed)
+        error = user_error(failed)
         if error is None:
             raise
         return error
@@ -165,7 +165,7 @@ class ApplicationRun:
         try:
             self._begun = look(self._topology, self._settings)
         except Exception as failed:
-            self._begun = told(failed, self._cluster)
+            self._begun = user_error(failed, self._cluster)
             if self._begun is None:
                 raise
 
@@ -189,7 +189,7 @@ class ApplicationRun:
             own = again.application == self._topology.application
             status, error = ("fenced", FencedError(again.application, None, None)) if own else ("failed", again)
         except Exception as failed:
-            error = told(failed, self._cluster)
+            error = user_error(failed, self._cluster)
             if error is None:
                 raise
         return self._ended(status, error, time.monotonic() - begun)
@@ -201,7 +201,7 @@ class ApplicationRun:
         if stop.is_set():
             return "not_started"
         committed = Committed(begun.log, self._topology, begun.own)
-        with Group(self._cluster, self._topology, self._settings, committed, begun.plugged, self) as group:
+        with Group(self._cluster, self._topology, self._settings, committed, begun.plugins, self) as group:
             check_state(self._topology, committed)
             incarnation = committed.own.incarnation or uuid.uuid4().hex
             assigned = self._place(group, incarnation)
@@ -258,7 +258,7 @@ class ApplicationRun:
             empty=tally.empty,
             error=None if error is None else str(error),
             assignment={} if assigned is None else assigned.by_client(),
-            placement=None if assigned is None else assigned.told(),
+            placement=None if assigned is None else assigned.summary(),
             lost=tuple(self._lost),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..chosen_plugins import Plugged, origin_of
+from ..chosen_plugins import ChosenPlugins, origin_of
 from ..log.descriptions import TopologyDescription
 from ..log.log import Log
 from ..log.state import LogState
@@ -24,7 +24,7 @@ from ..topology import Settings, Topology
 class Begun:
     """An application as the run found it when it began."""
 
-    plugged: Plugged
+    plugins: ChosenPlugins
     log: Log
     own: LogState
     committer: Committer
@@ -37,18 +37,18 @@ def check_log(topologies: Iterable[Topology], settings: Settings, state_dir: Pat
     `state_dir`: the folder of the stores; None where clients have theirs on other machines.
     """
     if state_dir is not None:
-        log = Plugged(origin_of(settings)).log(settings.log)
+        log = ChosenPlugins(origin_of(settings)).log(settings.log)
         place = place_of(settings.log.name, settings.log.options)
         check_known_by(state_dir, [topology.application for topology in topologies], log.identity(), place)
 
 
 def look(topology: Topology, settings: Settings) -> Begun:
     """What the application has committed. Raises LogError."""
-    plugged = Plugged(origin_of(settings))
-    log = plugged.log(settings.log)
+    plugins = ChosenPlugins(origin_of(settings))
+    log = plugins.log(settings.log)
     log.check()
     own = LogState.load(log.commits(topology.application))
-    return Begun(plugged, log, own, Committer(own))
+    return Begun(plugins, log, own, Committer(own))
 
 
 def check_state(topology: Topology, committed: Committed) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import HeadwaterError, MachineError
-from ..chosen_plugins import Plugged
+from ..chosen_plugins import ChosenPlugins
 from ..log.records import TaskCommit
 from ..progress.last_record import last_record
 from ..tasks.errors import TaskCorruptedError
@@ -122,7 +122,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
     if bad == 0 or found is None:
         raise JobError(plan.application, part.name, job.facts(found or error).cause) from error
     error = found
-    record = last_record(part, _task(plan.limited(bad)), Plugged(plan.plugins).log(PluginRef(*plan.log)))
+    record = last_record(part, _task(plan.limited(bad)), ChosenPlugins(plan.plugins).log(PluginRef(*plan.log)))
     if record is None or record.number < bad:  # it is one more where `bad` would part a change of a regrouped table
         raise JobError(plan.application, part.name, job.facts(error).cause) from error
     facts = job.facts(error)
@@ -188,7 +188,7 @@ def _task(plan: EpochPlan) -> TaskPlan:
     return next(task for thread in plan.threads for task in thread)
 
 
-def told(error: Exception, cluster: Cluster | None = None) -> HeadwaterError | None:
+def user_error(error: Exception, cluster: Cluster | None = None) -> HeadwaterError | None:
     """An error of the driver as one that a user can act on: Headwater's own, of a cluster that is gone, the machine's.
 
     None for any other, which is a mistake of Headwater's and keeps its trace.

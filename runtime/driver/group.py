@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from ..assignment.threads import deal_to_threads
-from ..chosen_plugins import Plugged, origin_of
+from ..chosen_plugins import ChosenPlugins, origin_of
 from ..placing.assigned import Assigned
 from ..placing.client import Client
 from ..placing.hosts import Racks
@@ -20,7 +20,7 @@ from ..placing.place import Member, place
 from ..progress.committed import Committed
 from ..progress.planner import Planner
 from ..restore.links import StateLink
-from ..restore.requests import Home, StateRequest, StoreAnswer
+from ..restore.requests import StateLocation, StateRequest, StoreAnswer
 from ..restore.restorer import StateError, StoreRestorer
 from ..state.directory import StateDirectory
 from ..state.process_file import ProcessFile
@@ -51,14 +51,14 @@ class Group:
         topology: Topology,
         settings: Settings,
         committed: Committed,
-        plugged: Plugged,
+        plugins: ChosenPlugins,
         observer: Observer | None = None,
     ) -> None:
         self._cluster = cluster
         self._topology = topology
         self._settings = settings
         self._committed = committed
-        self._plugged = plugged
+        self._plugins = plugins
         self._observer = observer or Silent()
         self._planner = Planner(committed, settings.max_records)
         self._stack = ExitStack()
@@ -67,7 +67,7 @@ class Group:
         self._managers: dict[str, TaskManager] = {}
         self._units: list[Unit] = []
         self._racks = Racks(settings)
-        self._home = Home(
+        self._location = StateLocation(
             settings.state_dir,
             topology.application,
             log=(settings.log.name, settings.log.options),
@@ -115,11 +115,11 @@ class Group:
         `incarnation`: of the application; copies of another one are removed. Raises ClientLostError, StateJobError,
         StateError, SharedStateError.
         """
-        self._home = replace(self._home, incarnation=incarnation)
+        self._location = replace(self._location, incarnation=incarnation)
         self._members = self._for_each(self.clients, self._member)
         self.clients = tuple(member.client for member in self._members)
         self._refuse_shared()
-        assignor = self._plugged.assignor(self._topology.assignment.assignor)
+        assignor = self._plugins.assignor(self._topology.assignment.assignor)
         self.assigned = place(self._topology, self._members, self._committed.own, assignor)
         return self.assigned
 
@@ -155,10 +155,10 @@ class Group:
 
     def _member(self, client: Client) -> Member:
         """A client as it finds itself: its folder, its process id, its stores."""
-        home = replace(self._home, folder=client.folder)
-        (answer,) = self._links[client.name].ask([StateRequest("hold", home)])
-        if answer.trouble is not None:
-            raise StateError(client.name, answer.trouble)
+        location = replace(self._location, folder=client.folder)
+        (answer,) = self._links[client.name].ask([StateRequest("hold", location)])
+        if answer.failure is not None:
+            raise StateError(client.name, answer.failure)
         if answer.strangers:
             self._observer.on(StoresStrange(self._topology.application, client.name, answer.strangers))
         for each in answer.stores:
@@ -172,10 +172,10 @@ class Group:
 
     def _release(self, client: Client) -> None:
         """Note where the client is that it has closed all."""
-        home = replace(self._home, folder=client.folder, process_id=client.process_id)
-        (answer,) = self._links[client.name].ask([StateRequest("release", home)])
-        if answer.trouble is not None:
-            raise StateError(client.name, answer.trouble)
+        location = replace(self._location, folder=client.folder, process_id=client.process_id)
+        (answer,) = self._links[client.name].ask([StateRequest("release", location)])
+        if answer.failure is not None:
+            raise StateError(client.name, answer.failure)
 
     def _tell(self, client: str, answer: StoreAnswer) -> None:
         """Of a store that was damaged, or has lost its rows."""
@@ -197,11 +197,11 @@ class Group:
     def _manager(self, member: Member) -> TaskManager:
         """A client's tasks, restored. A store that cannot be brought forward is begun anew."""
         client, parts = member.client, {part.number: part for part in self._topology.subtopologies}
-        home = replace(self._home, folder=client.folder, process_id=client.process_id)
+        location = replace(self._location, folder=client.folder, process_id=client.process_id)
         restorer = StoreRestorer(
             client.name,
             self._links[client.name],
-            home,
+            location,
             self._planner,
             self._topology.subtopologies,
             member.held,

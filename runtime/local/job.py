@@ -9,7 +9,7 @@ from functools import reduce
 
 import pyarrow as pa
 
-from ..chosen_plugins import Plugged
+from ..chosen_plugins import ChosenPlugins
 from ..dataclass_json import from_json
 from ..driver.cluster import Trial
 from ..log.records import TaskCommit
@@ -71,8 +71,8 @@ class LocalJob:
     def _worker(self) -> Iterator[PlannedWorker]:
         """For a stage of the epoch that runs."""
         assert self._plan is not None
-        plugged = Plugged(self._plan.plugins)
-        yield PlannedWorker(self._plan, plugged.log(PluginRef(*self._plan.log)), plugged.backend)
+        plugins = ChosenPlugins(self._plan.plugins)
+        yield PlannedWorker(self._plan, plugins.log(PluginRef(*self._plan.log)), plugins.backend)
 
 
 def _thread(number: int) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from ..tasks.task_id import TaskId, TaskKey
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlacedClient:
     """A client as the assignor saw it: its process id, which stays with its state, and where its host stands."""
 
     process_id: ProcessId
@@ -70,7 +70,7 @@ class Assigned:
 
     assignor: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    clients: Mapping[str, Standing] = field(default_factory=dict)
+    clients: Mapping[str, PlacedClient] = field(default_factory=dict)
     active: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     standby: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     followup_deadline: int | None = None
@@ -84,11 +84,11 @@ class Assigned:
         """Client -> ids of the tasks it runs."""
         return {name: tuple(map(str, tasks)) for name, tasks in self.active.items()}
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """What a run's results say of it, beside who has which tasks: see `schemas/run_results.json`."""
         return {
             **self._why(),
-            "clients": {name: standing.to_json() for name, standing in sorted(self.clients.items())},
+            "clients": {name: client.to_json() for name, client in sorted(self.clients.items())},
             "moves": [move.to_json() for move in self.moves],
             "unassigned": [str(task) for task in self.unassigned],
             "standbys": {name: [str(task) for task in tasks] for name, tasks in sorted(self.standby.items())},
@@ -110,12 +110,12 @@ class Assigned:
         return {
             **self._why(),
             "clients": {
-                standing.process_id: {
+                client.process_id: {
                     "name": name,
                     "active": _by_name(self.active.get(name, ())),
                     "standby": _by_name(self.standby.get(name, ())),
                 }
-                for name, standing in sorted(self.clients.items())
+                for name, client in sorted(self.clients.items())
             },
         }
 

@@ -20,7 +20,7 @@ from ..assignment.measured_tasks import configs_of, measured, task_info, tasks_o
 from ..log.state import LogState
 from ..tasks.task_id import StoreId, TaskId
 from ..topology import Topology
-from .assigned import Assigned, AssignorFailure, Move, Standing
+from .assigned import Assigned, AssignorFailure, Move, PlacedClient
 from .client import Client
 from .copies import Copies
 
@@ -70,7 +70,7 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
     return Assigned(
         assignor=topology.assignment.assignor.name,
         options=topology.assignment.assignor.options,
-        clients={member.client.name: Standing(member.id, member.rack, member.tags) for member in members},
+        clients={member.client.name: PlacedClient(member.id, member.rack, member.tags) for member in members},
         active={name: placed.active[client] for client, name in names.items()},
         standby={name: placed.standby.get(client, ()) for client, name in names.items()},
         followup_deadline=placed.followup_deadline,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...errors import HeadwaterError
-from .keeper import answer
+from .client_stores import answer
 from .requests import StateAnswer, StateRequest
 
 

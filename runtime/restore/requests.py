@@ -1,7 +1,7 @@
-"""What a driver asks of a client's stores, and what it is told: plain data, for stores lie where the client is.
+"""What a driver asks about a client's stores, and the answers. Both are plain data: stores lie where the client is.
 
 A request is about one application on one client, and is bounded: so many records at most are applied for one. Its
-answer is about the stores that the request names. See `state_keeper` for who answers.
+answer is about the stores that the request names. `client_stores.answer` gives it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ stores are closed."""
 
 
 @dataclass(frozen=True)
-class Home:
-    """Whose state is meant, where it lies, and what is needed to work on it.
+class StateLocation:
+    """Where the state of one application on one client lies, and what is needed to work on it.
 
     `folder`: of the client, below `state_dir`; empty: one that is free is to be taken (see `state.claim`).
     `process_id`: what the directory must have. `incarnation`: of the application; stores of another one are removed.
@@ -45,8 +45,8 @@ class Home:
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One partition of a store, and where it is to stand."""
+class StoreTarget:
+    """One partition of a store, and the position that it is to be brought to."""
 
     partition: int
     input: StoreInput
@@ -57,13 +57,13 @@ class StateRequest:
     """What to do with which stores. `hold` is about all that are there."""
 
     what: What
-    home: Home
-    stores: tuple[Planned, ...] = ()
+    location: StateLocation
+    stores: tuple[StoreTarget, ...] = ()
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """What went wrong with a store, as an error's facts. `kind`: `corrupted`, `migrated` or `failed`."""
+class StoreFailure:
+    """Why the work on a store, or on all of them, has failed. `kind`: `corrupted`, `migrated` or `failed`."""
 
     kind: str
     message: str
@@ -83,14 +83,14 @@ class StoreAnswer:
     store: str
     partition: int
     position: int
-    trouble: Trouble | None = None
+    failure: StoreFailure | None = None
     damage: str = ""
     lost: bool = False
 
 
 @dataclass(frozen=True)
 class StateAnswer:
-    """What became of a request. `folder`, `process_id`: of the client. `trouble`: of all of it.
+    """What became of a request. `folder`, `process_id`: of the client. `failure`: of all of it.
 
     `strangers`: stores, as `<store>/<partition>`, that were wiped, as they had been brought forward with a commit that
     is not in the log, and the number of that commit.
@@ -99,5 +99,5 @@ class StateAnswer:
     folder: str = ""
     process_id: str = ""
     stores: tuple[StoreAnswer, ...] = field(default=())
-    trouble: Trouble | None = None
+    failure: StoreFailure | None = None
     strangers: Mapping[str, int] = field(default_factory=dict)

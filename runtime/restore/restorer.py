@@ -1,4 +1,4 @@
-"""Brings a client's stores to where the commits say: plans the work, and sends it to where the stores are."""
+"""Restores a client's stores to what is committed: plans the work, and sends it to where the stores are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..tasks.task_id import StoreId, TaskId
 from ..tasks.task_manager import Progress
 from ..topology import Store, Subtopology
 from .links import StateLink
-from .requests import Home, Planned, StateRequest, StoreAnswer, Trouble, What
+from .requests import StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget, What
 
 WORK_PER_REQUEST = 262_144
 """What one request may cost, in changelog records: about a second."""
@@ -25,36 +25,36 @@ _COST_OF_SEGMENT = 256
 class StateError(HeadwaterError):
     """A client could not work on its stores: `client`, `cause`."""
 
-    def __init__(self, client: str, trouble: Trouble) -> None:
-        super().__init__(f"stores of {client}: {trouble.message}", trouble.hint or None)
+    def __init__(self, client: str, failure: StoreFailure) -> None:
+        super().__init__(f"stores of {client}: {failure.message}", failure.hint or None)
         self.client = client
-        self.cause = trouble.message
+        self.cause = failure.message
 
 
 class StoreRestorer:
     """A TaskRestorer over a link to a client. `held`: where its stores stand; those that are not in it are empty.
 
-    Knows how far each store is, as long as nobody else works on it; `note` takes up what epochs have applied. `told`
-    is called with each store that was damaged (and how) or has lost its rows.
+    It knows how far each store is, as long as nobody else works on it; `note` tells it what epochs have applied.
+    `report` is called with each store that was damaged (and how) or has lost its rows.
     """
 
     def __init__(
         self,
         client: str,
         link: StateLink,
-        home: Home,
+        location: StateLocation,
         planner: Planner,
         parts: Sequence[Subtopology],
         held: Mapping[StoreId, int],
-        told: Callable[[StoreAnswer], None] = lambda _: None,
+        report: Callable[[StoreAnswer], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._link = link
-        self._home = home
+        self._location = location
         self._planner = planner
         self._stores = {part.number: part.stores for part in parts}
         self._positions = dict(held)
-        self._told = told
+        self._report = report
 
     def note(self, partition: int, applied: Mapping[str, int]) -> None:
         """Epochs have brought stores of a partition to these positions."""
@@ -66,11 +66,11 @@ class StoreRestorer:
 
     def restore(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Progress | Exception]:
         """Send each thread of the client one request at most, of bounded work."""
-        shares: list[list[Planned]] = [[] for _ in range(self._link.threads)]
+        shares: list[list[StoreTarget]] = [[] for _ in range(self._link.threads)]
         room = [WORK_PER_REQUEST] * len(shares)
-        targets = {task: [self._planned(task, store) for store in self._declared(task)] for task in tasks}
-        for task, planned in targets.items():
-            for store, each in zip(self._declared(task), planned, strict=True):
+        targets = {task: [self._target(task, store) for store in self._declared(task)] for task in tasks}
+        for task, wanted in targets.items():
+            for store, each in zip(self._declared(task), wanted, strict=True):
                 thread = max(range(len(room)), key=room.__getitem__)
                 if each.input.applied != each.input.position and room[thread] > 0:
                     part, cost = _first(each, room[thread] if store.changelog else None)
@@ -78,8 +78,8 @@ class StoreRestorer:
                     room[thread] -= cost
         errors = self._ask("restore", [share for share in shares if share])
         return {
-            task: self._error(task, errors) or Progress(self._known(task), all(map(self._stands, planned)))
-            for task, planned in targets.items()
+            task: self._error(task, errors) or Progress(self._known(task), all(map(self._stands, wanted)))
+            for task, wanted in targets.items()
         }
 
     def recover(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int]]:
@@ -117,31 +117,31 @@ class StoreRestorer:
         for error in errors.values():
             raise error
 
-    def _ask(self, what: What, shares: Iterable[Sequence[Planned]]) -> dict[StoreId, Exception]:
+    def _ask(self, what: What, shares: Iterable[Sequence[StoreTarget]]) -> dict[StoreId, Exception]:
         """Send what is to be done; what went wrong with which store. Raises StateError where nothing was possible."""
         errors: dict[StoreId, Exception] = {}
-        for answer in self._link.ask([StateRequest(what, self._home, tuple(share)) for share in shares]):
-            if answer.trouble is not None:
-                raise StateError(self._client, answer.trouble)
+        for answer in self._link.ask([StateRequest(what, self._location, tuple(share)) for share in shares]):
+            if answer.failure is not None:
+                raise StateError(self._client, answer.failure)
             for each in answer.stores:
                 store = StoreId(each.store, each.partition)
                 self._positions[store] = each.position
                 if each.damage or each.lost:
-                    self._told(each)
-                if each.trouble is not None:
-                    errors[store] = self._raised(store, each.trouble)
+                    self._report(each)
+                if each.failure is not None:
+                    errors[store] = self._raised(store, each.failure)
         return errors
 
-    def _dealt(self, tasks: Iterable[TaskId]) -> list[list[Planned]]:
+    def _dealt(self, tasks: Iterable[TaskId]) -> list[list[StoreTarget]]:
         """The stores of all tasks, some for each thread of the client."""
-        everything = [self._planned(task, store) for task in tasks for store in self._declared(task)]
+        everything = [self._target(task, store) for task in tasks for store in self._declared(task)]
         shares = (everything[thread :: self._link.threads] for thread in range(self._link.threads))
         return [share for share in shares if share]
 
-    def _planned(self, task: TaskId, store: Store) -> Planned:
+    def _target(self, task: TaskId, store: Store) -> StoreTarget:
         applied = self._positions.get(StoreId(store.name, task.partition), 0)
         clocks = self._planner.clocks(task.name, task.partition)
-        return Planned(task.partition, self._planner.store(store, task.partition, applied, clocks))
+        return StoreTarget(task.partition, self._planner.store(store, task.partition, applied, clocks))
 
     def _declared(self, task: TaskId) -> Sequence[Store]:
         return self._stores[task.subtopology]
@@ -151,32 +151,32 @@ class StoreRestorer:
             store.name: self._positions.get(StoreId(store.name, task.partition), 0) for store in self._declared(task)
         }
 
-    def _stands(self, planned: Planned) -> bool:
-        return self._positions.get(StoreId(planned.input.store, planned.partition), 0) == planned.input.position
+    def _stands(self, target: StoreTarget) -> bool:
+        return self._positions.get(StoreId(target.input.store, target.partition), 0) == target.input.position
 
     def _error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
         """What is wrong with a task: with the first of its stores that has something."""
         ids = (StoreId(store.name, task.partition) for store in self._declared(task))
         return next((errors[store] for store in ids if store in errors), None)
 
-    def _raised(self, store: StoreId, trouble: Trouble) -> Exception:
-        match trouble.kind:
+    def _raised(self, store: StoreId, failure: StoreFailure) -> Exception:
+        match failure.kind:
             case "corrupted":
-                return TaskCorruptedError(trouble.message, store=store.store)
+                return TaskCorruptedError(failure.message, store=store.store)
             case "migrated":
-                return TaskMigratedError(trouble.message, trouble.expected, trouble.found)
-        return StateError(self._client, trouble)
+                return TaskMigratedError(failure.message, failure.expected, failure.found)
+        return StateError(self._client, failure)
 
 
-def _first(planned: Planned, room: int | None) -> tuple[Planned, int]:
+def _first(target: StoreTarget, room: int | None) -> tuple[StoreTarget, int]:
     """The part of the work that costs `room` at most, or little more, and what it costs. None: all of it."""
     kept: list[Segment] = []
-    cost, position = 0, planned.input.applied
-    for segment in planned.input.segments:
+    cost, position = 0, target.input.applied
+    for segment in target.input.segments:
         if room is not None and cost >= room:
-            return replace(planned, input=replace(planned.input, segments=tuple(kept), position=position)), cost
-        end = min(segment.base_position + segment.rows, planned.input.position)
+            return replace(target, input=replace(target.input, segments=tuple(kept), position=position)), cost
+        end = min(segment.base_position + segment.rows, target.input.position)
         kept.append(segment)
         cost += _COST_OF_SEGMENT + end - position
         position = end
-    return planned, cost
+    return target, cost

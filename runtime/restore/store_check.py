@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import HeadwaterError
-from ..chosen_plugins import Origin, Plugged
+from ..chosen_plugins import ChosenPlugins, Origin
 from ..dataclass_json import from_json, to_json
 from ..state.store import StoreDamagedError
 from ..topology import Store
@@ -86,10 +86,10 @@ def _ending(code: int) -> str:
 
 def _causes(request: _Request) -> Iterator[str]:
     """Of each store how it is damaged, empty where it is not."""
-    plugged = Plugged(request.plugins)
+    plugins = ChosenPlugins(request.plugins)
     for kept in request.stores:
         try:
-            store = plugged.backend(kept.store).open(Path(kept.path))
+            store = plugins.backend(kept.store).open(Path(kept.path))
             _ = store.position
             for _ in store.range(None, None):
                 pass

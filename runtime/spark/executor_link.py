@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..dataclass_json import from_json, to_json
 from ..placing.client import Client, ClientLostError
-from ..restore.keeper import answer
+from ..restore.client_stores import answer
 from ..restore.links import StateJobError
 from ..restore.requests import StateAnswer, StateRequest
 from .placed_rows import placed

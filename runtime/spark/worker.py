@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-from ..chosen_plugins import Plugged
+from ..chosen_plugins import ChosenPlugins
 from ..dataclass_json import from_json
 from ..stages.worker import PlannedWorker
 from ..tasks.plan import EpochPlan
@@ -25,8 +25,8 @@ def spark_worker() -> Iterator[PlannedWorker]:
     if context is None:
         raise RuntimeError("a stage runs inside a Spark task")
     plan = _plan(context.getLocalProperty(PLAN_PROPERTY) or "")
-    plugged = Plugged(plan.plugins)
-    yield PlannedWorker(plan, plugged.log(PluginRef(*plan.log)), plugged.backend)
+    plugins = ChosenPlugins(plan.plugins)
+    yield PlannedWorker(plan, plugins.log(PluginRef(*plan.log)), plugins.backend)
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.plugins.errors import InvalidPluginError
-from headwater.runtime.chosen_plugins import Plugged
+from headwater.runtime.chosen_plugins import ChosenPlugins
 from headwater.runtime.topology import PluginRef, Store
 
 LACKING = """
@@ -41,21 +41,21 @@ def headwater_register_restore_strategies(register):
 
 
 @pytest.fixture
-def plugged(tmp_path: Path) -> Plugged:
+def plugins(tmp_path: Path) -> ChosenPlugins:
     (tmp_path / "headwater.yml").write_text("name: test\n")
     (tmp_path / "lacking_methods.py").write_text(LACKING)
-    return Plugged((str(tmp_path), ("lacking_methods",), ()))
+    return ChosenPlugins((str(tmp_path), ("lacking_methods",), ()))
 
 
 def test_plugin_that_lacks_a_method_is_refused_by_name_before_anything_is_done_with_it(
-    plugged: Plugged, tmp_path: Path
+    plugins: ChosenPlugins, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidPluginError) as log:
-        plugged.log(PluginRef("old_log", {"root": str(tmp_path / "log")}))
+        plugins.log(PluginRef("old_log", {"root": str(tmp_path / "log")}))
     with pytest.raises(InvalidPluginError) as backend:
-        plugged.backend(Store("totals", 1, "k string", "v bigint", backend="old_backend"))
+        plugins.backend(Store("totals", 1, "k string", "v bigint", backend="old_backend"))
     with pytest.raises(InvalidPluginError) as strategy:
-        plugged.restore_strategy(PluginRef("no_strategy"))
+        plugins.restore_strategy(PluginRef("no_strategy"))
 
     assert log.value.message == "the log 'old_log' (lacking_methods:OldLog) has no method identity"
     assert (
@@ -67,7 +67,7 @@ def test_plugin_that_lacks_a_method_is_refused_by_name_before_anything_is_done_w
 
 
 @pytest.mark.parametrize("backend", ["lmdb", "memory"])
-def test_built_in_plugins_have_all_methods(plugged: Plugged, tmp_path: Path, backend: str) -> None:
-    assert plugged.log(PluginRef("embedded", {"path": str(tmp_path / "log")})).identity() == ""
-    assert plugged.backend(Store("totals", 1, "k string", "v bigint", backend=backend))
-    assert plugged.restore_strategy(PluginRef("changelog"))
+def test_built_in_plugins_have_all_methods(plugins: ChosenPlugins, tmp_path: Path, backend: str) -> None:
+    assert plugins.log(PluginRef("embedded", {"path": str(tmp_path / "log")})).identity() == ""
+    assert plugins.backend(Store("totals", 1, "k string", "v bigint", backend=backend))
+    assert plugins.restore_strategy(PluginRef("changelog"))

@@ -17,7 +17,7 @@ from commits import part, topic
 from headwater.errors import MachineError
 from headwater.runtime.driver.cluster import MOST_TRIED, Trial
 from headwater.runtime.driver.errors import JobError, RecordError
-from headwater.runtime.driver.failures import isolate, told
+from headwater.runtime.driver.failures import isolate, user_error
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError
 from headwater.runtime.log.records import TaskCommit
@@ -237,7 +237,7 @@ def test_want_of_threads_is_told_at_once_and_no_record_is_looked_for(log: Embedd
 
 
 def test_want_of_memory_in_the_driver_is_an_error_of_the_machine() -> None:
-    error = told(MemoryError())
+    error = user_error(MemoryError())
     assert isinstance(error, MachineError)
     assert error.message == "there is not enough memory"
 

@@ -232,7 +232,7 @@ def test_move_tells_how_far_every_copy_is_behind(group: Group) -> None:
     group.grow("names", 0, 30)
     group.hold("client-1", "names", 0, 30)
     group.hold("client-2", "names", 0, 12)
-    assert group.place(Answering()).told()["moves"] == [
+    assert group.place(Answering()).summary()["moves"] == [
         {"task": "0_0", "from": "client-1", "to": "client-2", "lags": {"client-2": 18, "client-1": 0}}
     ]
 
@@ -240,7 +240,7 @@ def test_move_tells_how_far_every_copy_is_behind(group: Group) -> None:
 def test_clients_are_told_as_the_assignor_saw_them(group: Group) -> None:
     members = [replace(group.members[0], rack="left", tags={"zone": "a"}), group.members[1]]
     assigned = place(TOPOLOGY, members, group.committed.own, Answering())
-    assert assigned.told()["clients"] == {
+    assert assigned.summary()["clients"] == {
         "client-1": {"process_id": "bb", "rack": "left", "tags": {"zone": "a"}},
         "client-2": {"process_id": "aa", "rack": None, "tags": {}},
     }
@@ -249,7 +249,7 @@ def test_clients_are_told_as_the_assignor_saw_them(group: Group) -> None:
 def test_tasks_that_nobody_was_given_are_told(group: Group) -> None:
     assigned = group.place(Answering(without="1_0"))
     assert (assigned.unassigned, assigned.failure) == ((TaskId(1, 0),), None)
-    assert assigned.told()["unassigned"] == ["1_0"]
+    assert assigned.summary()["unassigned"] == ["1_0"]
 
 
 def test_tasks_that_an_assignor_names_by_numbers_alone_keep_their_names_in_the_log(group: Group) -> None:

@@ -17,7 +17,7 @@ from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore import restorer as restoring
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import Home, StateAnswer, StateRequest, StoreAnswer
+from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
 from headwater.runtime.restore.restorer import StateError, StoreRestorer
 from headwater.runtime.spark.executor_link import OnExecutor
 from headwater.runtime.state.directory import StateDirectory
@@ -56,7 +56,7 @@ class Place:
         self.log = EmbeddedLog(root / "log")
         self.applications = Applications(self.log)
         self.committed: Committed = self.applications.start(DECLARED)
-        self.home = Home(
+        self.location = StateLocation(
             str(root / "state"), "p-t", incarnation="1", log=("embedded", {"path": str(root / "log")}), stores=(HOURS,)
         )
         self.folder = ""
@@ -75,16 +75,16 @@ class Place:
         self.committed.own.refresh()
 
     def hold(self, incarnation: str = "1") -> StateAnswer:
-        home = replace(self.home, incarnation=incarnation)
-        (answer,) = self.link.ask([StateRequest("hold", home)])
+        location = replace(self.location, incarnation=incarnation)
+        (answer,) = self.link.ask([StateRequest("hold", location)])
         self.folder = answer.folder
         return answer
 
     def restorer(self) -> StoreRestorer:
         answer = self.hold()
-        home = replace(self.home, folder=answer.folder, process_id=answer.process_id)
+        location = replace(self.location, folder=answer.folder, process_id=answer.process_id)
         held = {StoreId(each.store, each.partition): each.position for each in answer.stores}
-        return StoreRestorer("client-1", self.link, home, Planner(self.committed, 10), DECLARED.subtopologies, held)
+        return StoreRestorer("client-1", self.link, location, Planner(self.committed, 10), DECLARED.subtopologies, held)
 
     def windows(self, task: TaskId = TASK) -> list[bytes]:
         store = LmdbStore(self.directory.store_path(StoreId("hours", task.partition)))
@@ -136,7 +136,7 @@ def test_stores_of_commits_that_a_copied_log_does_not_have_are_wiped_and_the_oth
         place.commit(TASK, hour)
 
     answer = place.hold()
-    assert (answer.strangers, answer.trouble) == ({"hours/0": 34}, None)
+    assert (answer.strangers, answer.failure) == ({"hours/0": 34}, None)
     assert [(each.partition, each.position) for each in answer.stores] == [(1, 2)]
     place.restorer().restore([TASK])
     assert place.windows() == [window(hour) for hour in (*range(31), 50, 51)]
@@ -229,7 +229,7 @@ def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) ->
     again = StoreRestorer(
         "client-1",
         place.link,
-        replace(place.home, folder=place.folder, process_id=process_id),
+        replace(place.location, folder=place.folder, process_id=process_id),
         Planner(place.committed, 10),
         DECLARED.subtopologies,
         {StoreId("hours", 0): 31},
