@@ -7,12 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from sqlglot import exp, parse_one
-from sqlglot.optimizer.annotate_types import annotate_types
-from sqlglot.optimizer.qualify_columns import qualify_columns
-from sqlglot.schema import MappingSchema
+from verdicts import of_compiler, record, recorded
 
-from headwater.compiler.language.judge import Refusal, Request, Verdict
+from headwater.compiler.language.judge import Analyzer, Request, Verdict
 from headwater.compiler.pipeline import CheckedProject, compile_project
 
 PROJECT = "name: shop\nversion: '1.0'\nprofile: shop\n"
@@ -30,51 +27,41 @@ shop:
 """
 
 
-class SqlglotAnalyzer:
-    """Types by sqlglot's inference: near enough to Spark's for these tests."""
+class RecordedAnalyzer:
+    """What Spark's analyzer once said of the expressions of these tests: `verdicts.json`.
 
-    def __init__(self) -> None:
+    `test_verdicts.py` holds the file to Spark. With `spark` an expression that is not in it is asked of it and added.
+    """
+
+    def __init__(self, spark: Callable[[], Analyzer] | None = None) -> None:
         self.asked: list[Request] = []
+        self._spark = spark
 
     def analyze(self, requests: Sequence[Request]) -> list[Verdict]:
         self.asked += requests
-        return [_verdict(sql, ddl) for sql, ddl in requests]
-
-
-def _verdict(sql: str, ddl: str) -> Verdict:
-    table = parse_one(f"CREATE TABLE t ({ddl})", dialect="spark") if ddl else None
-    columns = {"_": "int"}
-    for column in table.find_all(exp.ColumnDef) if table else ():
-        columns[column.name] = column.args["kind"].sql("spark")
-    query = parse_one(f"SELECT {sql} AS x FROM t", dialect="spark")
-    schema = MappingSchema({"t": columns}, dialect="spark")
-    typed = annotate_types(qualify_columns(query, schema), schema, dialect="spark").selects[0]
-    for node in typed.find_all(exp.Add, exp.Sub, exp.Mul):
-        if {node.left.type.sql("spark"), node.right.type.sql("spark")} == {"STRING", "ARRAY<STRING>"}:
-            return Refusal("A text and an array cannot be added.", sql.index("+"))
-    found = typed.type.sql("spark")
-    if isinstance(typed.unalias(), (exp.Div, exp.Avg)):
-        found = "double"
-    if isinstance(typed.unalias(), exp.Sum):
-        found = "bigint" if typed.unalias().this.type.sql("spark") in ("INT", "BIGINT") else "double"
-    return _spelled(sql, found)
-
-
-def _spelled(sql: str, found: str) -> str:
-    special = {"size(": "int", "collect_list(": "array<string>", "hour(": "int", "split(": "array<string>"}
-    for start, type_ in special.items():
-        if sql.startswith(start):
-            return type_
-    return "string" if found in ("UNKNOWN", "NULL", "VARCHAR", "TEXT") else found.lower().replace(" ", "")
+        known = recorded()
+        new = [request for request in requests if request not in known]
+        if new and self._spark is None:
+            pytest.fail(f"verdicts.json has no {new[0]}: pytest {Path(__file__).parent} --update-golden")
+        if new and self._spark is not None:
+            known |= zip(new, map(of_compiler, self._spark().analyze(new)), strict=True)
+            record(known)
+        return [known[request] for request in requests]
 
 
 @pytest.fixture
-def analyzer() -> SqlglotAnalyzer:
-    return SqlglotAnalyzer()
+def analyzer(request: pytest.FixtureRequest, update_golden: bool) -> RecordedAnalyzer:
+    def spark() -> Analyzer:
+        from headwater.runtime.spark.analyzer import SparkAnalyzer
+
+        request.getfixturevalue("spark_session")
+        return SparkAnalyzer({"master": "local[2]"})
+
+    return RecordedAnalyzer(spark if update_golden else None)
 
 
 @pytest.fixture
-def compiled(tmp_path: Path, analyzer: SqlglotAnalyzer) -> Callable[..., CheckedProject]:
+def compiled(tmp_path: Path, analyzer: RecordedAnalyzer) -> Callable[..., CheckedProject]:
     """Compile a project of one topics file and topologies by name; `parse=True` leaves the analyzer out."""
 
     def run(topics: str, *topologies: str, parse: bool = False, **files: str) -> CheckedProject:

@@ -84,6 +84,7 @@ class NoSpark:
 
 
 def ruff(*arguments: str, within: Path) -> str:
+    """What ruff finds, or why it fails; empty where it finds nothing."""
     done = subprocess.run(
         [str(RUFF), *arguments, "--isolated", "--line-length=120"],
         cwd=within,
@@ -91,7 +92,7 @@ def ruff(*arguments: str, within: Path) -> str:
         text=True,
         check=False,
     )
-    return done.stdout if done.returncode else ""
+    return f"{done.stdout}{done.stderr}" if done.returncode else ""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -124,6 +125,13 @@ def test_formatter_and_linter_change_nothing(case: str, compiled: Callable[[str]
     assert ruff("format", "--diff", "target", within=target.parent) == ""
     rules = f"--select={','.join(RULES['select'])}"
     assert ruff("check", rules, "target", within=target.parent) == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["format", "--diff", "missing"], ["format", "--no-such-option", "."], ["check", "--select=NONE", "."]]
+)
+def test_formatter_that_fails_is_not_taken_for_one_that_finds_nothing(arguments: list[str], tmp_path: Path) -> None:
+    assert ruff(*arguments, within=tmp_path)
 
 
 @pytest.mark.parametrize("case", CASES)

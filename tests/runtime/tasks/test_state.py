@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.tasks.errors import IllegalTaskStateError
-from headwater.runtime.tasks.state import ACTIVE, Operation, State, diagram, moves, table
+from headwater.runtime.tasks.state import Operation, State, diagram, moves, table
 from headwater.runtime.tasks.task import Task
 from headwater.runtime.tasks.task_id import TaskId
 
@@ -43,6 +43,20 @@ OPERATIONS: dict[Operation, Callable[[Task], None]] = {
 }
 
 
+AFTER: dict[Operation, dict[State, State]] = {
+    Operation.INITIALIZE: {CREATED: RESTORING, RESTORING: RESTORING, RUNNING: RUNNING, SUSPENDED: SUSPENDED},
+    Operation.COMPLETE_RESTORATION: {RESTORING: RUNNING, RUNNING: RUNNING},
+    Operation.SUSPEND: {CREATED: SUSPENDED, RESTORING: SUSPENDED, RUNNING: SUSPENDED, SUSPENDED: SUSPENDED},
+    Operation.RESUME: {CREATED: CREATED, RESTORING: RESTORING, RUNNING: RUNNING, SUSPENDED: RESTORING},
+    Operation.CLOSE_CLEAN: {SUSPENDED: CLOSED, CLOSED: CLOSED},
+    Operation.CLOSE_DIRTY: {SUSPENDED: CLOSED, CLOSED: CLOSED},
+    Operation.REVIVE: {CLOSED: CREATED},
+}
+"""What Kafka Streams does: `StreamTask` (`initializeIfNeeded`, `completeRestoration`, `suspend`, `resume`, `close`) and
+`AbstractTask.revive`, read in 4.0.0-SNAPSHOT (commit 1eb7644). Where a state is missing Kafka throws
+IllegalStateException; but it passes over the initialization of a closed task, which is refused here."""
+
+
 def task_in(state: State) -> Task:
     task = Task(TaskId(0, 1))
     task.state = state
@@ -52,7 +66,7 @@ def task_in(state: State) -> Task:
 @pytest.mark.parametrize(("old", "operation"), list(product(State, Operation)))
 def test_operation_moves_the_task_or_is_refused_without_a_trace(old: State, operation: Operation) -> None:
     task = task_in(old)
-    new = ACTIVE[operation].get(old)
+    new = AFTER[operation].get(old)
 
     if new is None:
         with pytest.raises(IllegalTaskStateError) as caught:

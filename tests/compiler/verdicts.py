@@ -1,0 +1,36 @@
+"""What Spark's analyzer once said of the expressions of these tests, kept in `verdicts.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from headwater.compiler.language.judge import Refusal, Request, Verdict
+
+VERDICTS = Path(__file__).with_name("verdicts.json")
+
+
+def recorded() -> dict[Request, Verdict]:
+    """The verdicts of the file, by expression and columns."""
+    entries = json.loads(VERDICTS.read_text()) if VERDICTS.exists() else []
+    return {
+        (entry["expression"], entry["columns"]): entry["type"] if "type" in entry else Refusal(**entry["refused"])
+        for entry in entries
+    }
+
+
+def of_compiler(verdict: object) -> Verdict:
+    """A verdict of Spark's analyzer, whose refusals have the fields of the compiler's."""
+    return verdict if isinstance(verdict, str) else Refusal(**vars(verdict))
+
+
+def record(verdicts: Mapping[Request, Verdict]) -> None:
+    """Write the file."""
+    entries = [
+        {"expression": expression, "columns": columns}
+        | ({"type": verdict} if isinstance(verdict, str) else {"refused": asdict(verdict)})
+        for (expression, columns), verdict in sorted(verdicts.items())
+    ]
+    VERDICTS.write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n")
