@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..records.arrays import Bools, Int64s
 from ..records.keys import encode_keys
 from ..records.kinds import Kind
+from ..records.window_keys import window_keys
 from ..state.codec import RowCodec
 from . import declarations
 from .aggregates.counts import stored_counts
@@ -19,7 +20,7 @@ from .changes import Versions, changes
 from .groups import LOWEST, Groups, by_key, group_by
 from .node import Edges, step_name
 from .rows import Rows, is_old, null_keys
-from .stored_rows import RowStore, StoredRows, stored_columns, window_keys
+from .stored_rows import RowStore, StoredRows, stored_columns
 from .task_epoch import TaskEpoch
 from .windows import assign, window_column
 

@@ -12,13 +12,11 @@ from ..records.arrays import Bools, Int64s, to_numpy
 from ..records.keys import encode_keys
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import parse_columns
+from ..records.window_keys import window_keys
 from ..state.codec import RowCodec
 from ..topology import Store
 from .aggregates.registry import results, state_columns
 from .task_epoch import EpochStore
-
-WINDOW_BYTES = 8
-_SIGN = np.int64(-(2**63))
 
 
 def stored_columns(store: Store) -> dict[str, pa.DataType]:
@@ -29,17 +27,11 @@ def stored_columns(store: Store) -> dict[str, pa.DataType]:
 
 
 def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """Encoded keys of a store; those of a window store begin with the window's start, so that old ones are together."""
+    """Encoded keys of a store, for those of window stores see `records.window_keys`."""
     if store.type != "window":
         return encode_keys(list(key.values()))
     plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
     return window_keys(to_numpy(key[WINDOW_COLUMNS[0]].cast(pa.int64())) // 1000, plain)
-
-
-def window_keys(starts: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
-    """Window starts (ms) put before encoded keys."""
-    prefix = (starts ^ _SIGN).astype(">i8").view(f"V{WINDOW_BYTES}").tolist()
-    return pa.array([start + key for start, key in zip(prefix, keys.to_pylist(), strict=True)], pa.binary())
 
 
 @dataclass(frozen=True)

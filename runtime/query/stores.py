@@ -23,12 +23,13 @@ from ..log.log import Log
 from ..log.records import Segment
 from ..log.state import LogState
 from ..operators.aggregates.registry import results
-from ..operators.stored_rows import WINDOW_BYTES, stored_columns, window_keys
+from ..operators.stored_rows import stored_columns
 from ..records.arrays import Int64s, to_numpy
 from ..records.keys import decode_keys, encode_keys
 from ..records.schema import changelog_topic
 from ..records.types import parse_columns
 from ..records.values import BadValueError, from_json, parse_text, to_json
+from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
 from ..state.changelog import Slice, slices
 from ..state.codec import RowCodec
 from ..state.directory import StateDirectory
@@ -42,7 +43,6 @@ from .topic_table import read_table, table_names
 from .topics import TopicReader
 
 _ROWS_AT_ONCE = 4096
-_SIGN = np.int64(-(2**63))
 
 Encoded = tuple[bytes, bytes]
 
@@ -183,8 +183,7 @@ class StoreQuery:
     def _decoded(self, batch: list[Encoded]) -> FoundRows:
         keys, starts = [key for key, _ in batch], None
         if self.store.type == "window":
-            starts = np.frombuffer(b"".join([key[:WINDOW_BYTES] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
-            keys = [key[WINDOW_BYTES:] for key in keys]
+            starts, keys = split_window_keys(keys)
         types = key_types(self.store)
         key = dict(zip(types, decode_keys(pa.array(keys, pa.binary()), list(types.values())), strict=True))
         if starts is not None:
@@ -295,15 +294,12 @@ def _there(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encode
 
 def _bound(store: Store, moment: int | None) -> bytes | None:
     """The least key of windows that start at `moment` (ms). Bounds mean nothing to stores without windows."""
-    if moment is None or store.type != "window":
-        return None
-    (bound,) = window_keys(np.array([moment], np.int64), pa.array([b""], pa.binary())).to_pylist()
-    return bytes(bound)
+    return None if moment is None or store.type != "window" else first_window_key(moment)
 
 
 def _oldest(store: Store, clock: int) -> int | None:
-    """The first window start that has not expired at `clock` (ms): those up to `clock` - retention have."""
+    """The first window start that has not expired at `clock` (ms); without a retention of its own, once it closed."""
     retention = store.retention_ms
     if retention is None and store.window is not None:
         retention = store.window.size_ms + store.window.grace_ms
-    return None if retention is None or clock < 0 else clock - retention + 1
+    return None if retention is None or clock < 0 else first_visible_start(clock, retention)

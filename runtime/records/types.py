@@ -77,7 +77,7 @@ def parse_columns(text: str) -> dict[str, pa.DataType]:
 
 
 def split_columns(text: str) -> list[tuple[str, str]]:
-    """The columns of a DDL list as (name, type) texts, split at its top-level commas. Raises TypeSyntaxError."""
+    """The columns of a DDL list as texts of name and type. Raises TypeSyntaxError."""
     return [(name, ddl(column)) for name, column in parse_columns(text).items()]
 
 

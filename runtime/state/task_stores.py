@@ -10,6 +10,7 @@ from ..log.log import Log
 from ..log.records import Segment
 from ..records.keys import encode_keys
 from ..records.schema import key_columns, value_columns
+from ..records.window_keys import first_visible_start, first_window_key
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
 from ..tasks.task_id import StoreId
@@ -71,11 +72,11 @@ class TaskStores:
 
 
 def expire_below(store: Store, planned: StoreInput) -> bytes | None:
-    """The key below which all rows of a window store are out of retention: visible iff start > clock - retention."""
+    """The key below which all rows of a window store are out of retention."""
     if store.type != "window" or store.retention_ms is None or planned.clock < 0:
         return None
-    first_visible = planned.clock - store.retention_ms + 1
-    return ((first_visible + 2**63) % 2**64).to_bytes(8, "big") if first_visible > 0 else None
+    start = first_visible_start(planned.clock, store.retention_ms)
+    return first_window_key(start) if start > 0 else None
 
 
 def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:

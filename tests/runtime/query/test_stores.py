@@ -17,10 +17,11 @@ from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded import EmbeddedLog
 from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.stored_rows import stored_columns, window_keys
+from headwater.runtime.operators.stored_rows import stored_columns
 from headwater.runtime.query.stores import GlobalQuery, StoreKeyError, StoreQuery
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG
+from headwater.runtime.records.window_keys import window_keys
 from headwater.runtime.state.changelog import catch_up
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory

@@ -1,0 +1,40 @@
+"""The layout of keys in window stores: the window's start, then the key without the window.
+
+A start is ms since 1970 in 8 bytes, big endian, with its sign flipped: so byte order is the order of time, and old
+windows lie together, where expiry cuts them off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from .arrays import Int64s
+
+_BYTES = 8
+_SIGN = np.int64(-(2**63))
+
+
+def window_keys(starts: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
+    """Window starts (ms) put before encoded keys."""
+    prefix = (starts ^ _SIGN).astype(">i8").view(f"V{_BYTES}").tolist()
+    return pa.array([start + key for start, key in zip(prefix, keys.to_pylist(), strict=True)], pa.binary())
+
+
+def split_window_keys(keys: Sequence[bytes]) -> tuple[Int64s, list[bytes]]:
+    """The inverse of `window_keys`: window starts (ms) and encoded keys."""
+    starts = np.frombuffer(b"".join([key[:_BYTES] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
+    return starts, [key[_BYTES:] for key in keys]
+
+
+def first_window_key(start: int) -> bytes:
+    """The least key of windows that start at `start` (ms) or later; empty where all windows do."""
+    place = start + 2**63
+    return place.to_bytes(_BYTES, "big") if place > 0 else b""
+
+
+def first_visible_start(clock: int, retention: int) -> int:
+    """The first window start that has not expired at `clock` (ms): those up to `clock` - retention have."""
+    return clock - retention + 1
