@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import ToStream
+from ...runtime.operators import declarations
 from ..language.reader import Reader
 from ..reading.nodes import Node
 from .base.context import FlowContext
@@ -36,11 +36,11 @@ class ToStreamStep(StepAction):
         return Refusal("HW501", f"'{word}' is for tables; this is a stream already.", "Remove it.")
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        return context.add(Streaming(), shape, replace(shape, kind="stream", store=None), step)
+        return context.add(ToStream(), shape, replace(shape, kind="stream", store=None), step)
 
 
 @dataclass(frozen=True)
-class Streaming(PythonOperation):
+class ToStream(PythonOperation):
     """A table's changes become records."""
 
     has_effect = False
@@ -58,4 +58,6 @@ class Streaming(PythonOperation):
         return Description("to_stream", (Processor("KTABLE-TOSTREAM"),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        return PythonLayout((ToStream(site.input.name, site.at),), (replace(site.input, shape=site.output.shape),))
+        return PythonLayout(
+            (declarations.ToStream(site.input.name, site.at),), (replace(site.input, shape=site.output.shape),)
+        )

@@ -47,11 +47,11 @@ class ToTableStep(StepAction):
         shape = context.rekeyed(shape, step)
         store, _ = context.store(self.store, "key_value", shape.key, shape.value, shape)
         after = replace(shape, kind="table", emit=self.emit, store=store)
-        return context.add(Tabling(store), shape, after, step)
+        return context.add(ToTable(store), shape, after, step)
 
 
 @dataclass(frozen=True)
-class Tabling(PythonOperation):
+class ToTable(PythonOperation):
     """A stream of upserts becomes a table. `source`: whether it is an entry of `tables:`."""
 
     store: Store

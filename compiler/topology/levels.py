@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..operations.to_table import Tabling
+from ..operations.to_table import ToTable
 from .wired import Vertex, Wired
 
 
@@ -41,6 +41,6 @@ def levels(wired: Wired, needed: Mapping[int, frozenset[str]]) -> dict[int, int]
     for vertex in wired.vertices:
         readers = [reader for edge in vertex.outputs for reader in consumers[edge]]
         only_looked_at = all(edge in reader.lookups for reader in readers for edge in vertex.outputs)
-        if isinstance(vertex.operation, Tabling) and readers and only_looked_at:
+        if isinstance(vertex.operation, ToTable) and readers and only_looked_at:
             found[vertex.number] = min(found[reader.number] for reader in readers)
     return found

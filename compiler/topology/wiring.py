@@ -16,8 +16,8 @@ from ..operations.base.checked import CheckedFlow, CheckedTable, CheckedTopology
 from ..operations.base.operation import Lookup, Operation
 from ..operations.base.shape import Shape
 from ..operations.branch import Branching
-from ..operations.to_stream import Streaming
-from ..operations.to_table import Tabling
+from ..operations.to_stream import ToStream
+from ..operations.to_table import ToTable
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
 from .wired import Vertex, Wired
 
@@ -83,7 +83,7 @@ class _Wiring:
             return
         source = replace(table.shape, kind="stream", store=None)
         edge = self._read(table.topic, table.name, source, table.at)
-        (end,) = self._vertex(Tabling(table.store, source=True), (edge,), (table.shape,), table.name, table.at)
+        (end,) = self._vertex(ToTable(table.store, source=True), (edge,), (table.shape,), table.name, table.at)
         self._finish(table.name, end, table.at)
 
     def _read(self, topic: Topic, reader: str, shape: Shape, at: str) -> int:
@@ -192,8 +192,8 @@ class _Wiring:
         """A store for a table that has none of its own and that joins look rows up in."""
         shape = self._shapes[edge]
         store = declared_store(name, None, "key_value", shape.key, shape.value, shape.partitions)
-        (stream,) = self._vertex(Streaming(), (edge,), (replace(shape, kind="stream"),), name, at)
-        return self._vertex(Tabling(store), (stream,), (replace(shape, store=store),), name, at)[0]
+        (stream,) = self._vertex(ToStream(), (edge,), (replace(shape, kind="stream"),), name, at)
+        return self._vertex(ToTable(store), (stream,), (replace(shape, store=store),), name, at)[0]
 
 
 def _edge_name(flow: CheckedFlow, source: str) -> str:
