@@ -73,7 +73,7 @@ class Filter(SqlOperation):
         edge = site.input
         condition = self.predicate.render(edge.sql)
         step = SqlStep("where", site.flow, condition=condition, table=edge.shape.is_table, at=site.at)
-        return SqlLayout((step,), (replace(edge, shape=site.output.shape),))
+        return SqlLayout((step,), (site.onward,))
 
 
 @dataclass(frozen=True)
@@ -96,4 +96,4 @@ class Settling(PythonOperation):
         return Description()
 
     def in_python(self, site: Site) -> PythonLayout:
-        return PythonLayout((Settle(site.input.name, site.at),), (replace(site.input, shape=site.output.shape),))
+        return PythonLayout((Settle(site.input.name, site.at),), (site.onward,))

@@ -96,7 +96,7 @@ class Rekeying(EitherOperation):
     def in_python(self, site: Site) -> PythonLayout:
         edge = site.input
         key = {name: edge.physical(e.refs[0]) for name, e in self.columns.items()}
-        return PythonLayout((Project(edge.name, key=key, at=site.at),), (replace(edge, shape=site.output.shape),))
+        return PythonLayout((Project(edge.name, key=key, at=site.at),), (site.onward,))
 
     def in_sql(self, site: Site) -> SqlLayout:
         edge = site.input

@@ -58,6 +58,4 @@ class ToStream(PythonOperation):
         return Description("to_stream", (Processor("KTABLE-TOSTREAM"),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        return PythonLayout(
-            (declarations.ToStream(site.input.name, site.at),), (replace(site.input, shape=site.output.shape),)
-        )
+        return PythonLayout((declarations.ToStream(site.input.name, site.at),), (site.onward,))

@@ -95,6 +95,11 @@ class Site:
         return self.outputs[0]
 
     @property
+    def onward(self) -> LiveEdge:
+        """The input behind an operation that leaves its value columns as they are."""
+        return replace(self.input, shape=self.output.shape)
+
+    @property
     def flow(self) -> str | None:
         """What a SQL step names as its edge."""
         return self.input.name if self.tagged else None

@@ -87,6 +87,4 @@ class Materialization(PythonOperation):
 
     def in_python(self, site: Site) -> PythonLayout:
         store = site.declared.stores[self.store.name]
-        return PythonLayout(
-            (Materialize(site.input.name, store, site.at),), (replace(site.input, shape=site.output.shape),)
-        )
+        return PythonLayout((Materialize(site.input.name, store, site.at),), (site.onward,))
