@@ -25,8 +25,8 @@ from .errors import HeadwaterError
 from .plugins.manager import PluginManager
 from .plugins.registry import Registry
 from .private_files import write_text
+from .runtime.spark.session.on_demand import SparkOnDemand
 from .runtime.topology import Settings, Topic
-from .sessions import SparkOnDemand
 
 if TYPE_CHECKING:
     import os

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -24,9 +24,25 @@ Request = tuple[str, str]
 """An expression in Spark SQL, and the columns it reads as Spark SQL DDL."""
 
 
+class Refused(Protocol):
+    """Why an analyzer refuses an expression. `offset`: the character it points at, None where it names none.
+
+    `code`: of the diagnostic. `hint`: the way out, where one is known.
+    """
+
+    @property
+    def message(self) -> str: ...  # noqa: D102
+    @property
+    def offset(self) -> int | None: ...  # noqa: D102
+    @property
+    def code(self) -> str: ...  # noqa: D102
+    @property
+    def hint(self) -> str | None: ...  # noqa: D102
+
+
 @dataclass(frozen=True)
 class Refusal:
-    """Why the analyzer refuses an expression. `offset`: the character it points at, None where it names none."""
+    """A Refused, as it is kept."""
 
     message: str
     offset: int | None = None
@@ -34,7 +50,7 @@ class Refusal:
     hint: str | None = None
 
 
-Verdict = str | Refusal
+Verdict = str | Refused
 """The type of an expression as Spark SQL DDL, or why it has none."""
 
 
@@ -70,7 +86,7 @@ class VerdictCache:
 
     def put(self, request: Request, verdict: Verdict) -> None:
         """Keep a verdict."""
-        known = verdict if isinstance(verdict, str) else list(astuple(verdict))
+        known = verdict if isinstance(verdict, str) else [verdict.message, verdict.offset, verdict.code, verdict.hint]
         self._known[_digest(request)] = known
         self._changed = True
 
@@ -113,7 +129,7 @@ class Judge:
         return known
 
     def _settle(self, expression: Expression, scope: Scope, verdict: Verdict | None) -> str | None:
-        if isinstance(verdict, Refusal):
+        if verdict is not None and not isinstance(verdict, str):
             position = expression.sql.position(0, len(expression.sql.text))
             if verdict.offset is not None:
                 _, origin = expression.render_with_offsets(lambda ref: _name(ref, scope))

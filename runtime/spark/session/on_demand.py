@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .compiler.language.judge import Refusal, Request, Verdict
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .runtime.spark.analyzer import SparkAnalyzer
+    from ..analyzer import Refused, SparkAnalyzer
 
 
 class SparkOnDemand:
@@ -27,7 +25,7 @@ class SparkOnDemand:
 
     def session(self) -> SparkSession:
         """The session. Raises JavaError, SettingError, ConnectError, SessionError."""
-        from .runtime.spark.session.session import require_fitting, start_session
+        from .session import require_fitting, start_session
 
         if self._given is not None:
             require_fitting(self._given)
@@ -42,25 +40,24 @@ class SparkOnDemand:
             self._started = session
         return self._started
 
-    def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
-        """A verdict for each request, by Spark's own analyzer; see `compiler.judge.Analyzer`.
+    def analyze(self, requests: Sequence[tuple[str, str]]) -> Sequence[str | Refused]:
+        """For each (expression, columns as DDL) the type as DDL, or a refusal; see `SparkAnalyzer.analyze`.
 
         Raises SparkEndedError, and what `session` does.
         """
-        from .runtime.spark.analyzer import Refused, SparkAnalyzer
-        from .runtime.spark.session.gone_jvm import telling_of_a_gone_jvm
+        from ..analyzer import SparkAnalyzer
+        from .gone_jvm import telling_of_a_gone_jvm
 
         self.session()
         if self._analyzer is None:
             self._analyzer = SparkAnalyzer(self._settings())
         with telling_of_a_gone_jvm():
-            verdicts = self._analyzer.analyze(requests)
-        return [Refusal(**vars(each)) if isinstance(each, Refused) else each for each in verdicts]
+            return self._analyzer.analyze(requests)
 
     def close(self) -> None:
         """Stop the session that was started, if any."""
         if self._started is not None and self._given is None:
-            from .runtime.spark.session.gone_jvm import ignoring_a_gone_jvm
+            from .gone_jvm import ignoring_a_gone_jvm
 
             with ignoring_a_gone_jvm():
                 self._started.stop()

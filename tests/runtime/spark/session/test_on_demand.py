@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from headwater.sessions import SparkOnDemand
+from headwater.runtime.spark.session.on_demand import SparkOnDemand
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), Py4JNetworkError("empty"), EOFError()])
