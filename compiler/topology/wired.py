@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ..operations.base.operation import Operation
 from ..operations.base.shape import Shape
-from .connections import GlobalReading, Reading
+from .connections import GlobalReading, Reading, Writing
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Wired:
         return found
 
     def components(self) -> list[list[Vertex]]:
-        """Connected parts, each in order; the parts in the order of their first vertex that reads a topic."""
+        """Connected parts, each in order; the parts along the flow, see `_along_the_flow`."""
         parent = {vertex.number: vertex.number for vertex in self.vertices}
 
         def root(number: int) -> int:
@@ -66,8 +66,35 @@ class Wired:
         parts: dict[int, list[Vertex]] = {}
         for vertex in self.vertices:
             parts.setdefault(root(vertex.number), []).append(vertex)
-        return sorted(parts.values(), key=lambda part: min(_sources(part)))
+        return _along_the_flow(list(parts.values()))
+
+
+def _along_the_flow(parts: Sequence[list[Vertex]]) -> list[list[Vertex]]:
+    """Each part behind those that write what it reads; of parts that may come next, the one that was declared first.
+
+    Kafka Streams takes the order of declaration alone, so a table that is declared above the flows may put the last
+    part first. In a circle of topics the order of declaration decides too.
+    """
+    left = sorted(parts, key=lambda part: min(_sources(part)))
+    ordered: list[list[Vertex]] = []
+    while left:
+        ready = (part for part in left if not any(_feeds(other, part) for other in left if other is not part))
+        ordered.append(next(ready, left[0]))
+        left.remove(ordered[-1])
+    return ordered
 
 
 def _sources(part: Sequence[Vertex]) -> Iterator[int]:
     return (vertex.number for vertex in part if isinstance(vertex.operation, (Reading, GlobalReading)))
+
+
+def _feeds(part: Sequence[Vertex], other: Sequence[Vertex]) -> bool:
+    """Whether `part` writes a topic that `other` reads."""
+    written = {vertex.operation.topic.name for vertex in part if isinstance(vertex.operation, Writing)}
+    return any(_read(vertex.operation) in written for vertex in other)
+
+
+def _read(operation: Operation) -> str | None:
+    if isinstance(operation, GlobalReading):
+        return operation.table.topic.name
+    return operation.topic.name if isinstance(operation, Reading) else None

@@ -69,7 +69,7 @@ class Projection(EitherOperation):
         return PythonLayout((Project(edge.name, value=value, at=site.at),), (out,))
 
     def in_sql(self, site: Site) -> SqlLayout:
-        """A `select`, or `with_columns`."""
+        """`with_columns` where the user says so and no column is dropped, else `select`."""
         edge, needed = site.input, site.output.needed
         wanted = self._wanted(needed)
         now = (NOW,) if NOW in needed and NOW in edge.value else ()
@@ -77,13 +77,14 @@ class Projection(EitherOperation):
         unchanged = [name for name, e in wanted.items() if _value_column(e) == name]
         computed = {name: e.render(edge.sql) for name, e in wanted.items() if name not in unchanged}
         keep, key = edge.kept(out, [*unchanged, *now])
-        kind: SqlKind = "with_columns" if self.word == "with_columns" else "select"
+        drops = self.word != "with_columns" or not {*edge.value} <= {*wanted, *now}
+        kind: SqlKind = "select" if drops else "with_columns"
         step = SqlStep(
             kind,
             site.flow,
             columns=computed,
             key=key,
-            keep=keep,
+            keep=keep if drops else None,
             table=edge.shape.is_table,
             at=site.at,
             null_values=self.null_values,

@@ -447,3 +447,30 @@ def test_every_stage_reads_what_the_stage_before_yields(compiled: Compile) -> No
         assert not python[-1].yields
         for before, after in itertools.pairwise(python):
             assert before.yields.keys() == after.reads.keys()
+
+
+def test_subtopologies_are_numbered_along_the_flow_wherever_their_tables_are_declared(compiled: Compile) -> None:
+    found = topology(
+        compiled,
+        """
+        tables:
+          people: {topic: users}
+        flows:
+          named:
+            from: clicks
+            steps:
+              - key_by: {user: url}
+              - join: {table: people}
+            to: out
+        """,
+        """
+        clicks: {partitions: 2, key: {user: string}, value: {url: string}}
+        users: {partitions: 2, key: {user: string}, value: {name: string}}
+        """,
+    )
+
+    assert [[topic.name for topic in part.sources] for part in found.subtopologies] == [
+        ["clicks"],
+        ["users", "shop-t-named-repartition"],
+    ]
+    assert [part.number for part in found.subtopologies] == [0, 1]

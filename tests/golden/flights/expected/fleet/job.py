@@ -27,11 +27,16 @@ from headwater.runtime import (
 
 FILE = "topologies/fleet.yml"
 
-PLANES_RAW = Topic(
-    "planes_raw",
+FLIGHTS = Topic(
+    "flights",
     partitions=4,
-    key="tailnum string",
-    value="year int, type string, manufacturer string, model string, engines int, seats int, speed int, engine string",
+    key="carrier string",
+    value=(
+        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, arr_time int, "
+        "sched_arr_time int, arr_delay double, flight int, tailnum string, origin string, dest string, "
+        "air_time double, distance double, hour int, minute int, time_hour timestamp, scheduled timestamp"
+    ),
+    timestamp="scheduled",
 )
 FLOWN_REPARTITION = Topic(
     "flights-fleet-flown-repartition",
@@ -39,6 +44,12 @@ FLOWN_REPARTITION = Topic(
     key="tailnum string",
     value="tailnum string, origin string, dest string, distance double, scheduled timestamp",
     writer="flights-fleet",
+)
+PLANES_RAW = Topic(
+    "planes_raw",
+    partitions=4,
+    key="tailnum string",
+    value="year int, type string, manufacturer string, model string, engines int, seats int, speed int, engine string",
 )
 PLANE_DAYS = Topic(
     "plane_days",
@@ -68,17 +79,6 @@ OLD_PLANES = Topic(
     key="tailnum string",
     value="built int, model string",
     writer="flights-fleet",
-)
-FLIGHTS = Topic(
-    "flights",
-    partitions=4,
-    key="carrier string",
-    value=(
-        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, arr_time int, "
-        "sched_arr_time int, arr_delay double, flight int, tailnum string, origin string, dest string, "
-        "air_time double, distance double, hour int, minute int, time_hour timestamp, scheduled timestamp"
-    ),
-    timestamp="scheduled",
 )
 PARKED_BY_AIRPORT = Topic(
     "parked_by_airport",
@@ -128,7 +128,40 @@ PARKED_PLANES = Store(
 )
 
 
-@subtopology(0, "flown_rekeyed", file=FILE)
+@subtopology(0, "flown", file=FILE)
+def flown(rows: Pipe) -> Pipe:
+    """4 tasks: flights -> flights-fleet-flown-repartition."""
+    rows = rows.process(
+        Source(
+            FLIGHTS,
+            into=("flown",),
+            columns=Flow(
+                "carrier string",
+                "dep_delay double, tailnum string, origin string, dest string, distance double, scheduled timestamp",
+            ),
+            rank=1,
+            at=20,
+        ),
+    )
+    rows = rows.where("dep_delay is not null", at=24)
+    return rows.process(
+        Project(
+            "flown",
+            value={
+                "tailnum": "tailnum",
+                "origin": "origin",
+                "dest": "dest",
+                "distance": "distance",
+                "scheduled": "scheduled",
+            },
+            at=25,
+        ),
+        Project("flown", key={"tailnum": "tailnum"}, at=31),
+        Sink("flown", FLOWN_REPARTITION, mode="repartition", at=33),
+    )
+
+
+@subtopology(1, "flown_rekeyed", file=FILE)
 def flown_rekeyed(rows: Pipe) -> Pipe:
     """4 tasks: planes_raw, flights-fleet-flown-repartition -> plane_days, flights-fleet-parked-repartition,
     plane_moves, old_planes.
@@ -162,39 +195,6 @@ def flown_rekeyed(rows: Pipe) -> Pipe:
     )
 
 
-@subtopology(1, "flown", file=FILE)
-def flown(rows: Pipe) -> Pipe:
-    """4 tasks: flights -> flights-fleet-flown-repartition."""
-    rows = rows.process(
-        Source(
-            FLIGHTS,
-            into=("flown",),
-            columns=Flow(
-                "carrier string",
-                "dep_delay double, tailnum string, origin string, dest string, distance double, scheduled timestamp",
-            ),
-            rank=1,
-            at=20,
-        ),
-    )
-    rows = rows.where("dep_delay is not null", at=24)
-    return rows.process(
-        Project(
-            "flown",
-            value={
-                "tailnum": "tailnum",
-                "origin": "origin",
-                "dest": "dest",
-                "distance": "distance",
-                "scheduled": "scheduled",
-            },
-            at=25,
-        ),
-        Project("flown", key={"tailnum": "tailnum"}, at=31),
-        Sink("flown", FLOWN_REPARTITION, mode="repartition", at=33),
-    )
-
-
 @subtopology(2, "parked", file=FILE)
 def parked(rows: Pipe) -> Pipe:
     """4 tasks: flights-fleet-parked-repartition -> parked_by_airport.
@@ -212,6 +212,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="02b558469878d0d409f38cbb8ca877e2d78586a0d09e9ae7974536d2c3c6ea3d",
-    subtopologies=(flown_rekeyed, flown, parked),
+    content_hash="437fbe3397bdabdbc551e9de60d15b72f2cf7104dcd8ebc4c8266778c56e975b",
+    subtopologies=(flown, flown_rekeyed, parked),
 )

@@ -25,30 +25,6 @@ from headwater.runtime import (
 
 FILE = "topologies/weather_delays.yml"
 
-WEATHER = Topic(
-    "weather",
-    partitions=2,
-    key="origin string",
-    value=(
-        "year int, month int, day int, hour int, temp double, dewp double, humid double, wind_dir double, "
-        "wind_speed double, wind_gust double, precip double, pressure double, visib double, time_hour timestamp"
-    ),
-    timestamp="time_hour",
-)
-OBSERVED_REPARTITION = Topic(
-    "flights-weather_delays-observed-repartition",
-    partitions=2,
-    key="origin string",
-    value="tailnum string, dep_delay double, time_hour timestamp",
-    writer="flights-weather_delays",
-)
-IMPACT_REPARTITION = Topic(
-    "flights-weather_delays-impact-repartition",
-    partitions=2,
-    key="origin string, weather string",
-    value="tailnum string, dep_delay double, temp double",
-    writer="flights-weather_delays",
-)
 FLIGHTS = Topic(
     "flights",
     partitions=4,
@@ -59,6 +35,30 @@ FLIGHTS = Topic(
         "air_time double, distance double, hour int, minute int, time_hour timestamp, scheduled timestamp"
     ),
     timestamp="scheduled",
+)
+OBSERVED_REPARTITION = Topic(
+    "flights-weather_delays-observed-repartition",
+    partitions=2,
+    key="origin string",
+    value="tailnum string, dep_delay double, time_hour timestamp",
+    writer="flights-weather_delays",
+)
+WEATHER = Topic(
+    "weather",
+    partitions=2,
+    key="origin string",
+    value=(
+        "year int, month int, day int, hour int, temp double, dewp double, humid double, wind_dir double, "
+        "wind_speed double, wind_gust double, precip double, pressure double, visib double, time_hour timestamp"
+    ),
+    timestamp="time_hour",
+)
+IMPACT_REPARTITION = Topic(
+    "flights-weather_delays-impact-repartition",
+    partitions=2,
+    key="origin string, weather string",
+    value="tailnum string, dep_delay double, temp double",
+    writer="flights-weather_delays",
 )
 WEATHER_IMPACT = Topic(
     "weather_impact",
@@ -99,7 +99,28 @@ WEATHER_TOTALS = Store(
 )
 
 
-@subtopology(0, "observed_rekeyed", file=FILE)
+@subtopology(0, "observed", file=FILE)
+def observed(rows: Pipe) -> Pipe:
+    """4 tasks: flights -> flights-weather_delays-observed-repartition."""
+    return rows.process(
+        Source(
+            FLIGHTS,
+            into=("observed",),
+            columns=Flow("carrier string", "dep_delay double, tailnum string, origin string, time_hour timestamp"),
+            rank=1,
+            at=22,
+        ),
+        Project(
+            "observed",
+            value={"tailnum": "tailnum", "dep_delay": "dep_delay", "time_hour": "time_hour", "origin": "origin"},
+            at=26,
+        ),
+        Project("observed", key={"origin": "origin"}, at=31),
+        Sink("observed", OBSERVED_REPARTITION, mode="repartition", at=33),
+    )
+
+
+@subtopology(1, "observed_rekeyed", file=FILE)
 def observed_rekeyed(rows: Pipe) -> Pipe:
     """2 tasks: weather, flights-weather_delays-observed-repartition -> flights-weather_delays-impact-repartition.
 
@@ -134,14 +155,9 @@ def observed_rekeyed(rows: Pipe) -> Pipe:
         keep=("origin", "tailnum", "dep_delay", "temp"),
         at=50,
     )
-    rows = rows.with_columns({"weather": "'rain'"}, keep=("origin", "tailnum", "dep_delay", "temp"), flow="wet", at=60)
-    rows = rows.with_columns(
-        {"weather": "'wind'"},
-        keep=("origin", "tailnum", "dep_delay", "temp"),
-        flow="windy",
-        at=66,
-    )
-    rows = rows.with_columns({"weather": "'calm'"}, keep=("origin", "tailnum", "dep_delay", "temp"), flow="calm", at=72)
+    rows = rows.with_columns({"weather": "'rain'"}, flow="wet", at=60)
+    rows = rows.with_columns({"weather": "'wind'"}, flow="windy", at=66)
+    rows = rows.with_columns({"weather": "'calm'"}, flow="calm", at=72)
     return rows.process(
         Merge(("wet", "windy", "calm"), into="impact", at=75),
         Project("impact", key={"origin": "origin", "weather": "weather"}, at=81),
@@ -151,27 +167,6 @@ def observed_rekeyed(rows: Pipe) -> Pipe:
             "windy": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
             "calm": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
         },
-    )
-
-
-@subtopology(1, "observed", file=FILE)
-def observed(rows: Pipe) -> Pipe:
-    """4 tasks: flights -> flights-weather_delays-observed-repartition."""
-    return rows.process(
-        Source(
-            FLIGHTS,
-            into=("observed",),
-            columns=Flow("carrier string", "dep_delay double, tailnum string, origin string, time_hour timestamp"),
-            rank=1,
-            at=22,
-        ),
-        Project(
-            "observed",
-            value={"tailnum": "tailnum", "dep_delay": "dep_delay", "time_hour": "time_hour", "origin": "origin"},
-            at=26,
-        ),
-        Project("observed", key={"origin": "origin"}, at=31),
-        Sink("observed", OBSERVED_REPARTITION, mode="repartition", at=33),
     )
 
 
@@ -218,6 +213,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="421bcc68404bee64f781be3f793b4659918929873a54801159cd89670abd1e95",
-    subtopologies=(observed_rekeyed, observed, impact),
+    content_hash="f85ceb8aa3a26b704b13807f453b99422b22bbe3ac1753d4127a33ca18efe8d7",
+    subtopologies=(observed, observed_rekeyed, impact),
 )

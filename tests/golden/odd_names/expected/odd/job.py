@@ -96,7 +96,6 @@ def filter_(rows: Pipe) -> Pipe:
                 "cast(amount as string)) end"
             ),
         },
-        keep=("key.id", "id", 'say "what"', "nested", "amount"),
         flow="filter",
         at=24,
     )
@@ -140,7 +139,7 @@ TOPOLOGY = Topology(
     project="odd",
     name="odd",
     version="2",
-    content_hash="23f269cd6056b259e191b03076fabe2961e38eaf5122eb345711200e6235a2f1",
+    content_hash="0907c3bf6cd4546fa81f54e8e29f0d2329e6a2958c0a5c817594c6921384d806",
     subtopologies=(filter_,),
     assignment=Assignment(
         standby_replicas=1,
