@@ -79,8 +79,7 @@ def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Ex
 def _in_flight(plan: EpochPlan) -> str:
     """Which records a plan is about: `words[0]@0 to 19`."""
     ranges = [
-        f"{topic.topic}[{task.partition}]@{lane.segments[0].base_offset} to "
-        f"{lane.segments[-1].base_offset + lane.segments[-1].rows - 1}"
+        f"{topic.topic}[{task.partition}]@{lane.segments[0].base_offset} to {lane.segments[-1].end_offset - 1}"
         for thread in plan.threads
         for task in thread
         for topic in task.inputs

@@ -101,7 +101,7 @@ def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> Append
     offsets: dict[int, tuple[int, int]] = {}
     for segment in committed.segments:
         first, _ = offsets.get(segment.partition, (segment.base_offset, 0))
-        offsets[segment.partition] = (first, segment.base_offset + segment.rows)
+        offsets[segment.partition] = (first, segment.end_offset)
     return AppendResult(topic.name, sum(segment.rows for segment in record.segments), state.number, offsets)
 
 

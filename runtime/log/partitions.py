@@ -22,13 +22,13 @@ class Partition:
         """Take up a placed segment."""
         self.segments.append(segment)
         self.lanes.setdefault(segment.lane, []).append(segment)
-        self.end = segment.base_offset + segment.rows
-        self.lane_ends[segment.lane] = segment.base_position + segment.rows
+        self.end = segment.end_offset
+        self.lane_ends[segment.lane] = segment.end_position
 
     def forget(self, lane: int, position: int) -> list[Segment]:
         """Let go of a lane's segments that end at or before `position`; the last stays, as it says where it ends."""
         listed = self.lanes.get(lane, [])
-        gone = [segment for segment in listed[:-1] if segment.base_position + segment.rows <= position]
+        gone = [segment for segment in listed[:-1] if segment.end_position <= position]
         if gone:  # new lists: somebody may be reading the old ones
             self.lanes[lane] = listed[len(gone) :]
             self.segments = [segment for segment in self.segments if segment not in gone]
@@ -65,9 +65,10 @@ class Partitions:
             known = self.of(*key)
             offset = ends.get(key, known.end)
             position = lane_ends.get(lane, known.lane_ends.get(segment.lane, 0))
-            placed.append(replace(segment, base_offset=offset, base_position=position))
-            ends[key] = offset + segment.rows
-            lane_ends[lane] = position + segment.rows
+            segment = replace(segment, base_offset=offset, base_position=position)
+            placed.append(segment)
+            ends[key] = segment.end_offset
+            lane_ends[lane] = segment.end_position
         return tuple(placed)
 
     def check(self, segments: Sequence[Segment], commit: int) -> None:

@@ -75,6 +75,16 @@ class Segment:
         """Number of records."""
         return sum(batch.rows for batch in self.batches)
 
+    @property
+    def end_offset(self) -> int:
+        """The offset behind its last record: where the partition's next segment begins."""
+        return self.base_offset + self.rows
+
+    @property
+    def end_position(self) -> int:
+        """The position behind its last record: where the lane's next segment begins."""
+        return self.base_position + self.rows
+
 
 @dataclass(frozen=True)
 class TaskCommit:

@@ -47,7 +47,7 @@ def last_record(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecord | No
 def _json(task: TaskPlan, topic: Topic, offset: int, log: Log) -> str:
     (source,) = (source for source in task.inputs if source.topic == topic.name)
     segments = [segment for lane in source.lanes for segment in lane.segments]
-    (segment,) = (each for each in segments if each.base_offset <= offset < each.base_offset + each.rows)
+    (segment,) = (each for each in segments if each.base_offset <= offset < each.end_offset)
     first = segment.base_offset
     for number, batch in enumerate(segment.batches):
         if offset < first + batch.rows:

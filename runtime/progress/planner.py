@@ -148,10 +148,9 @@ def _from(segments: Sequence[Segment], position: int, records: int | None) -> tu
     first = max(bisect_right(segments, position, key=lambda segment: segment.base_position) - 1, 0)
     wanted: list[Segment] = []
     for segment in islice(segments, first, None):
-        end = segment.base_position + segment.rows
-        if end <= position:
+        if segment.end_position <= position:
             continue
         wanted.append(segment)
-        if records is not None and end - position >= records:
+        if records is not None and segment.end_position - position >= records:
             break
     return tuple(wanted)

@@ -91,7 +91,7 @@ class TopicReader:
 
     def _committed(self, partition: int, offset: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         for segment in list(self._state.segments(self._topic.name, partition)):
-            if segment.base_offset + segment.rows <= offset:
+            if segment.end_offset <= offset:
                 continue
             firsts = list(accumulate((batch.rows for batch in segment.batches), initial=segment.base_offset))
             for index, first in enumerate(firsts[:-1]):

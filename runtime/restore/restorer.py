@@ -175,7 +175,7 @@ def _first(target: StoreTarget, room: int | None) -> tuple[StoreTarget, int]:
     for segment in target.input.segments:
         if room is not None and cost >= room:
             return replace(target, input=replace(target.input, segments=tuple(kept), position=position)), cost
-        end = min(segment.base_position + segment.rows, target.input.position)
+        end = min(segment.end_position, target.input.position)
         kept.append(segment)
         cost += _COST_OF_SEGMENT + end - position
         position = end

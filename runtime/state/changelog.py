@@ -77,7 +77,7 @@ def slices(
     """
     start, at, parts = position, position, list[Part]()
     for segment in sorted(segments, key=lambda segment: segment.base_position):
-        while at < min(target, segment.base_position + segment.rows):
+        while at < min(target, segment.end_position):
             if segment.base_position > at:
                 raise _missing(store, at, segment.base_position)
             part = _part(segment, at, target, most - (at - start))

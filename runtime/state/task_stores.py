@@ -109,7 +109,7 @@ def _apply_rest(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput,
         )
         for segment in segments:
             of_partition = held.get(partition, {})
-            end = segment.base_position + segment.rows
+            end = segment.end_position
             if end > of_partition.get(segment.lane, 0):
                 after = {**held, partition: {**of_partition, segment.lane: end}}
                 _apply(store, table, segment, held, after, log)

@@ -33,7 +33,7 @@ class LaneInput:
     @property
     def end(self) -> int:
         """The position behind all that is listed here."""
-        return self.segments[-1].base_position + self.segments[-1].rows if self.segments else self.position
+        return self.segments[-1].end_position if self.segments else self.position
 
 
 @dataclass(frozen=True)

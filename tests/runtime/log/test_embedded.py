@@ -7,32 +7,6 @@ from headwater.runtime.log.records import AppendRecord
 from headwater.runtime.log.state import LogState
 
 
-def test_applications_are_those_that_have_committed(log, records):
-    assert log.applications() == []
-    log.commits("b").create(1, b"x")
-    log.commits("a").create(1, b"x")
-    log.write_segments("segments/c/t/s-1.seg", "t", records(1), 0, lane=0)
-    assert log.applications() == ["a", "b"]
-
-
-def test_files_are_those_of_the_application(log, records):
-    for path in ("segments/a/t/s-2.seg", "segments/a/u/s-1.seg", "segments/b/t/s-3.seg"):
-        log.write_segments(path, "t", records(1), 0, lane=0)
-    assert [file.path for file in log.files("a")] == ["segments/a/t/s-2.seg", "segments/a/u/s-1.seg"]
-
-
-def test_dropped_application_has_neither_commits_nor_files_and_others_stay(log, records):
-    for application in ("a", "b"):
-        log.commits(application).create(1, b"x")
-        log.write_segments(f"segments/{application}/t/s-1.seg", "t", records(1), 0, lane=0)
-    log.drop("a")
-    log.drop("a")
-    assert (log.applications(), log.commits("a").latest(), list(log.files("a"))) == (["b"], 0, [])
-    assert len(list(log.files("b"))) == 1
-    log.commits("a").create(1, b"y")
-    assert log.commits("a").read(1) == b"y"
-
-
 def test_drop_that_is_broken_off_leaves_no_file_whose_name_is_taken_again(log, records, monkeypatch):
     path = "segments/demo-app/t/g1-e1-a-0-a0.seg"
     log.write_segments(path, "t", records(3), 0, 0)
