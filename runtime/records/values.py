@@ -12,33 +12,17 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Context, Decimal
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .scalar_text import cast_text, narrow
 from .types import ddl
 
 _SHOWN = 200
 """Characters of a value that an error shows."""
-
-_WHOLE = r"^\+?(-?[0-9]+)(\.0*)?$"
-"""Integers as text; a column of integers that had nulls is often written as 517.0."""
-
-_NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_NOT_FINITE = r"^(NaN|nan|-?Infinity|-?inf)$"
-"""As Headwater writes them, and as Python, pandas and Arrow do."""
-
-_DIGITS = 38
-_PLAIN_DECIMAL = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
-"""What Arrow's own parser of decimals is trusted with: of more digits it makes 0."""
-
-_EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""Microseconds of the years 1 to 9999, as the text forms of times have four digits for the year."""
-
-_ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
 
 class BadValueError(Exception):
@@ -113,14 +97,6 @@ def texts(values: Sequence[str | None]) -> pa.Array:
         raise BadValueError(row, no(values[row], pa.string())) from None
 
 
-def narrow(column: pa.Array) -> pa.Array:
-    """Numbers as 32-bit floats, the nearest ones. Raises pa.ArrowInvalid for one that would become infinite."""
-    floats = pc.cast(column, pa.float32(), safe=False)
-    if pc.any(pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(pc.cast(column, pa.float64(), safe=False))))).as_py():
-        raise pa.ArrowInvalid("beyond the range of a float")
-    return floats
-
-
 def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Values written as text, as in a CSV file; a nested value is JSON. Raises BadValueError."""
     if pa.types.is_string(data_type):
@@ -129,7 +105,7 @@ def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
         return _bytes_from_text(text, data_type)
     if pa.types.is_nested(data_type):
         return _nested_from_text(text, data_type)
-    return located(text, data_type, _cast_text)
+    return located(text, data_type, cast_text)
 
 
 def valid_text(column: pa.Array) -> pa.Array:
@@ -178,8 +154,6 @@ def no(value: Any, data_type: pa.DataType) -> str:
     shown = str(value) if isinstance(value, float) else repr(value)
     return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'} is no {ddl(data_type)}"
 
-
-_EXACT = Context(prec=1000)
 
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -341,65 +315,9 @@ def _nested_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     return from_json(found, data_type)
 
 
-def _cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(data_type):
-        text = pc.if_else(pc.equal(pc.utf8_length(text), len("2013-01-01")), _join(text, "T00:00:00"), text)
-    if pa.types.is_timestamp(data_type) and data_type.tz is not None:
-        text = pc.if_else(pc.match_substring_regex(text, _ZONE), text, _join(text, "Z"))
-    if pa.types.is_integer(data_type):
-        _must_match(text, _WHOLE)
-        text = pc.replace_substring_regex(text, _WHOLE, r"\1")
-    if pa.types.is_floating(data_type):
-        return _floats_from_text(text, data_type)
-    if pa.types.is_decimal(data_type):
-        return _decimals_from_text(text, data_type)
-    return in_years(pc.cast(text, data_type))
-
-
-def in_years(column: pa.Array) -> pa.Array:
-    """A column; pa.ArrowInvalid where it holds times outside of the years 1 to 9999."""
-    if pa.types.is_temporal(column.type):
-        times = column.cast(pa.timestamp("us")).cast(pa.int64())
-        if pc.any(pc.or_(pc.less(times, _EARLIEST), pc.greater(times, _LATEST))).as_py():
-            raise pa.ArrowInvalid("outside of the years 1 to 9999")
-    return column
-
-
-def _must_match(text: pa.Array, form: str) -> None:
-    """Arrow's parsers take more than people mean: 0x10 is 16 to them."""
-    if pc.any(pc.invert(pc.match_substring_regex(text, form))).as_py():
-        raise pa.ArrowInvalid("not the form of a number")
-
-
-def _floats_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Raises pa.ArrowInvalid, for a number that is too large to be finite as well."""
-    not_finite = pc.match_substring_regex(text, _NOT_FINITE)
-    if pc.any(pc.invert(pc.or_(not_finite, pc.match_substring_regex(text, _NUMBER)))).as_py():
-        raise pa.ArrowInvalid("not the form of a number")
-    doubles = pc.cast(text, pa.float64())
-    if pc.any(pc.and_(pc.is_inf(doubles), pc.invert(not_finite))).as_py():
-        raise pa.ArrowInvalid("beyond the range of a double")
-    return narrow(doubles) if pa.types.is_float32(data_type) else doubles
-
-
-def _decimals_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Raises pa.ArrowInvalid."""
-    _must_match(text, _NUMBER)
-    if not pc.any(pc.invert(pc.match_substring_regex(text, _PLAIN_DECIMAL))).as_py():
-        return pc.cast(text, data_type)
-    numbers = [None if value is None else Decimal(value) for value in text.to_pylist()]
-    if any(number is not None and abs(number.adjusted()) > _DIGITS and number != 0 for number in numbers):
-        raise pa.ArrowInvalid("too many digits")
-    return pa.array([number and number.normalize(_EXACT) for number in numbers], data_type)
-
-
 def _is_unicode(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _join(text: pa.Array, end: str) -> pa.Array:
-    return pc.binary_join_element_wise(text, end, "")
