@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from .descriptions import FedTopic, TopologyDescription
@@ -74,6 +75,11 @@ class Segment:
     def rows(self) -> int:
         """Number of records."""
         return sum(batch.rows for batch in self.batches)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """For each batch, the number of records before it."""
+        return tuple(accumulate((batch.rows for batch in self.batches), initial=0))[:-1]
 
     @property
     def end_offset(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,14 +49,11 @@ def _json(task: TaskPlan, topic: Topic, offset: int, log: Log) -> str:
     (source,) = (source for source in task.inputs if source.topic == topic.name)
     segments = [segment for lane in source.lanes for segment in lane.segments]
     (segment,) = (each for each in segments if each.base_offset <= offset < each.end_offset)
-    first = segment.base_offset
-    for number, batch in enumerate(segment.batches):
-        if offset < first + batch.rows:
-            (read,) = log.read_batches(segment, [number])
-            (record,) = records_of(topic, segment.partition, offset, read.slice(offset - first, 1))
-            return short_json(record)
-        first += batch.rows
-    raise IndexError(offset)
+    place = offset - segment.base_offset
+    number = bisect_right(segment.starts, place) - 1
+    (read,) = log.read_batches(segment, [number])
+    (record,) = records_of(topic, segment.partition, offset, read.slice(place - segment.starts[number], 1))
+    return short_json(record)
 
 
 def short_json(record: Record) -> str:

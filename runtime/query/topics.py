@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from itertools import accumulate, islice
+from itertools import islice
 
 import pyarrow as pa
 
@@ -93,9 +93,9 @@ class TopicReader:
         for segment in list(self._state.segments(self._topic.name, partition)):
             if segment.end_offset <= offset:
                 continue
-            firsts = list(accumulate((batch.rows for batch in segment.batches), initial=segment.base_offset))
-            for index, first in enumerate(firsts[:-1]):
-                if firsts[index + 1] <= offset:
+            for index, (listed, start) in enumerate(zip(segment.batches, segment.starts, strict=True)):
+                first = segment.base_offset + start
+                if first + listed.rows <= offset:
                     continue
                 (batch,) = self._log.read_batches(segment, [index], self._columns)
                 skip = max(offset - first, 0)

@@ -117,9 +117,10 @@ def start_empty(store: StateStore, planned: StoreInput) -> bool:
 def _part(segment: Segment, position: int, target: int, most: int) -> Part:
     """What to take from `position` on: up to `target`, in whole batches until there are `most` records."""
     numbers: list[int] = []
-    skip, rows, end = 0, 0, segment.base_position
-    for number, batch in enumerate(segment.batches):
-        begin, end = end, end + batch.rows
+    skip, rows = 0, 0
+    for number, (batch, start) in enumerate(zip(segment.batches, segment.starts, strict=True)):
+        begin = segment.base_position + start
+        end = begin + batch.rows
         if end <= position:
             continue
         if not numbers:

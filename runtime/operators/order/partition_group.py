@@ -96,11 +96,10 @@ class LaneFeed:
     def _batches(self) -> Iterator[tuple[int, int, int]]:
         """(segment, batch, records of it that are consumed already) from the first unread record on."""
         for number, segment in enumerate(self._lane.segments):
-            position = segment.base_position
-            for index, batch in enumerate(segment.batches):
-                if position + batch.rows > self._lane.position:
-                    yield number, index, max(0, self._lane.position - position)
-                position += batch.rows
+            consumed = self._lane.position - segment.base_position
+            for index, (batch, start) in enumerate(zip(segment.batches, segment.starts, strict=True)):
+                if start + batch.rows > consumed:
+                    yield number, index, max(0, consumed - start)
 
     def pull(self) -> Chunk | None:
         """The next batch."""
@@ -111,7 +110,7 @@ class LaneFeed:
         self._last = segment.batches[index].max_order
         (batch,) = self._log.read_batches(segment, [index], self._columns)
         batch = batch.slice(skip)
-        first = segment.base_offset + sum(earlier.rows for earlier in segment.batches[:index]) + skip
+        first = segment.base_offset + segment.starts[index] + skip
         return Chunk(
             batch.column("_order").to_numpy() if self._keyed else np.zeros(len(batch), np.int64),
             batch,
