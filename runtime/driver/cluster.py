@@ -41,7 +41,10 @@ class EpochJob(Protocol):
         ...
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try tasks side by side, at most MOST_TRIED. Nothing is written. The first that fails ends the trial."""
+        """Try tasks side by side, at most MOST_TRIED. Nothing is written. The first that fails ends the trial.
+
+        Raises ClientLostError once the job is cancelled.
+        """
         ...
 
     def first_failing(self, plan: EpochPlan) -> int | None:

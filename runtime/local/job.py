@@ -35,15 +35,18 @@ class LocalJob:
 
     def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
         """Run one epoch, thread by thread. Raises StageFailedError, ClientLostError once it is cancelled."""
-        if self._cancelled:
-            raise ClientLostError(plan.application, self._client.name)
+        self._refuse_cancelled(plan)
         self._plan = plan
         threads: Batches = (_thread(number) for number in range(len(plan.threads)))
         done = reduce(lambda batches, step: step(batches), self._steps, threads)
         return tuple(from_json(TaskCommit, text) for batch in done for text in batch.column(0).to_pylist())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try one task after the other, up to the first that fails. Nothing is written."""
+        """Try one task after the other, up to the first that fails. Nothing is written.
+
+        Raises ClientLostError once it is cancelled.
+        """
+        self._refuse_cancelled(plan)
         for number, task in enumerate(tasks):
             try:
                 self.run(replace(plan, threads=((task,),), trial=True))
@@ -66,6 +69,10 @@ class LocalJob:
     def cancel(self) -> None:
         """Start nothing more."""
         self._cancelled = True
+
+    def _refuse_cancelled(self, plan: EpochPlan) -> None:
+        if self._cancelled:
+            raise ClientLostError(plan.application, self._client.name)
 
     @contextmanager
     def _worker(self) -> Iterator[PlannedWorker]:
