@@ -37,9 +37,9 @@ def test_run_that_was_stopped_goes_on_up_to_the_record_that_fails(application, c
     app.append(WORDS, [(("a",), ({0: 2**63 - 1, 7: 1}.get(n, 0),), n) for n in range(9)], 0)
     app.append(WORDS, [(("b",), (n,), n) for n in range(10)], 1)
     stopping = Stopping(1)
-    first = app.attempt(app.settings(max_records=3, clients=2), cluster, stopping, stop=stopping.stop)
+    first = app.attempt(app.settings(max_records=3), cluster, stopping, stop=stopping.stop)
     assert (first.status, first.error) == ("interrupted", None)
-    second = app.attempt(app.settings(clients=2), cluster)
+    second = app.attempt(cluster=cluster)
     assert (second.status, second.generation) == ("failed", 2)
     assert re.match(r"topologies/t.yml:7: record words\[0\]@7 cannot be processed: sum overflows", second.error)
     assert [row["value.s"] for row in app.read(SUMS) if row["key.k"] == "b"] == [sum(range(n)) for n in range(1, 11)]

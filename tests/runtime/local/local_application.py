@@ -182,7 +182,7 @@ class LocalApplication:
         chances = random.Random(seed)
         for _ in range(1000):
             cluster = FailingCluster(chances.randrange(1, 3), self.expressions)
-            stopping = Stopping(chances.randrange(1, 20))
+            stopping = Stopping(chances.randrange(1, 40))
             result = self.attempt(
                 self.settings(chances.choice([1, 3, 7, 50, WHOLE]), clients=chances.randrange(1, 4)),
                 cluster,
