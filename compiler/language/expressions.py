@@ -6,7 +6,7 @@ A column is referred to by role and own name, because its physical name depends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -203,16 +203,21 @@ def _resolve(sql: Sql, parts: list[exp.Identifier], scope: Scope, diagnostics: D
     if in_table is not None:
         return ref("table", in_table)
     if not scope.open:
-        if head in _RECORD_FORM:
-            message = f"'{head}' is part of the record form, not a column of the flow."
-            report("HW403", message, "Of a record's own fields expressions see `_timestamp`.")
-        elif head in sides and len(names) == 1:
-            report("HW403", f"'{head}' is not a column.", f"Name one of its columns: {head}.<column>.")
-        else:
-            known = [*scope.key, *scope.value, *scope.table_value, "_timestamp"]
-            hint = did_you_mean(head, known) or f"The columns are {', '.join(known[:-1]) or 'none'}."
-            report("HW403", f"There is no column '{head}'.", hint)
+        report("HW403", *_unknown(names, scope))
     return None
+
+
+def _unknown(names: Sequence[str], scope: Scope) -> tuple[str, str]:
+    """What to say of a name that is no column."""
+    head = names[0]
+    if head in _RECORD_FORM:
+        message = f"'{head}' is part of the record form, not a column of the flow."
+        return message, "Of a record's own fields expressions see `_timestamp`."
+    if len(names) == 1 and head in ("key", "value", scope.table):
+        return f"'{head}' is not a column.", f"Name one of its columns: {head}.<column>."
+    known = [*scope.key, *scope.value, *scope.table_value, "_timestamp"]
+    hint = did_you_mean(head, known) or f"The columns are {', '.join(known[:-1]) or 'none'}."
+    return f"There is no column '{head}'.", hint
 
 
 def _lookup(name: str, columns: Types) -> str | None:
