@@ -1,4 +1,4 @@
-"""`headwater assign`: cases of assignment in, where an assignor puts their tasks out; nothing is run."""
+"""`headwater assign`: answers cases of assignment with where an assignor puts their tasks. Nothing is run."""
 
 from __future__ import annotations
 

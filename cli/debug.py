@@ -1,4 +1,4 @@
-"""`headwater debug`: is everything there that a run needs? A table of checks, each with its way out."""
+"""`headwater debug`: checks that everything a run needs is there. Each failed check comes with its way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater parse`: is everything that can be known without Spark right?"""
+"""`headwater parse`: checks everything that can be checked without Spark."""
 
 from __future__ import annotations
 

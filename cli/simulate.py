@@ -1,4 +1,4 @@
-"""`headwater simulate`: what an assignor would do to a project's tasks as clients come and go; nothing is run."""
+"""`headwater simulate`: shows where an assignor would put a project's tasks as clients come and go."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""For tests of plugins and of projects: files as a dict in, what compiling and running them gives out.
+"""For tests of plugins and of projects: compiles and runs a project that is given as a dict of files.
 
-Loaded by pytest itself, in every run where Headwater is installed: nothing but pytest is imported up here.
+pytest loads this module in every run where Headwater is installed, so it imports nothing but pytest at its top.
 """
 
 from __future__ import annotations

@@ -52,7 +52,10 @@ def emit(
 
 @contextmanager
 def _alone(target: Path) -> Iterator[None]:
-    """Keep others from writing code; what was left half written is removed. The system lets go when a process dies."""
+    """Keep others from writing code. Files that were left half written are removed.
+
+    The operating system releases the lock when a process dies.
+    """
     make_folder(target)
     with open(target / _LOCK, "a", opener=opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)

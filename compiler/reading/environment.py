@@ -1,6 +1,7 @@
-"""Values of a profile that come from the environment. They keep where from: generated code looks them up itself.
+"""Values of a profile that come from the environment. They remember where they come from.
 
-They are texts and numbers like others, so whoever only needs the value takes no notice; whoever writes it down must.
+They are texts and numbers like others. But whoever writes one down writes its lookup instead, so that generated code
+reads the environment itself.
 """
 
 from __future__ import annotations

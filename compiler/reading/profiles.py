@@ -1,6 +1,6 @@
-"""profiles.yml: the one target that is asked for, rendered; the others are left as they are written.
+"""Reads profiles.yml and renders the chosen target only.
 
-A target for production may read environment variables that nobody sets on a laptop, so only what is chosen is rendered.
+Another target, say the one for production, may read environment variables that nobody sets on a laptop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The built-in assignor `fallback`: what to do when nobody could find out how far copies are behind.
+"""The built-in assignor `fallback`: used when it is not known how far copies are behind.
 
 Tasks stay where they were, and the leader always asks for a follow-up, which may know more.
 """

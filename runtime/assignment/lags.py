@@ -46,7 +46,7 @@ class LagTable:
         return not self.caught_up[task, client] and bool(self._least[task] < self.lag[task, client])
 
     def most_caught_up(self, task: int) -> int:
-        """The client with the least lag, the first of equals."""
+        """The client with the least lag, the first where lags are equal."""
         return int(self.lag[task].argmin())
 
     def most_caught_up_before(self, task: int, client: int, among: npt.NDArray[np.bool_]) -> int | None:

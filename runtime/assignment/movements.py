@@ -1,4 +1,4 @@
-"""From the placement that is wanted to one that can run now: tasks stay on clients that are further on.
+"""Turns the wanted placement into one that can run now: tasks stay on clients that are further on.
 
 Where the wanted client is not caught up and another is further on, the task goes to that one, and the wanted client
 warms up a copy if the budget allows, so that a later assignment can hand it over.

@@ -64,7 +64,7 @@ class Placement:
         return free
 
     def lightest(self, among: npt.NDArray[np.bool_]) -> int | None:
-        """The client with the least load, the first of equals; None where there is none."""
+        """The client with the least load, the first where loads are equal; None where there is none."""
         client = int(np.where(among, self.loads, np.inf).argmin())
         return client if among[client] else None
 

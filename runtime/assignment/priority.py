@@ -1,4 +1,4 @@
-"""Clients by weight, of which the lightest is taken that will do."""
+"""Clients by weight; gives the lightest one that is allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ConstrainedPrioritySet:
         self._heap: list[tuple[float, int, int]] = []
 
     def offer(self, client: int) -> None:
-        """Add a client, or place it anew after its weight has changed."""
+        """Add a client, or move it after its weight has changed."""
         offer = self._offers[client] = self._offers[client] + 1
         heappush(self._heap, (self._weights[client], client, offer))
 
@@ -29,7 +29,7 @@ class ConstrainedPrioritySet:
             self.offer(client)
 
     def poll(self, allowed: Callable[[int], bool] | None = None) -> int | None:
-        """Take out the lightest client, of those that are allowed, the first of equals; None where there is none."""
+        """Take out the lightest allowed client, the first where weights are equal; None where there is none."""
         heap, aside, found = self._heap, [], None
         while heap:
             entry = heappop(heap)

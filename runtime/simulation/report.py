@@ -1,4 +1,4 @@
-"""What a simulation found: its rounds, and what they come to."""
+"""The result of a simulation: its rounds, and their totals."""
 
 from __future__ import annotations
 

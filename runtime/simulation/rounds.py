@@ -1,8 +1,8 @@
-"""Round after round: what happens to the clients, what the assignor makes of it, until nothing moves any more.
+"""Runs a simulation round by round: clients come and go, the assignor answers, until no task moves.
 
-The first placement is one of an application that has no state yet; then its state grows to its size where it lies, and
-the events happen, each once the one before has settled: nothing is being restored, and the assignor either asks for no
-other round or changed nothing when it had asked for one.
+The first placement is that of an application without state. Then its state grows to its size on the clients that have
+it, and the events happen. Each event waits until the one before has settled: nothing is being restored, and the
+assignor asks for no other round, or changed nothing in the last one it asked for.
 """
 
 from __future__ import annotations

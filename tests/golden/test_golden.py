@@ -1,7 +1,7 @@
 """Generated code, compared whole. Each folder here is a case: `project/` goes in, `expected/` comes out.
 
 `verdicts.json` holds what Spark's analyzer says of the case's expressions, so that these tests need no Java.
-`pytest tests/golden --update-golden` writes all of it anew, with Spark. Two cases are projects that live elsewhere:
+`pytest tests/golden --update-golden` writes all of it again, with Spark. Two cases are projects that live elsewhere:
 what `headwater init` makes, and the example of flights.
 """
 

@@ -1,1 +1,1 @@
-"""The assignor `balanced`: soonest all running again, with least state moved."""
+"""The assignor `balanced`: gets all tasks running again soonest, and moves the least state for it."""
