@@ -113,6 +113,6 @@ def headwater_register_logs(register: Register) -> None:
 
 def _embedded_log(path: str, **_: Any) -> Log:
     """The log itself needs only its place; `grace_ms` is for whoever removes files that commits have replaced."""
-    from .log.embedded import EmbeddedLog
+    from .log.embedded.log import EmbeddedLog
 
     return EmbeddedLog(path)

@@ -11,7 +11,7 @@ import pytest
 
 from headwater.compiler.emit.target import _write
 from headwater.private_files import make_folder, open_to_others, opener
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.claim import claim
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore

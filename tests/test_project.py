@@ -25,7 +25,7 @@ from headwater.compiler.pipeline import CACHE
 from headwater.runtime.driver.events import ApplicationStopped, EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.log.declarations import WriterChangedError
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import TopicChangedError
 from headwater.runtime.progress.full_refresh import ReaderError, readers
 from headwater.runtime.state.directory import StateDirectory

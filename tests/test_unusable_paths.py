@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import MachineError
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import Owner, ProcessFile

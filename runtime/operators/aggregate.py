@@ -16,11 +16,11 @@ from ..state.codec import RowCodec
 from . import declarations
 from .aggregates.counts import stored_counts
 from .aggregates.registry import aggregate, kept_aggregates, own_state, results, row_count, state_columns
-from .changes import Versions, changes
-from .groups import LOWEST, Groups, by_key, group_by
+from .keyed.changes import Versions, changes
+from .keyed.groups import LOWEST, Groups, by_key, group_by
+from .keyed.stored_rows import RowStore, StoredRows, stored_columns
 from .node import Edges, step_name
 from .rows import Rows, is_old, null_keys
-from .stored_rows import RowStore, StoredRows, stored_columns
 from .task_epoch import TaskEpoch
 from .windows import assign, window_column
 

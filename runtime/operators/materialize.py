@@ -11,9 +11,9 @@ from ..records.kinds import Kind
 from ..state.codec import RowCodec
 from . import declarations
 from .aggregates.registry import state_columns
-from .groups import group_codes, last_rows
+from .keyed.groups import group_codes, last_rows
+from .keyed.stored_rows import RowStore, store_keys, stored_columns
 from .node import Edges
-from .stored_rows import RowStore, store_keys, stored_columns
 from .task_epoch import TaskEpoch
 
 

@@ -14,7 +14,7 @@ from ..records.kinds import Kind
 from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..topology import Topic
 from . import declarations
-from .groups import group_by, last_rows
+from .keyed.groups import group_by, last_rows
 from .node import Edges, step_name
 from .rows import Rows, is_old
 from .task_epoch import TaskEpoch

@@ -9,11 +9,11 @@ import pyarrow as pa
 from ..records.arrays import typed
 from ..records.kinds import Kind
 from . import declarations
-from .changes import Versions, changes
-from .groups import Groups, by_key, group_codes
+from .keyed.changes import Versions, changes
+from .keyed.groups import Groups, by_key, group_codes
+from .keyed.stored_rows import RowStore, store_keys, stored_columns
 from .node import Edges, step_name
 from .rows import null_keys
-from .stored_rows import RowStore, store_keys, stored_columns
 from .task_epoch import TaskEpoch
 
 

@@ -23,7 +23,7 @@ from ..log.log import Log
 from ..log.records import Segment
 from ..log.state import LogState
 from ..operators.aggregates.registry import results
-from ..operators.stored_rows import stored_columns
+from ..operators.keyed.stored_rows import stored_columns
 from ..records.arrays import Int64s, to_numpy
 from ..records.keys import decode_keys, encode_keys
 from ..records.schema import changelog_topic

@@ -25,7 +25,7 @@ from waiting import wait_until
 from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.events import EpochCommitted, Event, Observer
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.full_refresh import start_anew
 from headwater.runtime.spark.cluster import SparkCluster

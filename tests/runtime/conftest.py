@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from local_application import LocalApplication
 
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.records import Batch, Segment
 from headwater.runtime.query.topics import read_topic
 from headwater.runtime.topology import Topic

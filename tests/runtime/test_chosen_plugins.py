@@ -12,7 +12,7 @@ from headwater.runtime.topology import PluginRef, Store
 
 LACKING = """
 from headwater.plugins import hookimpl
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 
 
 class OldLog(EmbeddedLog):

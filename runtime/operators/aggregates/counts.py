@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ...records.arrays import Bools, Int64s, to_numpy
 from ...topology import Agg
-from ..groups import Groups
+from ..keyed.groups import Groups
 
 
 @dataclass(frozen=True)

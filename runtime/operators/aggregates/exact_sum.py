@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ...records.arrays import Bools, Int64s
-from ..groups import Groups
+from ..keyed.groups import Groups
 from .limbs import MASK, carried
 
 Doubles = npt.NDArray[np.float64]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ...records.arrays import Int64s, to_numpy
 from ...records.types import arrow_type
 from ...topology import Agg
-from ..groups import Groups
+from ..keyed.groups import Groups
 from .counts import counted
 
 State = Mapping[str, pa.Array]

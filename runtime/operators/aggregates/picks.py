@@ -14,7 +14,7 @@ from ...records.arrays import Int64s, to_numpy
 from ...records.keys import encode_keys
 from ...records.types import arrow_type
 from ...topology import Agg
-from ..groups import Groups
+from ..keyed.groups import Groups
 from .counts import counted
 
 State = Mapping[str, pa.Array]

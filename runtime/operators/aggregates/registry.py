@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ....errors import HeadwaterError
 from ...topology import Agg
-from ..groups import Groups
+from ..keyed.groups import Groups
 from .counts import Count
 from .distinct import ApproxCountDistinct
 from .lists import CollectList

@@ -19,7 +19,7 @@ from ....errors import HeadwaterError
 from ...records.arrays import Bools, Int64s, to_numpy
 from ...records.types import arrow_type, ddl
 from ...topology import Agg
-from ..groups import Groups
+from ..keyed.groups import Groups
 from .counts import counted, stored_counts
 from .exact_sum import STATE, Doubles, ExactSums, fold_sums, stored_sums
 from .limbs import beyond, carried, decimal_words, decimals, from_words, to_words

@@ -11,7 +11,7 @@ from commits import Applications, part, topic, topology
 
 from headwater.runtime.driver.application import refused
 from headwater.runtime.driver.events import ApplicationStopped, Event
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.known_log import OtherLogError
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.topology import PluginRef, Settings

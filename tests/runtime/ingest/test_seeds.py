@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.seeds import SeedSpec, seed
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import SeedChangedError, SeedError, TopicChangedError
 from headwater.runtime.log.state import LogState
 from headwater.runtime.topology import Topic

@@ -19,7 +19,7 @@ from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import segment_path
 from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, TaskCommit
 from headwater.runtime.log.state import LogState

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headwater.runtime.log.commits import DirectoryCommitStore
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitExistsError, CommitGapError, UnsupportedFileSystemError
 
 

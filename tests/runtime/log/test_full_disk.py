@@ -13,7 +13,7 @@ from disks import fill, small_disk
 from headwater import Project
 from headwater.cli.init import command as init
 from headwater.errors import HeadwaterError, MachineError
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 
 WRITES: dict[str, Callable[[EmbeddedLog], object]] = {
     "commit": lambda log: log.commits("p-t").create(2, b"x" * 5_000),

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitExistsError, CommitGapError, MissingColumnsError, SegmentMissingError
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.records import AppendRecord

@@ -12,12 +12,12 @@ from local_application import part
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.joins import StreamTableJoin
+from headwater.runtime.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.operators.materialize import Materialize
 from headwater.runtime.operators.node import Edges
 from headwater.runtime.operators.project import Project
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.stored_rows import stored_columns
 from headwater.runtime.operators.table import Table
 from headwater.runtime.operators.task_epoch import TaskEpoch
 from headwater.runtime.stages.pipe import pipe_schema

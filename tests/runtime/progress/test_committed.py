@@ -9,7 +9,7 @@ import pytest
 from commits import Applications, part, segment, topic, topology
 
 from headwater.runtime.log.commits import DirectoryCommitStore
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.tasks.task_id import TaskKey
 from headwater.runtime.topology import GlobalTable, Store

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, topic, topology
 
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError
 from headwater.runtime.progress.full_refresh import readers, start_anew
 from headwater.runtime.state.directory import StateDirectory

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.descriptions import TopologyDescription
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.progress.global_task import GLOBAL_TASK, GlobalTask

@@ -9,7 +9,7 @@ from commits import PROJECT, Applications, part, segment, topic, topology
 
 from headwater.runtime.log.declarations import WriterChangedError, declared_topic, gone_with
 from headwater.runtime.log.descriptions import FedTopic
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import TopicChangedError
 from headwater.runtime.log.records import AppendRecord, SeedSource
 from headwater.runtime.log.state import LogState

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, segment, topic, topology
 
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.errors import ConsumedRecordsMissingError
 from headwater.runtime.progress.global_task import GLOBAL_TASK

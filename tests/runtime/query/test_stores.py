@@ -14,10 +14,10 @@ import pytest
 
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.descriptions import TopologyDescription
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.stored_rows import stored_columns
+from headwater.runtime.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.query.stores import GlobalQuery, StoreKeyError, StoreQuery
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG

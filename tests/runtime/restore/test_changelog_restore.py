@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.records import Segment
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore.changelog import ChangelogRestore

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from commits import Applications, part, topic, topology
 
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner

@@ -22,7 +22,7 @@ from headwater.runtime import (
     subtopology,
 )
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner

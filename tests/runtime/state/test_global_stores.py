@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.task_stores import POSITIONS, catch_up_global, positions_of

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.runtime.operators.aggregates.distinct import ApproxCountDistinct
-from headwater.runtime.operators.groups import Groups
+from headwater.runtime.operators.keyed.groups import Groups
 from headwater.runtime.records.types import arrow_type
 from headwater.runtime.topology import Agg
 

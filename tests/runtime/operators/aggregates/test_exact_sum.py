@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.operators.aggregates.exact_sum import STATE, fold_sums, stored_sums
-from headwater.runtime.operators.groups import Groups
+from headwater.runtime.operators.keyed.groups import Groups
 
 KINDS = {
     "integers": lambda rng: float(rng.randrange(-1000, 1000)),

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.log.embedded import EmbeddedLog
+from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.order.partition_group import NegativeTimestampError, Reading, RecordId, read_task
 from headwater.runtime.records.kinds import Kind

@@ -6,8 +6,8 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from headwater.runtime.log.embedded import EmbeddedLog
-from headwater.runtime.log.leftovers import GRACE_S, remove_leftovers
+from headwater.runtime.log.embedded.leftovers import GRACE_S, remove_leftovers
+from headwater.runtime.log.embedded.log import EmbeddedLog
 
 
 def test_log_is_rid_of_what_died_processes_left(tmp_path):

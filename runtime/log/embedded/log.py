@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...unusable_paths import unusable_paths_told
-from .commits import DirectoryCommitStore
-from .durable_files import check_directory, make_directory, sync_directory, write_durably
-from .errors import CorruptSegmentError, SegmentMissingError
+from ....unusable_paths import unusable_paths_told
+from ..commits import DirectoryCommitStore
+from ..durable_files import check_directory, make_directory, sync_directory, write_durably
+from ..errors import CorruptSegmentError, SegmentMissingError
+from ..log import LogFile
+from ..records import Segment
+from ..segments import byte_ranges, decode_batches, encode_segments
 from .identity import ensure_identity, identity_of
 from .leftovers import remove_leftovers
-from .log import LogFile
-from .records import Segment
-from .segments import byte_ranges, decode_batches, encode_segments
 
 SUFFIX = ".seg"
 

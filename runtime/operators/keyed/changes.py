@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..records.arrays import Bools, Int8s, Int64s
-from ..records.kinds import Kind
+from ...records.arrays import Bools, Int8s, Int64s
+from ...records.kinds import Kind
+from ..rows import Rows
 from .groups import Groups
-from .rows import Rows
 
 
 @dataclass(frozen=True)

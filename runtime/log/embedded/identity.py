@@ -11,8 +11,8 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from .durable_files import link, sync_directory, write_durably
-from .errors import LogError
+from ..durable_files import link, sync_directory, write_durably
+from ..errors import LogError
 
 NAME = "log.json"
 

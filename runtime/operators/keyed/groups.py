@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import Bools, Int8s, Int64s, to_numpy
-from ..records.keys import encode_keys
+from ...records.arrays import Bools, Int8s, Int64s, to_numpy
+from ...records.keys import encode_keys
 
 LOWEST = np.iinfo(np.int64).min
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..records.arrays import Bools, Int64s, to_numpy
-from ..records.keys import encode_keys
-from ..records.schema import WINDOW_COLUMNS
-from ..records.types import parse_columns
-from ..records.window_keys import window_keys
-from ..state.codec import RowCodec
-from ..topology import Store
-from .aggregates.registry import results, state_columns
-from .task_epoch import EpochStore
+from ...records.arrays import Bools, Int64s, to_numpy
+from ...records.keys import encode_keys
+from ...records.schema import WINDOW_COLUMNS
+from ...records.types import parse_columns
+from ...records.window_keys import window_keys
+from ...state.codec import RowCodec
+from ...topology import Store
+from ..aggregates.registry import results, state_columns
+from ..task_epoch import EpochStore
 
 
 def stored_columns(store: Store) -> dict[str, pa.DataType]:
