@@ -25,7 +25,6 @@ from .errors import HeadwaterError
 from .plugins.manager import PluginManager
 from .plugins.registry import Registry
 from .private_files import write_text
-from .runtime.spark.session.on_demand import SparkOnDemand
 from .runtime.topology import Settings, Topic
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from .runtime.records.record_json import Record
     from .runtime.simulation.report import Simulation
     from .runtime.simulation.scenario import Scenario
+    from .runtime.spark.session.on_demand import SparkOnDemand
     from .runtime.state.directory import StateDirectory
 
 TARGET = "target"
@@ -81,7 +81,7 @@ class Project:
         self._vars = dict(vars or {})
         self._select = tuple(select)
         self._without_plugins = tuple(without_plugins)
-        self._spark = SparkOnDemand(lambda: spark_of(self._parsed.loaded), session)
+        self._session = session
 
     @classmethod
     def load(
@@ -117,7 +117,8 @@ class Project:
 
     def close(self) -> None:
         """Stop the Spark session, if this project started one."""
-        self._spark.close()
+        if "_spark" in vars(self):
+            self._spark.close()
 
     def parse(self) -> Parsed:
         """Check the files: no Spark, no Java, no Python of the project."""
@@ -425,6 +426,12 @@ class Project:
         """The error; where the project has errors, those: what is missing may be in what cannot be understood."""
         parsed = Parsed(**self._found(self._parsed))
         return error if parsed.ok else InvalidProjectError(parsed)
+
+    @cached_property
+    def _spark(self) -> SparkOnDemand:
+        from .runtime.spark.session.on_demand import SparkOnDemand
+
+        return SparkOnDemand(lambda: spark_of(self._parsed.loaded), self._session)
 
     @cached_property
     def _plain(self) -> CheckedProject:

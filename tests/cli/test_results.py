@@ -13,7 +13,7 @@ from headwater.runtime.tasks.task_id import TaskId
 
 
 def told(capsys: pytest.CaptureFixture[str], **assigned: Any) -> str:
-    placement = Assigned("mine", **assigned).told()
+    placement = Assigned("mine", **assigned).summary()
     result = ApplicationResult("a-b", "caught_up", 1, 2, 30, 0.5, placement=placement)
     show_run(RunResults(0, 0.5, (result,)))
     return capsys.readouterr().err
