@@ -7,10 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import INTERRUPTED, HeadwaterError, MachineError
-from ..environment import EnvironmentValueError, EnvironmentVariableError
 from ..topology import PluginRef, Settings, Topology
+
+if TYPE_CHECKING:
+    from ..driver.results import RunResults
 
 
 def main(
@@ -20,47 +23,10 @@ def main(
 
     `settings`: a function where some are looked up in the environment.
     """
-    from ..driver.application import refused, run_topologies
-    from ..driver.sentences import Lines
-    from ..driver.stopping import stopping
-    from .clients import local_state
-    from .cluster import SparkCluster
-    from .session.gone_jvm import ignoring_a_gone_jvm
-    from .session.session import start_session
-
-    parser = argparse.ArgumentParser(description=f"Runs {topology.application} until interrupted.")
-    parser.add_argument("--until-caught-up", action="store_true", help="end once all committed input is consumed")
-    parser.add_argument("--log-path", type=Path, help="folder of the embedded log")
-    parser.add_argument("--state-dir", type=Path, help="folder of the clients' state")
-    parser.add_argument("--clients", type=int, help="virtual clients in local mode")
-    given = parser.parse_args(arguments)
+    given = _arguments(topology).parse_args(arguments)
     try:
         settings = settings() if callable(settings) else settings
-    except (EnvironmentVariableError, EnvironmentValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    if given.log_path:
-        options = {**settings.log.options, "path": str(given.log_path.resolve())}
-        settings = replace(settings, log=PluginRef(settings.log.name, options))
-    if given.state_dir:
-        settings = replace(settings, state_dir=str(given.state_dir.resolve()))
-    if given.clients:
-        settings = replace(settings, clients=given.clients)
-    try:
-        results = refused([topology], settings, local_state(settings), Lines())
-        if results is None:
-            session = start_session(settings.spark, topology.application)
-            with stopping() as stop:
-                results = run_topologies(
-                    [topology],
-                    settings,
-                    SparkCluster(session),
-                    until_caught_up=given.until_caught_up,
-                    observer=Lines(),
-                    stop=stop,
-                )
-            with ignoring_a_gone_jvm():
-                session.stop()
+        results = _run(topology, _with_arguments(settings, given), given.until_caught_up)
     except HeadwaterError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -74,3 +40,52 @@ def main(
         if result.error:
             print(f"error: {result.error}", file=sys.stderr)
     return 1 if results.failed else 0
+
+
+def _arguments(topology: Topology) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=f"Runs {topology.application} until interrupted.")
+    parser.add_argument("--until-caught-up", action="store_true", help="end once all committed input is consumed")
+    parser.add_argument("--log-path", type=Path, help="folder of the embedded log")
+    parser.add_argument("--state-dir", type=Path, help="folder of the clients' state")
+    parser.add_argument("--clients", type=int, help="virtual clients in local mode")
+    return parser
+
+
+def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
+    """The settings with what the command line says in place of the profile."""
+    if given.log_path:
+        options = {**settings.log.options, "path": str(given.log_path.resolve())}
+        settings = replace(settings, log=PluginRef(settings.log.name, options))
+    if given.state_dir:
+        settings = replace(settings, state_dir=str(given.state_dir.resolve()))
+    if given.clients:
+        settings = replace(settings, clients=given.clients)
+    return settings
+
+
+def _run(topology: Topology, settings: Settings, until_caught_up: bool) -> RunResults:
+    """Start Spark, unless the log refuses the topology before, and run the topology on it."""
+    from ..driver.application import refused, run_topologies
+    from ..driver.sentences import Lines
+    from ..driver.stopping import stopping
+    from .clients import local_state
+    from .cluster import SparkCluster
+    from .session.gone_jvm import ignoring_a_gone_jvm
+    from .session.session import start_session
+
+    results = refused([topology], settings, local_state(settings), Lines())
+    if results is not None:
+        return results
+    session = start_session(settings.spark, topology.application)
+    with stopping() as stop:
+        results = run_topologies(
+            [topology],
+            settings,
+            SparkCluster(session),
+            until_caught_up=until_caught_up,
+            observer=Lines(),
+            stop=stop,
+        )
+    with ignoring_a_gone_jvm():
+        session.stop()
+    return results

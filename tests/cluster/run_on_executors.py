@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "engine"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
 import delays
 from waiting import wait_until
 
