@@ -25,9 +25,9 @@ def pairs(node: Mapping, key: str) -> Iterator[tuple[Scalar, Scalar]]:
         yield from entries(section)
 
 
-def entries(node: Mapping) -> Iterator[tuple[Scalar, Scalar]]:
-    """The entries that are single values."""
-    for entry in node.entries:
+def entries(node: Node) -> Iterator[tuple[Scalar, Scalar]]:
+    """The entries of an object that are single values."""
+    for entry in node.entries if isinstance(node, Mapping) else ():
         if isinstance(entry.node, Scalar):
             yield entry.key, entry.node
 

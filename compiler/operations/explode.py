@@ -9,7 +9,7 @@ from typing import Self
 from ..language.expressions import Expression
 from ..language.node_values import entries
 from ..language.reader import Reader
-from ..reading.nodes import Mapping, Node, Scalar
+from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, scope_of
 from .base.edge import columns_read
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
@@ -29,7 +29,7 @@ class ExplodeStep(StepAction):
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        columns = reader.columns(entries(node)) if isinstance(node, Mapping) else ()
+        columns = reader.columns(entries(node))
         return cls(*columns[0]) if columns else None
 
     def references(self) -> References:

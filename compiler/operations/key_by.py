@@ -10,7 +10,6 @@ from ...runtime.operators.declarations import Project
 from ..language.expressions import Expression
 from ..language.node_values import entries
 from ..language.reader import Pairs, Reader
-from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node
 from ..types import holds_map
 from .base.context import FlowContext, complete, scope_of
@@ -40,7 +39,7 @@ class KeyByStep(StepAction):
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        columns = reader.columns(entries(node)) if isinstance(node, MappingNode) else ()
+        columns = reader.columns(entries(node))
         return cls(columns) if columns else None
 
     def references(self) -> References:

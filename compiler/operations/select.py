@@ -10,7 +10,6 @@ from ..diagnostics import did_you_mean
 from ..language.expressions import Expression, column
 from ..language.node_values import entries, scalars
 from ..language.reader import Pairs, Reader
-from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, complete, scope_of
 from .base.shape import UNKNOWN, Shape
@@ -28,7 +27,7 @@ class SelectStep(StepAction):
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        columns = reader.columns(entries(node)) if isinstance(node, MappingNode) else ()
+        columns = reader.columns(entries(node))
         return cls(columns) if columns else None
 
     def references(self) -> References:
@@ -51,7 +50,7 @@ class WithColumnsStep(StepAction):
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        columns = reader.columns(entries(node)) if isinstance(node, MappingNode) else ()
+        columns = reader.columns(entries(node))
         return cls(columns) if columns else None
 
     def references(self) -> References:

@@ -17,8 +17,8 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Settings, Subtopology
 
 MOST_TRIED = 8
-"""How many tasks a job tries at once. On Spark each costs a Spark task and its records: on two cores 8 find a record
-among 20,000 in 7 to 8 s, 24 in 11 to 13 s."""
+"""How many tasks a job tries at once. On Spark each costs a Spark task and its records, so more find less in the same
+time."""
 
 
 @dataclass(frozen=True)
