@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater.project import Project
@@ -17,97 +18,24 @@ from headwater.runtime.log.errors import CommitsMissingError
 
 pytestmark = pytest.mark.spark
 
-FILES = {
-    "headwater.yml": """
-        name: shop
-        version: "1"
-        profile: shop
-    """,
-    "profiles.yml": """
-        shop:
-          target: one
-          targets:
-            one:
-              spark:
-                master: local[2]
-              log:
-                type: embedded
-                path: one
-              state_dir: state
-              clients: 1
-              epoch:
-                interval: 10ms
-                max_records: 2
-            two:
-              spark:
-                master: local[2]
-              log:
-                type: embedded
-                path: two
-              state_dir: state
-              clients: 1
-              epoch:
-                interval: 10ms
-                max_records: 2
-    """,
-    "topics/orders.yml": """
-        topics:
-          orders:
-            partitions: 1
-            key:
-              product: string
-            value:
-              pieces: bigint
-          prices:
-            partitions: 1
-            key:
-              product: string
-            value:
-              price: bigint
-    """,
-    "topologies/sales.yml": """
-        topology: sales
-        stores:
-          forgetful:
-            type: key_value
-            changelog:
-              enabled: false
-          lasting:
-            type: key_value
-        tables:
-          priced:
-            topic: prices
-            global: true
-        flows:
-          sold:
-            from: orders
-            steps:
-              - aggregate:
-                  store: forgetful
-                  values:
-                    pieces: sum(pieces)
-            to: sold_pieces
-          ordered:
-            from: orders
-            steps:
-              - aggregate:
-                  store: lasting
-                  values:
-                    orders: count(*)
-            to: order_counts
-          charged:
-            from: orders
-            steps:
-              - join:
-                  table: priced
-                  type: left
-                  by:
-                    product: product
-                  values:
-                    price: priced.price
-            to: charges
-    """,
+TOPICS = {
+    **orders(partitions=1),
+    "prices": {"partitions": 1, "key": {"product": "string"}, "value": {"price": "bigint"}},
 }
+CHARGED = {
+    "from": "orders",
+    "steps": [
+        {"join": {"table": "priced", "type": "left", "by": {"product": "product"}, "values": {"price": "priced.price"}}}
+    ],
+    "to": "charges",
+}
+SALES = {
+    **SUMS_AND_COUNTS,
+    "tables": {"priced": {"topic": "prices", "global": True}},
+    "flows": {**SUMS_AND_COUNTS["flows"], "charged": CHARGED},
+}
+FILES = {"topics/orders.yml": {"topics": TOPICS}, "topologies/sales.yml": SALES}
+TARGETS = {log: {**target(log, max_records=2), "clients": 1} for log in ("one", "two")}
 
 
 @dataclass
@@ -158,9 +86,7 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path, spark_session: SparkSession) -> Shop:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_project(tmp_path, "shop", TARGETS, FILES)
     return Shop(tmp_path, spark_session)
 
 

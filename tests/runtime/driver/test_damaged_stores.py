@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fatal_flips import make_fatal
+from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater.project import Project
@@ -20,97 +21,30 @@ from headwater.runtime.state.process_file import ProcessFile
 
 pytestmark = pytest.mark.spark
 
-FILES = {
-    "headwater.yml": """
-        name: shop
-        version: "1"
-        profile: shop
-    """,
-    "profiles.yml": """
-        shop:
-          target: local
-          targets:
-            local:
-              spark:
-                master: local[2]
-              log:
-                type: embedded
-                path: log
-              state_dir: state
-              epoch:
-                interval: 10ms
-                max_records: 50
-    """,
-    "topics/orders.yml": """
-        topics:
-          orders:
-            partitions: 2
-            key:
-              product: string
-            value:
-              pieces: bigint
-          products:
-            partitions: 1
-            key:
-              product: string
-            value:
-              name: string
-    """,
-    "topologies/sales.yml": """
-        topology: sales
-        stores:
-          forgetful:
-            type: key_value
-            changelog:
-              enabled: false
-          lasting:
-            type: key_value
-          hours:
-            type: window
-        tables:
-          names:
-            topic: products
-            global: true
-        flows:
-          sold:
-            from: orders
-            steps:
-              - aggregate:
-                  store: forgetful
-                  values:
-                    pieces: sum(pieces)
-            to: sold_pieces
-          ordered:
-            from: orders
-            steps:
-              - aggregate:
-                  store: lasting
-                  values:
-                    orders: count(*)
-            to: order_counts
-          hourly:
-            from: orders
-            steps:
-              - window:
-                  tumbling: 1h
-                  grace: 1h
-              - aggregate:
-                  store: hours
-                  values:
-                    orders: count(*)
-            to: hourly_orders
-          named:
-            from: orders
-            steps:
-              - join:
-                  table: names
-                  type: left
-                  by:
-                    product: product
-                  values:
-                    name: names.name
-            to: named_orders
-    """,
+TOPICS = {
+    **orders(partitions=2),
+    "products": {"partitions": 1, "key": {"product": "string"}, "value": {"name": "string"}},
+}
+HOURLY = {
+    "from": "orders",
+    "steps": [
+        {"window": {"tumbling": "1h", "grace": "1h"}},
+        {"aggregate": {"store": "hours", "values": {"orders": "count(*)"}}},
+    ],
+    "to": "hourly_orders",
+}
+NAMED = {
+    "from": "orders",
+    "steps": [
+        {"join": {"table": "names", "type": "left", "by": {"product": "product"}, "values": {"name": "names.name"}}}
+    ],
+    "to": "named_orders",
+}
+SALES = {
+    **SUMS_AND_COUNTS,
+    "stores": {**SUMS_AND_COUNTS["stores"], "hours": {"type": "window"}},
+    "tables": {"names": {"topic": "products", "global": True}},
+    "flows": {**SUMS_AND_COUNTS["flows"], "hourly": HOURLY, "named": NAMED},
 }
 PRODUCTS = ["product-ax", "product-bow", "product-cup", "product-dish"]
 HOUR = 3_600_000
@@ -118,9 +52,8 @@ HOUR = 3_600_000
 
 class Shop:
     def __init__(self, root: Path, session: SparkSession) -> None:
-        for name, text in FILES.items():
-            (root / name).parent.mkdir(exist_ok=True)
-            (root / name).write_text(text)
+        files = {"topics/orders.yml": {"topics": TOPICS}, "topologies/sales.yml": SALES}
+        write_project(root, "shop", {"local": target(max_records=50)}, files)
         self.root = root
         self.project = Project.load(root, session=session)
         self.events: list[Event] = []

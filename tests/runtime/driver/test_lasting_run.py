@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from folders import target, write_project
 from pyspark.sql import SparkSession
 from waiting import wait_until
 
@@ -27,25 +28,6 @@ pytestmark = pytest.mark.spark
 Seen = TypeVar("Seen")
 
 FILES = {
-    "headwater.yml": """
-        name: lasting
-        version: "1"
-        profile: lasting
-    """,
-    "profiles.yml": """
-        lasting:
-          target: local
-          targets:
-            local:
-              spark:
-                master: local[2]
-              log:
-                type: embedded
-                path: log
-              state_dir: state
-              epoch:
-                interval: 50ms
-    """,
     "topics/clicks.yml": """
         topics:
           clicks:
@@ -73,9 +55,7 @@ FILES = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_project(tmp_path, "lasting", {"local": target(interval="50ms")}, FILES)
     return tmp_path
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import target, write_project
 from pyspark.sql import SparkSession
 
 from headwater.project import Project
@@ -15,25 +16,6 @@ from headwater.project import Project
 pytestmark = pytest.mark.spark
 
 FILES = {
-    "headwater.yml": """
-        name: clocks
-        version: "1"
-        profile: clocks
-    """,
-    "profiles.yml": """
-        clocks:
-          target: local
-          targets:
-            local:
-              spark:
-                master: local[2]
-              log:
-                type: embedded
-                path: log
-              state_dir: state
-              epoch:
-                interval: 10ms
-    """,
     "topics/inputs.yml": """
         topics:
           events:
@@ -138,9 +120,7 @@ def millis(text: str) -> int:
 def test_times_in_expressions_are_those_of_the_record_and_of_the_epoch(
     tmp_path: Path, spark_session: SparkSession
 ) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_project(tmp_path, "clocks", {"local": target()}, FILES)
     with Project.load(tmp_path, session=spark_session) as project:
         project.append("names", [record(k, at, name=k.upper()) for k, at in NAMES])
         project.append("events", [record(k, at, v=v) for k, v, at in EVENTS])

@@ -10,79 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater.project import Project
 
 pytestmark = pytest.mark.spark
 
-FILES = {
-    "headwater.yml": """
-        name: shop
-        version: "1"
-        profile: shop
-    """,
-    "profiles.yml": """
-        shop:
-          target: local
-          targets:
-            local:
-              spark:
-                master: local[2]
-              log:
-                type: embedded
-                path: log
-              state_dir: state
-              epoch:
-                interval: 10ms
-                max_records: 7
-    """,
-    "topics/orders.yml": """
-        topics:
-          orders:
-            partitions: 2
-            key:
-              product: string
-            value:
-              pieces: bigint
-    """,
-    "topologies/sales.yml": """
-        topology: sales
-        stores:
-          forgetful:
-            type: key_value
-            changelog:
-              enabled: false
-          lasting:
-            type: key_value
-        flows:
-          sold:
-            from: orders
-            steps:
-              - aggregate:
-                  store: forgetful
-                  values:
-                    pieces: sum(pieces)
-            to: sold_pieces
-          ordered:
-            from: orders
-            steps:
-              - aggregate:
-                  store: lasting
-                  values:
-                    orders: count(*)
-            to: order_counts
-    """,
-}
-
 PRODUCTS = ["ax", "bow", "cup"]
 
 
 @pytest.fixture
 def shop(tmp_path: Path, spark_session: SparkSession) -> Project:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    files = {"topics/orders.yml": {"topics": orders(partitions=2)}, "topologies/sales.yml": SUMS_AND_COUNTS}
+    write_project(tmp_path, "shop", {"local": target(max_records=7)}, files)
     return Project.load(tmp_path, session=spark_session)
 
 
