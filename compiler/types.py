@@ -12,6 +12,7 @@ from sqlglot.dialects import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
+from ..runtime.records.names import quote
 from ..suggestions import did_you_mean
 
 _NAMES = {
@@ -63,8 +64,6 @@ _MAX_DIGITS = 38
 NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 """The numeric types without parameters: all but decimals."""
 
-_SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 
 def canonical(text: str) -> str:
     """The canonical spelling of a type. ValueError for what is not a type that columns can have."""
@@ -88,14 +87,9 @@ def advice(text: str) -> str:
     return "Write a type of Spark SQL, such as string or array<int>."
 
 
-def quoted(name: str) -> str:
-    """A column's name as SQL and DDL write it: with backticks where it needs them."""
-    return name if _SIMPLE.fullmatch(name) else "`" + name.replace("`", "``") + "`"
-
-
 def ddl(columns: Mapping[str, str]) -> str:
     """Columns and their types as Spark SQL DDL."""
-    return ", ".join(f"{quoted(name)} {type_}" for name, type_ in columns.items())
+    return ", ".join(f"{quote(name)} {type_}" for name, type_ in columns.items())
 
 
 def holds_map(type_: str) -> bool:
@@ -142,7 +136,7 @@ def _spelled(node: exp.Expression | None, text: str) -> str:
 def _field(field: exp.Expression, text: str) -> str:
     if not isinstance(field, exp.ColumnDef):
         raise ValueError(f"'{text}' is not a type")
-    return f"{quoted(field.name)}:{_spelled(field.args.get('kind'), text)}"
+    return f"{quote(field.name)}:{_spelled(field.args.get('kind'), text)}"
 
 
 def _decimal(parameters: Sequence[str], text: str) -> str:

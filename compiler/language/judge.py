@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ...runtime.records.names import quote
 from ..diagnostics import CODES, Diagnostics
-from ..types import canonical, ddl, quoted
+from ..types import canonical, ddl
 from ..whole_files import write_whole
 from .expressions import Expression, Ref, Scope
 
@@ -166,7 +167,7 @@ def _request(expression: Expression, scope: Scope) -> Request | None:
 def _name(ref: Ref, scope: Scope) -> str:
     if ref.role == "meta":
         return meta_name(ref)
-    return quoted(_own_name(ref, scope))
+    return quote(_own_name(ref, scope))
 
 
 def meta_name(ref: Ref) -> str:

@@ -13,6 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from ...errors import HeadwaterError
+from .names import quote
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 """Arrow's type of a Spark SQL `timestamp`."""
@@ -44,7 +45,6 @@ _ALIASES = {
 }
 _NAMES = {arrow: name for name, arrow in _SIMPLE.items()}
 _MAX_PRECISION = 38
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`<>(),:]+)|([<>(),:]))")
 
 
@@ -102,11 +102,6 @@ def ddl(data_type: pa.DataType) -> str:
 def columns_ddl(columns: dict[str, pa.DataType]) -> str:
     """The DDL list of columns: the inverse of `parse_columns`."""
     return ", ".join(f"{quote(name)} {ddl(data_type)}" for name, data_type in columns.items())
-
-
-def quote(name: str) -> str:
-    """A name as Spark SQL reads it: in backticks unless it is plain."""
-    return name if _PLAIN_NAME.match(name) else "`" + name.replace("`", "``") + "`"
 
 
 def column_names(

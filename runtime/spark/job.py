@@ -12,7 +12,7 @@ from ..dataclass_json import from_json, to_json
 from ..driver.cluster import MOST_TRIED, Trial
 from ..log.records import TaskCommit
 from ..placing.client import Client, ClientLostError
-from ..records.types import quote
+from ..records.names import quote
 from ..stages.failed_stage import Facts
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Subtopology

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ....runtime.operators.declarations import Flow
+from ....runtime.records.names import quote
 from ...language.expressions import Expression, Ref
 from ...language.judge import meta_name
 from ...language.stores import columns_ddl
-from ...types import quoted
 from .shape import Shape
 
 NOW = "_now"
@@ -41,7 +41,7 @@ class LiveEdge:
 
     def sql(self, ref: Ref) -> str:
         """What SQL calls the column."""
-        return meta_name(ref) if ref.role == "meta" else quoted(self.physical(ref))
+        return meta_name(ref) if ref.role == "meta" else quote(self.physical(ref))
 
     def kept(self, after: LiveEdge, unchanged: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
         """What passes a SQL step unchanged, and the key columns whose physical names change (new -> old).
