@@ -1,4 +1,4 @@
-"""Reading a topic into edges. The order among all sources of a task is `merge.read_task`'s."""
+"""Reading a topic into edges. The order among all sources of a task is `order.partition_group.read_task`'s."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class StoreQuery:
     def to_table(
         self, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
     ) -> pa.Table:
-        """The same rows as one table, see `found_rows.table_schema`."""
+        """The same rows as one table, see `rows.table_schema`."""
         schema = table_schema(self.store)
         found = [each.table(schema) for each in self._found_rows(key, start, end)]
         return pa.concat_tables([schema.empty_table(), *found])
@@ -210,7 +210,7 @@ class GlobalQuery:
         yield from self._found_rows(key).rows()
 
     def to_table(self, key: Mapping[str, Any] | None = None) -> pa.Table:
-        """The same rows as one table, see `found_rows.table_schema`."""
+        """The same rows as one table, see `rows.table_schema`."""
         return self._found_rows(key).table(table_schema(self.table.store))
 
     def _found_rows(self, key: Mapping[str, Any] | None) -> FoundRows:

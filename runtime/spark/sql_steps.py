@@ -185,7 +185,7 @@ def _projected(
 
 
 def _normal(column: Column, data_type: DataType) -> Column:
-    """The column with 0.0 for -0.0, as `log.keys.normal_key` has it. Other types pass as they are."""
+    """The column with 0.0 for -0.0, as `records.keys.normal_key` has it. Other types pass as they are."""
     from pyspark.sql import functions
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
 
