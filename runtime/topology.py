@@ -108,6 +108,7 @@ class Subtopology:
     """A connected part of a topology; its tasks are `partitions` many, one for each partition of its sources.
 
     `build` is the function of `job.py` that takes a pipe through the subtopology's steps (`stages/building.py`).
+    `places`: store -> the first step that works on it, as `file:line` of the YAML.
     """
 
     number: int
@@ -118,6 +119,7 @@ class Subtopology:
     sinks: tuple[Topic, ...]
     stores: tuple[Store, ...] = ()
     global_tables: tuple[GlobalTable, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,9 @@ def check_state(topology: Topology, committed: Committed) -> None:
     own.refresh()  # whoever held the state directories until now may have committed
     committed.refresh()  # after it, so that no writer is older than what was consumed of it
     check_topics(topology, committed)
-    found = tuple(differences(own.topology, TopologyDescription.of(topology, committed.begun), own.tasks.consumed))
+    current = TopologyDescription.of(topology, committed.begun)
+    places = {store: place for part in topology.subtopologies for store, place in part.places.items()}
+    found = tuple(differences(own.topology, current, own.tasks.consumed, places))
     if found:
         raise IncompatibleStateError(topology.application, found)
     missing = tuple(gaps(topology, committed))

@@ -23,10 +23,16 @@ STORE_FACETS = {
 TOPIC_FACETS = {"partitions": "partition count", "key": "key", "value": "columns", "windowed": "windowed key"}
 
 
-def differences(committed: TopologyDescription, current: TopologyDescription, consumed: bool) -> Iterator[str]:
+def differences(
+    committed: TopologyDescription,
+    current: TopologyDescription,
+    consumed: bool,
+    places: Mapping[str, str] | None = None,
+) -> Iterator[str]:
     """Sentences, one for each difference.
 
-    `consumed`: whether the application has consumed any record yet. Topics fed from outside are compared by key and
+    `consumed`: whether the application has consumed any record yet. `places`: store -> `file:line` of the step that
+    works on it now. Topics fed from outside are compared by key and
     partition count only, if no global table holds them: a changed selection of their value columns does not touch what
     is committed.
     """
@@ -34,6 +40,7 @@ def differences(committed: TopologyDescription, current: TopologyDescription, co
         return
     yield from _changed("store", committed.stores, current.stores, STORE_FACETS)
     yield from _kept_anew(committed.stores, current.stores)
+    yield from _moved(committed, current, places or {})
     yield from _read_by_others(_readers(committed), _readers(current))
     old, new = committed.topics, current.topics
     yield from _begun_anew(old, new)
@@ -71,6 +78,30 @@ def _kept_anew(old: Mapping[str, StoreDescription], new: Mapping[str, StoreDescr
     for name in sorted(old.keys() & new.keys()):
         if new[name].changelog and not old[name].changelog:
             yield f"store {name}: its changelog was not kept so far, so the store could not be restored from it"
+
+
+def _moved(old: TopologyDescription, new: TopologyDescription, places: Mapping[str, str]) -> Iterator[str]:
+    """A store continues what its subtopology has read so far. In another one it would continue other records, maybe
+    under other keys.
+
+    Subtopologies are compared by name: positions are kept by name, and numbers may change. Where only the name is new,
+    `_read_by_others` tells. Nothing is found where the log does not say which subtopology had a store.
+    """
+    was, is_ = _kept_in(old), _kept_in(new)
+    for name in sorted(was.keys() & is_.keys()):
+        there, here = old.subtopologies[was[name]], new.subtopologies[is_[name]]
+        if was[name] != is_[name] and set(there.sources) != set(here.sources):
+            at = f"{places[name]}: " if name in places else ""
+            yield (
+                f"{at}store {name} was in subtopology {was[name]} (reads {', '.join(there.sources)}), and is in "
+                f"{is_[name]} (reads {', '.join(here.sources)}) now: its rows were made of the records and keys there, "
+                "and would stay as they are"
+            )
+
+
+def _kept_in(description: TopologyDescription) -> dict[str, str]:
+    """Store -> the subtopology that keeps it."""
+    return {store: name for name, part in description.subtopologies.items() for store in part.stores}
 
 
 def _readers(description: TopologyDescription) -> dict[str, str]:

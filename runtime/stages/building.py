@@ -208,8 +208,8 @@ def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable
         nodes: tuple[Declaration, ...] = build(Pipe((), _Noting())).rows
         sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
         sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
-        kept = [getattr(node, "store", None) for node in nodes]
-        stores = {store.name: store for store in kept if isinstance(store, Store)}
+        kept = [(store, node.at) for node in nodes if isinstance(store := getattr(node, "store", None), Store)]
+        stores = {store.name: store for store, _ in kept}
         tables = {node.table.name: node.table for node in nodes if isinstance(node, GlobalJoin)}
         return Subtopology(
             number,
@@ -220,6 +220,7 @@ def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable
             sinks=tuple(sinks.values()),
             stores=tuple(stores.values()),
             global_tables=tuple(tables.values()),
+            places={store.name: str(at) for store, at in reversed(kept) if at},
         )
 
     return of

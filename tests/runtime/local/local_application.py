@@ -73,7 +73,17 @@ def part(
     sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
     sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
     return Part(
-        Subtopology(0, name, partitions, build, tuple(sources.values()), tuple(sinks.values()), stores, global_tables),
+        Subtopology(
+            0,
+            name,
+            partitions,
+            build,
+            tuple(sources.values()),
+            tuple(sinks.values()),
+            stores,
+            global_tables,
+            {node.store.name: node.at for node in nodes if getattr(node, "store", None) in stores},
+        ),
         {place: stage for place, stage in zip(places, stages, strict=True) if not isinstance(stage, tuple)},
     )
 

@@ -18,6 +18,8 @@ from headwater.runtime.topology import Agg, Store, Topic
 PARTITIONS = 4
 WORDS = Topic("words", PARTITIONS, "k string", "x bigint")
 SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer="test-app")
+OTHERS = Topic("others", PARTITIONS, "k string", "x bigint")
+COPIED = Topic("copied", PARTITIONS, "k string", "x bigint", writer="test-app")
 TOTALS = Store(
     "totals",
     PARTITIONS,
@@ -30,10 +32,10 @@ RECORDS = 30
 SUM_OF_ONE = (RECORDS, sum(range(RECORDS)))
 
 
-def summed(at="topologies/t.yml:7"):
+def summed(source=WORDS, name="sums", at="topologies/t.yml:7"):
     """Numbers of each key, summed up."""
-    nodes = (Source(WORDS, ("f",)), Aggregate("f", TOTALS, at=at), Sink("f", SUMS, "each"))
-    return part("sums", PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
+    nodes = (Source(source, ("f",)), Aggregate("f", TOTALS, at=at), Sink("f", SUMS, "each"))
+    return part(name, PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
 
 
 def passed_through(expression):
@@ -41,6 +43,13 @@ def passed_through(expression):
     last = (Aggregate("f", TOTALS), Sink("f", SUMS, "each"))
     stages = (((Source(WORDS, ("f",)),), {}, {"f": FLOW}), expression, (last, {"f": FLOW}, {}))
     return part("sums", PARTITIONS, stages, (TOTALS,))
+
+
+def summed_by_text():
+    """The same behind a repartition topic, under keys of the same name and type."""
+    by_text = Topic("by_text", PARTITIONS, "k string", "x bigint", writer="test-app")
+    nodes = (Source(WORDS, ("f",)), Sink("f", by_text, "repartition"))
+    return part("sums", PARTITIONS, ((nodes, {}, {}),)), summed(by_text, "sums_by_text")
 
 
 def fed(app: LocalApplication) -> LocalApplication:
@@ -157,4 +166,22 @@ def test_tasks_on_several_threads_of_several_clients_give_the_same(application):
     result = app.attempt(app.settings(max_records=3, clients=3), LocalCluster(threads=2))
     assert (result.status, result.records) == ("caught_up", RECORDS * PARTITIONS)
     assert sum(map(len, result.assignment.values())) == PARTITIONS
+    assert last_sums(app) == WHOLE_SUMS
+
+
+def test_store_that_has_moved_to_another_subtopology_is_refused_and_renumbering_is_not(application):
+    app = fed(application(summed()))
+    app.run()
+    others = part("others", PARTITIONS, (((Source(OTHERS, ("f",)), Sink("f", COPIED, "append")), {}, {}),))
+    renumbered = LocalApplication(app.path, (others, summed()))
+    assert (renumbered.run().records, renumbered.topology.subtopologies[1].number) == (0, 1)
+
+    moved = LocalApplication(app.path, summed_by_text()).attempt()
+
+    assert (moved.status, moved.records) == ("failed", 0)
+    assert (
+        "topologies/t.yml:7: store totals was in subtopology sums (reads words), and is in sums_by_text (reads by_text)"
+        in moved.error
+    )
+    assert "headwater run --full-refresh --select 'app+'" in moved.error
     assert last_sums(app) == WHOLE_SUMS

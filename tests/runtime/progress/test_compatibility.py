@@ -123,6 +123,38 @@ def test_subtopology_of_another_name_would_read_a_topic_again() -> None:
     ]
 
 
+def moved(read: str, kept: str) -> TopologyDescription:
+    """A topology in two parts: one reads what is fed, the other one keeps the totals."""
+    again = topic("again", writer="p-t")
+    return TopologyDescription.of(
+        topology("t", part(read, (FED,), (again,), number=4), part(kept, (again,), (MADE,), (TOTALS,), number=2))
+    )
+
+
+def test_store_in_another_subtopology_would_keep_what_was_made_of_other_records() -> None:
+    sentence = (
+        "store totals was in subtopology reads (reads fed), and is in rekeyed (reads again) now: its rows were made "
+        "of the records and keys there, and would stay as they are"
+    )
+    now = moved("reads", "rekeyed")
+    assert found(now) == [sentence]
+    assert list(differences(described(), now, True, {"totals": "topologies/t.yml:9"})) == [
+        f"topologies/t.yml:9: {sentence}"
+    ]
+    assert "was in subtopology rekeyed (reads again), and is in reads (reads fed) now" in found(described(), now)[0]
+
+
+def test_subtopology_of_another_number_is_none() -> None:
+    numbered = topology("t", part("reads", (FED,), (MADE,), (TOTALS,), number=7))
+    assert found(TopologyDescription.of(numbered)) == []
+
+
+def test_store_of_which_the_log_does_not_say_where_it_was_is_none() -> None:
+    before = described()
+    parts = {name: replace(each, stores=()) for name, each in before.subtopologies.items()}
+    assert found(moved("reads", "rekeyed"), replace(before, subtopologies=parts)) == []
+
+
 def with_table(raw: Topic, begun: dict[str, int] | None = None) -> TopologyDescription:
     table = GlobalTable("names", raw, Store("names", raw.partitions, raw.key, raw.value))
     return TopologyDescription.of(topology("t", part("reads", (FED,), (MADE,), (TOTALS,), (table,))), begun)

@@ -104,8 +104,8 @@ def test_sources_sinks_and_stores_of_a_subtopology_are_those_of_its_operators() 
         rows = rows.process(*SOURCES)
         rows = rows.where("delay > 15", flow="late", at=9)
         return rows.process(
-            Table("airlines", NAMES),
-            StreamTableJoin("late", "airlines", NAMES, "inner", {"name": "name"}),
+            Table("airlines", NAMES, at=3),
+            StreamTableJoin("late", "airlines", NAMES, "inner", {"name": "name"}, at=8),
             GlobalJoin("late", CITIES, "left", by={"code": "dest"}, values={"city": "city"}),
             Fork("late", ("late", "counted")),
             Aggregate("counted", TOTALS),
@@ -115,6 +115,7 @@ def test_sources_sinks_and_stores_of_a_subtopology_are_those_of_its_operators() 
     assert (late.number, late.name, late.partitions) == (3, "late", 4)
     assert (late.sources, late.sinks) == ((AIRLINES, FLIGHTS), (LATE,))
     assert (late.stores, late.global_tables) == ((NAMES, TOTALS), (CITIES,))
+    assert late.places == {"names": "topologies/t.yml:3"}
     engine = Written()
     late.build(Pipe(0, engine))
     assert [node.at for node in engine.stages[1][0]][-1] == "topologies/t.yml:12"
