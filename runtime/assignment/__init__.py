@@ -1,1 +1,1 @@
-"""Who runs which task: what an assignor sees (KIP-924), what it answers, and the built-in assignors."""
+"""Assignment: which client runs which task. What an assignor sees and answers (KIP-924), and the built-in assignors."""

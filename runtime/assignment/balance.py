@@ -1,4 +1,4 @@
-"""Even out loads: move tasks from heavier to lighter clients as long as that brings them closer together."""
+"""Even out loads: move tasks from heavier to lighter clients as long as that brings their loads closer together."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from .placement import Placement
 
 
 def balance_actives(placement: Placement) -> None:
-    """Move active tasks until no move helps. Before any standby is placed."""
+    """Move active tasks until no move helps. Call it before any standby is placed."""
 
     _balance(placement, placement.active, placement.move_active, None)
 
 
 def balance_standbys(placement: Placement, allowed: Callable[[int, int], bool] | None) -> None:
-    """Move standbys until no move helps. `allowed`: whether any may go from one client to another; None: they may."""
+    """Move standbys until no move helps.
+
+    `allowed`: whether standbys may go from one client to another; None: always.
+    """
     _balance(placement, placement.standby, placement.move_standby, allowed)
 
 
@@ -24,7 +27,7 @@ def _balance(
     move: Callable[[int, int, int], None],
     allowed: Callable[[int, int], bool] | None,
 ) -> None:
-    """Each ordered pair of clients in turn, again and again until a whole round moves nothing."""
+    """Visit each ordered pair of clients, and repeat until a whole round moves nothing."""
     load = placement.load
     clients = range(len(load))
     moved = True
@@ -32,7 +35,7 @@ def _balance(
         moved = False
         for source in clients:
             for destination in clients:
-                # The first comparison is the one that mostly says no, so it is made here already.
+                # `_closer` compares loads too. Doing it here first saves most of its calls.
                 if load[source] <= load[destination] or not _closer(placement, source, destination):
                     continue
                 if allowed is not None and not allowed(source, destination):
@@ -46,7 +49,7 @@ def _balance(
 
 
 def _closer(placement: Placement, source: int, destination: int) -> bool:
-    """Whether one task less here and one more there leaves the source no lighter, and the two closer together."""
+    """Whether moving one task leaves the source no lighter than the destination, and their loads closer together."""
     threads, count = placement.threads, placement.count
     skew = placement.load[source] - placement.load[destination]
     after = (count[source] - 1) / threads[source] - (count[destination] + 1) / threads[destination]

@@ -1,6 +1,6 @@
-"""The built-in assignor `fallback`: used when it is not known how far copies are behind.
+"""The built-in assignor `fallback`, for when it is not known how far copies are behind.
 
-Tasks stay where they were, and the leader always asks for a follow-up, which may know more.
+Tasks stay where they were. The leader always asks for a follow-up, which may have lags.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Fallback:
     """A TaskAssignor that keeps previously active tasks whatever the balance, and needs no lags."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Raises NoClientsError."""
+        """Keep tasks where they were and place the others. Raises NoClientsError."""
         tasks, configs = application_state.all_tasks, application_state.assignment_configs
         clients = application_state.client_states(compute_task_lags=False)
         placing = StickyPlacing(tasks, clients, preserve=True, threads_first=True)

@@ -1,7 +1,7 @@
-"""The built-in assignor `high_availability`: balanced, but no task leaves a copy of its state for an empty one.
+"""The built-in assignor `high_availability` (KIP-441): balanced, but a task moves only to a client that has caught up.
 
-After KIP-441. Steps: spread the tasks with state, then standbys, as if all clients were equally far on; let tasks stay
-where state is, and let the clients that are to have them warm up; spread the tasks without state.
+First it spreads the tasks with state, then their standbys, as if all clients had caught up. Then it leaves tasks where
+their state is, and lets the clients that are to have them warm up. Last it spreads the tasks without state.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)
 
 
 class HighAvailability:
-    """A TaskAssignor that needs lags. It asks for a follow-up as long as some task is not where it is wanted."""
+    """A TaskAssignor that needs lags. It asks for a follow-up as long as some task is not on its intended client."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Raises NoClientsError, and UnknownLagError where a lag of a task with a changelog is not there."""
+        """Place all tasks.
+
+        Raises NoClientsError, and UnknownLagError if the lag of a task with a changelog is missing.
+        """
         states = application_state.client_states(compute_task_lags=True)
         configs = application_state.assignment_configs
         placement = Placement(application_state.all_tasks, states)
@@ -56,13 +59,15 @@ class HighAvailability:
 
 
 def _is_restorable(task: TaskInfo) -> bool:
-    """Whether a task has state that another client can get: of a store without a changelog there is neither lag nor
-    copy, and Kafka Streams, too, places its task as one without state."""
+    """Whether another client can restore the task's state.
+
+    A store without a changelog has no lag and no copies. Kafka Streams, too, places its task as one without state.
+    """
     return task.is_stateful and task.is_changelogged
 
 
 def _spread(placement: Placement, tasks: Sequence[int]) -> None:
-    """One task after another, to one client after another."""
+    """Deal the tasks to the clients in turn."""
     for task, client in zip(tasks, cycle(range(len(placement.clients)))):
         placement.assign_active(client, task)
 
@@ -70,7 +75,7 @@ def _spread(placement: Placement, tasks: Sequence[int]) -> None:
 def _move(
     placement: Placement, stateful: Sequence[int], clients: Sequence[ClientState], application_state: ApplicationState
 ) -> int:
-    """Let tasks with state stay where it is; how many do."""
+    """Leave tasks where their state is. Returns how many are not on their intended client."""
     configs = application_state.assignment_configs
     lags = LagTable(placement.tasks, stateful, clients, configs.acceptable_recovery_lag)
     warmups = Warmups(configs.max_warmup_replicas)
@@ -78,7 +83,7 @@ def _move(
 
 
 def _place_stateless(placement: Placement, tasks: Sequence[int]) -> None:
-    """Each to the client with the fewest active tasks for each thread."""
+    """Give each task to the client with the fewest active tasks for each thread."""
     loads = [len(own) / threads for own, threads in zip(placement.active, placement.threads, strict=True)]
     queue = ConstrainedPrioritySet(loads)
     queue.offer_all(range(len(loads)))

@@ -1,4 +1,4 @@
-"""How far all clients are behind on all tasks, as a table: what high availability asks again and again."""
+"""The lags of all tasks on all clients as a table, which `high_availability` reads many times."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _KEY = attrgetter("subtopology", "partition")
 class LagTable:
     """Lags of tasks on clients, both by number.
 
-    `lag[task, client]`; `caught_up[task, client]`: it runs there, or lags no more than is acceptable. A lag that is
-    unknown sorts before all others, and yet is not caught up.
+    `lag[task, client]`; `caught_up[task, client]`: the client runs the task or its lag is acceptable. An unknown lag
+    sorts before all others and yet is not caught up, as in Kafka Streams.
     """
 
     def __init__(
@@ -28,9 +28,9 @@ class LagTable:
         clients: Sequence[ClientState],
         acceptable_recovery_lag: int,
     ) -> None:
-        """`needed`: the numbers of the tasks that are asked for; the rows of others say nothing.
+        """`needed`: the numbers of the tasks that are asked for. The rows of other tasks have no meaning.
 
-        Raises UnknownLagError, by task and then client, where a lag of these is not there.
+        Raises UnknownLagError if a needed lag is missing, for the first one by task and then by client.
         """
         self.lag: npt.NDArray[np.int64] = np.ascontiguousarray(_by_client(tasks, needed, clients).T)
         self.caught_up: npt.NDArray[np.bool_] = (self.lag == LATEST_OFFSET) | (
@@ -42,15 +42,15 @@ class LagTable:
         self._least: npt.NDArray[np.int64] = self.lag.min(axis=1)
 
     def should_move(self, task: int, client: int) -> bool:
-        """Whether a client is not caught up on a task while another is further on."""
+        """Whether the client has not caught up on the task and another client lags less."""
         return not self.caught_up[task, client] and bool(self._least[task] < self.lag[task, client])
 
     def most_caught_up(self, task: int) -> int:
-        """The client with the least lag, the first where lags are equal."""
+        """The client with the smallest lag; the first of equals."""
         return int(self.lag[task].argmin())
 
     def most_caught_up_before(self, task: int, client: int, among: npt.NDArray[np.bool_]) -> int | None:
-        """Of some clients the one with the least lag that comes before `client`, by lag and then by number."""
+        """Of the clients `among`, the one with the smallest lag that precedes `client`, by lag and then by number."""
         lag = self.lag[task]
         before = lag < lag[client]
         before[:client] |= lag[:client] == lag[client]
@@ -61,8 +61,8 @@ class LagTable:
 def _by_client(tasks: Sequence[TaskId], needed: Sequence[int], clients: Sequence[ClientState]) -> npt.NDArray[np.int64]:
     """Lags by client and task.
 
-    Mappings of thousands of tasks mostly have the very same keys in the same order, which is far cheaper to find out
-    than to look up each.
+    With thousands of tasks the mappings mostly have the same key objects in the same order. Comparing the keys by
+    identity is far cheaper than looking each of them up.
     """
     table = np.zeros((len(clients), len(tasks)), np.int64)
     if not needed:

@@ -1,7 +1,8 @@
-"""The lightest client for a task, as the sticky assignors choose it: among others those count that are new company.
+"""The least loaded client for a task, as the sticky assignors of Kafka Streams choose it.
 
-Two tasks that were put on one client are a pair that was seen. A client that is not idle counts only if the task forms
-a pair there that was not seen, and the others only where no such client is left. So standbys spread.
+Two tasks that were once on the same client are a known pair. An idle client is taken at once. Of the others, the least
+loaded client on which the task forms a new pair is taken, and if there is none, the least loaded client. So standbys of
+tasks that share a client spread over many clients.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from operator import or_
 from .placement import Placement
 
 Weight = tuple[float, int, int]
-"""Load, what decides among equal loads, and the number of the client."""
+"""The load, what decides between equal loads, and the client's number."""
 
 
 class LeastLoaded:
-    """The clients of a placement by weight, for assignors that only ever add tasks.
+    """The clients of a placement by weight, for assignors that add tasks and never remove any.
 
-    `threads_first`: of equally loaded clients, the one with more threads is the lighter.
+    `threads_first`: of equally loaded clients, the one with more threads comes first.
     """
 
     def __init__(self, placement: Placement, threads_first: bool) -> None:
@@ -30,15 +31,18 @@ class LeastLoaded:
         heapify(self._heap)
 
     def overloaded(self, client: int) -> bool:
-        """Whether a client has a task for each thread, and another is lighter."""
+        """Whether a client has at least one task for each thread, and another client is less loaded."""
         return self._placement.load[client] >= 1 and self._lightest()[:2] < self._weight(client)[:2]
 
     def for_active(self) -> int:
-        """The client for a task that nobody has: with anyone it would form a new pair."""
+        """The client for a task that nobody has.
+
+        Such a task forms a new pair everywhere, so the least loaded client is taken.
+        """
         return self._lightest()[2]
 
     def for_standby(self, task: int, company: Company) -> int | None:
-        """The client for another standby of a task; None where all have it."""
+        """The client for another standby of a task; None if all clients have it."""
         second, aside = None, list[Weight]()
         heap = self._heap
         while heap:
@@ -57,7 +61,7 @@ class LeastLoaded:
         return second
 
     def among(self, task: int, clients: Iterable[int], company: Company | None) -> int | None:
-        """The same among some clients, of which those are left out that have the task. Without company, all is new."""
+        """The same among `clients`, without those that have the task. Without `company` every pair is new."""
         ordered = sorted(self._weight(client) for client in clients if not self._placement.has(client, task))
         if not ordered:
             return None
@@ -72,7 +76,10 @@ class LeastLoaded:
         return load, -self._placement.threads[client] if self._threads_first and load else 0, client
 
     def _lightest(self) -> Weight:
-        """Loads only rise, so the first entry that is still true is the least of all."""
+        """The weight of the least loaded client.
+
+        Loads only rise, so the first entry that is still true is the least.
+        """
         heap = self._heap
         while (entry := heap[0]) != (now := self._weight(entry[2])):
             heapreplace(heap, now)
@@ -80,10 +87,11 @@ class LeastLoaded:
 
 
 class Company:
-    """Which pairs of tasks were seen, once all active tasks are placed. Sets of tasks are the bits of an integer.
+    """The known pairs of tasks, recorded from the moment at which all active tasks are placed.
 
-    All that are active on one client are pairs, those before an optimisation as well as the standbys that came after:
-    so pairs need not be kept one by one.
+    All tasks that are active on one client form pairs. So do those that an optimisation moved away, and the standbys
+    that came later. A set of tasks is kept as the bits of an integer, because a set of pairs would grow with their
+    square.
     """
 
     def __init__(self, placement: Placement) -> None:
@@ -94,16 +102,16 @@ class Company:
         self._standbys = [0] * len(placement.clients)
 
     def actives_moved(self) -> None:
-        """Take note that active tasks have changed clients, which makes no pairs."""
+        """Record that active tasks have changed clients. This forms no pairs."""
         self._all = [_bits(own) for own in self._placement.active]
 
     def standby_added(self, task: int, client: int) -> None:
-        """Take note of a standby: it forms a pair with all that the client has."""
+        """Record a standby. It forms a pair with every task of the client."""
         self._all[client] |= 1 << task
         self._standbys[client] |= 1 << task
 
     def is_new(self, task: int, client: int) -> bool:
-        """Whether the task would form a pair on the client that was not seen yet."""
+        """Whether the task would form a pair on the client that is not known yet."""
         owner, first = self._placement.owner[task], self._first_owner[task]
         known = self._first[first] | self._standbys[owner]
         known = reduce(or_, (self._all[holder] for holder in self._placement.holders(task)), known)

@@ -1,4 +1,4 @@
-"""What a topology declares and the log has measured, as assignors see it: tasks, and what is asked for."""
+"""Tasks and settings as assignors see them, made from the topology and from what the log has measured."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..topology import Assignment, Subtopology, Topology
 from .api.cluster import AssignmentConfigs, TaskInfo, TaskTopicPartition
 
 Racks = Callable[[int], frozenset[str] | None]
-"""Where the replicas of a partition lie, by its number; None: unknown."""
+"""The racks with replicas of a partition, by its number; None: unknown."""
 
 
 def tasks_of(topology: Topology) -> dict[TaskId, Subtopology]:
-    """All tasks, and the subtopology that each one runs."""
+    """All tasks, each with the subtopology that it runs."""
     return {
         TaskId(part.number, partition, part.name): part
         for part in topology.subtopologies
@@ -25,7 +25,7 @@ def tasks_of(topology: Topology) -> dict[TaskId, Subtopology]:
 
 
 def task_info(application: str, task: TaskId, part: Subtopology, racks: Racks = lambda _: None) -> TaskInfo:
-    """A task with its stores, what it reads, and the changelogs it writes."""
+    """A task with its stores, the partitions it reads and the changelogs it writes."""
     sources = [topic.name for topic in part.sources if task.partition < topic.partitions]
     changelogs = [changelog_topic(application, store.name) for store in part.stores if store.changelog]
     replicas = racks(task.partition)
@@ -40,7 +40,7 @@ def task_info(application: str, task: TaskId, part: Subtopology, racks: Racks = 
 
 
 def measured(task: TaskInfo, log: LogState) -> TaskInfo:
-    """The task with the size of its changelogs, and how fast it took records."""
+    """The task with the size of its changelogs and the rate at which it took records."""
     changelogs = [each.topic for each in task.topic_partitions if each.is_changelog]
     return replace(
         task,
@@ -50,7 +50,7 @@ def measured(task: TaskInfo, log: LogState) -> TaskInfo:
 
 
 def configs_of(assignment: Assignment) -> AssignmentConfigs:
-    """What the `assignment:` section asks for."""
+    """The settings of the `assignment:` section, as assignors see them."""
     return AssignmentConfigs(
         acceptable_recovery_lag=assignment.acceptable_recovery_lag,
         max_warmup_replicas=assignment.max_warmup_replicas,

@@ -1,7 +1,7 @@
-"""Turns the wanted placement into one that can run now: tasks stay on clients that are further on.
+"""Turns the intended placement into one that can run now (KIP-441).
 
-Where the wanted client is not caught up and another is further on, the task goes to that one, and the wanted client
-warms up a copy if the budget allows, so that a later assignment can hand it over.
+If the intended client of a task has not caught up and another client is further on, the task goes to the other client.
+The intended client warms up a copy, if the number of warm-ups allows it, so that a later assignment can move the task.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from .placement import Placement
 
 @dataclass
 class Warmups:
-    """The copies that are to catch up. `budget`: how many more there may be."""
+    """The copies that warm up. `budget`: how many more there may be."""
 
     budget: int
     tasks: set[tuple[int, int]] = field(default_factory=set)
 
     def take(self) -> bool:
-        """Use one of the budget, if there is any."""
+        """Use one warm-up of the budget. Returns whether there was one."""
         self.budget -= 1
         return self.budget >= 0
 
 
 def move_actives(placement: Placement, lags: LagTable, warmups: Warmups) -> int:
-    """Give active tasks to clients that are further on; how many.
+    """Move active tasks to clients that are further on. Returns how many were moved.
 
-    Those with the fewest clients to go to come first. In order of preference: the lightest client that is caught up
-    and has a standby, which costs nothing; the lightest that is caught up; the most caught up.
+    Tasks with the fewest clients to choose from come first. The preferred client is, in this order: the least loaded
+    one that has caught up and has a standby, as changing roles costs nothing; the least loaded one that has caught up;
+    the most caught-up one.
     """
     movements = sorted(
         (lags.caught_up_clients[task], task)
@@ -53,9 +54,10 @@ def move_actives(placement: Placement, lags: LagTable, warmups: Warmups) -> int:
 
 
 def move_standbys(placement: Placement, lags: LagTable, warmups: Warmups) -> int:
-    """Put standbys on clients that are further on, and keep the wanted ones as far as the budget goes; how many.
+    """Put standbys on clients that are further on. Returns how many were moved.
 
-    Copies that already warm up stay. Equal movements keep the order of clients.
+    The intended clients keep their standbys as long as the budget of warm-ups lasts. Copies that already warm up stay.
+    Standbys of one task are visited by client.
     """
     movements = sorted(
         (lags.caught_up_clients[task], task, wanted)

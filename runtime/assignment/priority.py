@@ -1,4 +1,4 @@
-"""Clients by weight; gives the lightest one that is allowed."""
+"""A queue of clients by weight, from which the lightest allowed client is taken."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from heapq import heappop, heappush
 
 
 class ConstrainedPrioritySet:
-    """Clients by weight and number. A client that is polled has left, until it is offered again.
+    """Clients by weight and number, named after the class in Kafka Streams.
 
-    A heap whose outdated entries stay until they come up: offering again is cheap, nothing is ever searched for.
+
+    A client that was taken out must be offered again. It is a heap. Outdated entries stay in it until they reach the
+    top, so offering a client again is cheap.
     """
 
     def __init__(self, weights: Sequence[float]) -> None:
-        """`weights`: by client; a client counts with its weight when it was last offered."""
+        """`weights`: by client. A client counts with the weight that it had when it was last offered."""
         self._weights = weights
         self._offers = [0] * len(weights)
         self._heap: list[tuple[float, int, int]] = []
@@ -24,12 +26,12 @@ class ConstrainedPrioritySet:
         heappush(self._heap, (self._weights[client], client, offer))
 
     def offer_all(self, clients: Iterable[int]) -> None:
-        """Offer each."""
+        """Offer each of the clients."""
         for client in clients:
             self.offer(client)
 
     def poll(self, allowed: Callable[[int], bool] | None = None) -> int | None:
-        """Take out the lightest allowed client, the first where weights are equal; None where there is none."""
+        """Take out the lightest allowed client, the first of equals; None if there is none."""
         heap, aside, found = self._heap, [], None
         while heap:
             entry = heappop(heap)

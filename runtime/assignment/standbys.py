@@ -1,4 +1,4 @@
-"""Where standbys go: to the lightest clients, or to clients whose tags differ from those that have the task already."""
+"""Where standbys go: to clients whose tags differ from those that have the task, and else to the lightest clients."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _log = logging.getLogger(__name__)
 def assign_standbys(
     placement: Placement, tasks: Sequence[int], clients: Sequence[ClientState], configs: AssignmentConfigs
 ) -> None:
-    """Give each task as many standbys as are asked for, where there are clients for them.
+    """Give each task the configured number of standbys, as far as there are clients for them.
 
-    `tasks`: those with a changelog, in order; `clients`: by number. With tags to tell clients apart by, a task's
-    standbys go to clients that differ in them; what finds no place so goes to the lightest clients.
+    `tasks`: those with a changelog, in order; `clients`: by number. If tags are configured, a task's standbys go to
+    clients that differ in them. Standbys for which no such client is left go to the lightest clients.
     """
     if configs.num_standby_replicas == 0:
         return
@@ -35,7 +35,10 @@ def assign_standbys(
 
 
 def tags_allow(clients: Sequence[ClientState], configs: AssignmentConfigs) -> Callable[[int, int], bool] | None:
-    """Whether a standby may go from one client to another: all tags of the source match. None: any may."""
+    """Whether a standby may go from one client to another: the other client must have all tags of the first.
+
+    None: always.
+    """
     if not configs.rack_aware_assignment_tags:
         return None
     tags = [client.client_tags for client in clients]
@@ -45,9 +48,9 @@ def tags_allow(clients: Sequence[ClientState], configs: AssignmentConfigs) -> Ca
 def tags_allow_swap(
     placement: Placement, clients: Sequence[ClientState], configs: AssignmentConfigs
 ) -> Callable[[int, int, int], bool] | None:
-    """Whether a standby may go from one client to another: clients that have the task differ in no fewer tags then.
+    """Whether a standby may go from one client to another: the task's clients must not differ in fewer tags afterwards.
 
-    As the placement is when asked. None: any may.
+    The answer is about the placement at that moment. None: always.
     """
     if not configs.rack_aware_assignment_tags:
         return None
@@ -76,9 +79,9 @@ def _on_lightest(placement: Placement, missing: Mapping[int, int]) -> None:
 
 
 class Tags:
-    """Which clients have which values of the tags that count.
+    """The values that clients have of the configured tags.
 
-    `of[client]`: key -> value; `values[key]`: value -> clients with it, as an array of truth values by client.
+    `of[client]`: key -> value. `values[key]`: value -> the clients with it, as an array of booleans by client.
     """
 
     def __init__(self, clients: Sequence[ClientState], keys: Sequence[str]) -> None:
@@ -91,9 +94,10 @@ class Tags:
 
 
 def _on_other_tags(placement: Placement, task: int, tags: Tags, number: int) -> int:
-    """Place up to `number` standbys on clients whose tags are unused; how many found no place.
+    """Place up to `number` standbys on clients whose tags are unused. Returns how many found no place.
 
-    A key no longer counts for a task once as many clients have the task as the key has values.
+    A key no longer counts for a task once as many clients have the task as the key has values. Otherwise no client
+    could be found any more.
     """
     last, having = placement.owner[task], 1
     used: dict[str, dict[str, npt.NDArray[np.bool_]]] = {}

@@ -1,4 +1,4 @@
-"""Tasks stay where they were, as far as quotas allow: the steps that `sticky` and `fallback` share."""
+"""The steps that `sticky` and `fallback` share: tasks stay where they were, as far as quotas allow."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .placement import Placement
 
 
 class StickyPlacing:
-    """A placement that grows task by task, first actives, then standbys.
+    """A placement that grows task by task, first the actives, then the standbys.
 
-    `preserve`: previously active tasks stay whatever the quota. `threads_first`: of equally loaded clients, the one
+    `preserve`: previously active tasks stay, whatever the quota. `threads_first`: of equally loaded clients, the one
     with more threads comes first.
     """
 
@@ -45,7 +45,7 @@ class StickyPlacing:
                     self._was_standby.setdefault(numbers[task], []).append(client)
 
     def place_actives(self) -> None:
-        """Each task once: where it was, where a standby of it was, or on the best client."""
+        """Place each task once: where it was, or where a standby of it was, or on the best client."""
         placement = self.placement
         threads = placement.threads
         each = len(placement.tasks) // sum(threads)
@@ -66,13 +66,13 @@ class StickyPlacing:
                 placement.assign_active(self._least.for_active() if best is None else best, task)
 
     def optimize(self, step: Callable[[Placement], None]) -> None:
-        """Let `step` exchange active tasks between clients, after they are placed."""
+        """Let `step` exchange active tasks between clients once they are placed."""
         self._company = Company(self.placement)
         step(self.placement)
         self._company.actives_moved()
 
     def place_standbys(self, tasks: Sequence[int], replicas: int) -> None:
-        """Each task so often as there are replicas and clients without it."""
+        """Place `replicas` standbys of each task, or fewer if no more clients are left."""
         company = self._company = self._company or Company(self.placement)
         for task in tasks if replicas else ():
             for _ in range(replicas):
@@ -85,7 +85,9 @@ class StickyPlacing:
                 company.standby_added(task, best)
 
     def _previous(self, task: int) -> int | None:
-        """A client that had the task and is not overloaded: its owner, or else the lightest that had a standby."""
+        """A client that had the task and is not overloaded: its owner, or else the lightest that had a standby; None if
+        none.
+        """
         owner = self._was_active.get(task)
         standbys = self._was_standby.get(task, ())
         if owner is not None and not self.placement.has(owner, task) and not self._least.overloaded(owner):

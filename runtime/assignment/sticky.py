@@ -18,13 +18,13 @@ STICKY_COSTS = RackCosts(traffic=1, non_overlap=10)
 
 
 class Sticky:
-    """A TaskAssignor: tasks stay, then go to their standbys, then to the lightest client.
+    """A TaskAssignor: tasks stay, or go to their standbys, or to the lightest client.
 
-    Racks are regarded only where both costs are configured.
+    It uses racks only if both costs are configured, like the utility functions of KIP-924.
     """
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Raises NoClientsError."""
+        """Place all tasks. Raises NoClientsError."""
         clients = application_state.client_states(compute_task_lags=False)
         configs = application_state.assignment_configs
         placing = StickyPlacing(application_state.all_tasks, clients)

@@ -10,9 +10,11 @@ from ..tasks.task_id import TaskId
 
 
 def deal_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[TaskId, ...], ...]:
-    """The tasks of each thread, in the order in which they run: dealt out by id, so numbers differ by at most one.
+    """The tasks of each thread, in the order in which they run.
 
-    The same tasks are always dealt alike, and partitions of one subtopology go to different threads.
+
+    Tasks are dealt by id, so numbers differ by at most one. The same tasks are always dealt the same way. Partitions of
+    one subtopology go to different threads.
     """
     in_order = sorted(tasks)
     return tuple(tuple(in_order[thread::threads]) for thread in range(threads))
@@ -20,7 +22,7 @@ def deal_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[Task
 
 @dataclass
 class ConsumerTasks:
-    """The tasks of one consumer, each in the order in which it was dealt."""
+    """The tasks of one consumer, in the order in which they were dealt."""
 
     active: list[TaskId] = field(default_factory=list)
     standby: list[TaskId] = field(default_factory=list)
@@ -36,10 +38,10 @@ def deal_to_consumers(
     stateless: Collection[TaskId],
     previous: Mapping[str, Sequence[TaskId]] | None = None,
 ) -> dict[str, ConsumerTasks]:
-    """A client's tasks by consumer, dealt kind by kind so that numbers of all differ by at most one in the end.
+    """The tasks of a client by consumer, dealt so that their total numbers differ by at most one.
 
-    `previous`: the tasks with state that each consumer had, those with the least lag first. It gets them again as far
-    as that allows; tasks without state go anywhere.
+    `previous`: the tasks with state that each consumer had, those with the smallest lag first. A consumer keeps these
+    as far as the numbers allow. Tasks without state go to any consumer.
     """
     dealt = {consumer: ConsumerTasks() for consumer in sorted(consumers)}
     for tasks, previous_of_kind, role in (
@@ -56,10 +58,10 @@ def deal_to_consumers(
 def _deal(
     tasks: Collection[TaskId], before: Mapping[str, int], previous: Mapping[str, Sequence[TaskId]]
 ) -> dict[str, list[TaskId]]:
-    """Tasks of one kind. `before`: how many of other kinds each consumer has.
+    """Deal the tasks of one kind. `before`: how many tasks of other kinds each consumer has.
 
-    First all are filled up to the same number, with tasks they had and then with others in turn; what remains is one
-    more each, for their previous owners first.
+    First all consumers are filled up to the same number, with tasks they had and then with others in turn. Then some
+    consumers get one more each, their own previous tasks first.
     """
     dealt: dict[str, list[TaskId]] = {consumer: [] for consumer in before}
     if not dealt:

@@ -1,1 +1,1 @@
-"""What an assignor is given and what it answers, by the names of KIP-924; for assignors of one's own."""
+"""The API for writing assignors: what an assignor is given and what it answers, with the names of KIP-924."""

@@ -1,4 +1,4 @@
-"""What an assignor answers, and what is wrong with an answer. Names are those of KIP-924."""
+"""What an assignor answers, and how an answer is checked. Names are those of KIP-924."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IN_ORDER = attrgetter("subtopology", "partition")
 
 
 class TaskType(Enum):
-    """In which role a client has a task."""
+    """The role in which a client has a task."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -32,7 +32,7 @@ class AssignedTask:
 
 
 class AssignmentError(Enum):
-    """What may be wrong with an assignment."""
+    """What can be wrong with an assignment."""
 
     NONE = "none"
     UNKNOWN_TASK_ID = "a task that does not exist"
@@ -45,7 +45,7 @@ class AssignmentError(Enum):
 class TaskAssignmentError(HeadwaterError):
     """An assignor's answer that cannot be carried out.
 
-    `error`: the first thing wrong, `subject`: with which task or client, `entries`: those of the answer about it.
+    `error`: the first fault. `subject`: the task or client that it is about. `entries`: the answer's entries about it.
     """
 
     def __init__(self, error: AssignmentError, subject: str, entries: Iterable[ClientAssignment] = ()) -> None:
@@ -56,7 +56,7 @@ class TaskAssignmentError(HeadwaterError):
 
 
 class NotAnAssignmentError(HeadwaterError):
-    """An assignor's answer that cannot even be looked at. `answer`: what it was."""
+    """An assignor's answer that is not an assignment at all. `answer`: what it was."""
 
     def __init__(self, problem: str, answer: Any) -> None:
         super().__init__(f"the assignor {problem}")
@@ -66,7 +66,7 @@ class NotAnAssignmentError(HeadwaterError):
 class ClientAssignment:
     """The tasks of one client (KIP-924: KafkaStreamsAssignment).
 
-    `followup_rebalance_deadline`: ms since 1970, when the client asks for another assignment; None: it need not.
+    `followup_rebalance_deadline`: when the client asks for another assignment, in ms since 1970; None: never.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ClientAssignment:
         tasks: Iterable[AssignedTask] = (),
         followup_rebalance_deadline: int | None = None,
     ) -> None:
-        """Raises ValueError when a task is in `tasks` twice, in whatever roles."""
+        """Raises ValueError if a task is in `tasks` twice, in any roles."""
         self.process_id = process_id
         self.followup_rebalance_deadline = followup_rebalance_deadline
         all_tasks = list(tasks)
@@ -94,19 +94,19 @@ class ClientAssignment:
         return {task: self._tasks[task] for task in sorted(self._tasks, key=_IN_ORDER)}
 
     def placed(self) -> tuple[AssignedTask, ...]:
-        """The tasks in the order in which they came."""
+        """The tasks in the order in which they were added."""
         return tuple(self._tasks.values())
 
     def of_type(self, role: TaskType) -> tuple[TaskId, ...]:
-        """The ids of the tasks it has in this role, sorted."""
+        """The ids of the tasks in this role, sorted."""
         return tuple(task.id for task in self.tasks.values() if task.type is role)
 
     def assign_task(self, task: AssignedTask) -> None:
-        """Add a task, or change the role of one that is here."""
+        """Add a task, or change the role of a task that is here."""
         self._tasks[task.id] = task
 
     def remove_task(self, task: AssignedTask) -> None:
-        """Take a task away, in whatever role it is here."""
+        """Remove a task, whatever its role here."""
         self._tasks.pop(task.id, None)
 
 
@@ -117,7 +117,7 @@ class TaskAssignment:
     assignment: Collection[ClientAssignment]
 
     def __post_init__(self) -> None:
-        """Raises TypeError for what is no ClientAssignment, ValueError where a client has two of them."""
+        """Raises TypeError for an entry that is not a ClientAssignment, ValueError if a client has two entries."""
         entries = tuple(self.assignment)
         for entry in entries:
             if not isinstance(entry, ClientAssignment):
@@ -130,23 +130,26 @@ class TaskAssignment:
 
 
 class TaskAssignor(Protocol):
-    """Decides which client has which tasks: what a plugin of `headwater_register_assignors` makes."""
+    """Decides which client has which tasks. Plugins of `headwater_register_assignors` make such objects."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Place all tasks. Called again, with the same state, it should give the same answer."""
+        """Place all tasks. The same state should give the same answer."""
         ...
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Told what became of the answer, before an error is raised; of one with unknown tasks, nothing is left."""
+        """Called with the answer and its first fault, before an error is raised.
+
+        An answer with unknown tasks comes empty.
+        """
         ...
 
 
 def validate_task_assignment(
     application_state: ApplicationState, assignment: TaskAssignment
 ) -> tuple[AssignmentError, str]:
-    """The first thing wrong with an assignment, and what it is about; `(NONE, "")` where there is nothing.
+    """The first fault of an assignment and what it is about; `(NONE, "")` if there is none.
 
-    Not wrong: tasks that nobody has, and numbers of standbys other than asked for.
+    Tasks that nobody has are no fault, and neither are other numbers of standbys than configured (as in KIP-924).
     """
     tasks, owners = application_state.all_tasks, dict[TaskId, ProcessId]()
     for client in assignment.assignment:
@@ -168,9 +171,9 @@ def validate_task_assignment(
 
 
 def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[TaskAssignment, AssignmentError, str]:
-    """What `assignor` answers, and the first thing wrong with it, of which the assignor was told.
+    """What `assignor` answers, and its first fault, about which the assignor has been told.
 
-    The answer is a copy, which nothing that the assignor does later changes. Raises NotAnAssignmentError, and whatever
+    The answer is a copy, so nothing that the assignor does later changes it. Raises NotAnAssignmentError, and whatever
     the assignor raises.
     """
     for method in ("assign", "on_assignment_computed"):
@@ -180,6 +183,7 @@ def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[Ta
         given = assignor.assign(application_state)
         answer = _copied(given)
         error, subject = validate_task_assignment(application_state, answer)
+        # Kafka Streams, too, passes an empty assignment if a task is unknown.
         told = TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else given
         assignor.on_assignment_computed(told, error)
     except SystemExit as end:  # else it would end this process, and look like success
@@ -188,7 +192,7 @@ def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[Ta
 
 
 def assign(assignor: TaskAssignor, application_state: ApplicationState) -> dict[ProcessId, ClientAssignment]:
-    """A valid assignment by `assignor`, by client. Raises TaskAssignmentError, after the assignor was told."""
+    """A valid assignment, by client. Raises TaskAssignmentError, once the assignor has been told."""
     answer, error, subject = ask(assignor, application_state)
     if error is not AssignmentError.NONE:
         concerned = (
@@ -199,7 +203,7 @@ def assign(assignor: TaskAssignor, application_state: ApplicationState) -> dict[
 
 
 def earliest_followup(clients: Iterable[ClientAssignment]) -> int | None:
-    """When the first of them asks for another assignment, ms since 1970; None: nobody does."""
+    """The first time at which a client asks for another assignment, in ms since 1970; None: nobody asks."""
     return min((at for client in clients if (at := client.followup_rebalance_deadline) is not None), default=None)
 
 

@@ -1,7 +1,7 @@
-"""Parts of the built-in assignors, for assignors of one's own (KIP-924: TaskAssignmentUtils).
+"""Parts of the built-in assignors, for writing your own (KIP-924: TaskAssignmentUtils).
 
-Each works on assignments by client, as `identity_assignment` gives them, and changes them in place.
-`validate_task_assignment` is in `assignor`, beside the types it looks at.
+Each function takes assignments by client, as `identity_assignment` gives them, and changes them in place.
+`validate_task_assignment` is in `assignor`, beside the types it checks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Assignments = dict[ProcessId, ClientAssignment]
 
 @dataclass(frozen=True)
 class RackAwareOptimizationParams:
-    """What to optimise, and at which costs; None: all tasks that are placed, and the configured costs."""
+    """What to optimise, and at which costs. None means all tasks that are placed, and the configured costs."""
 
     application_state: ApplicationState
     tasks: frozenset[TaskId] | None = None
@@ -43,15 +43,19 @@ class RackAwareOptimizationParams:
         return replace(self, tasks=frozenset(tasks))
 
     def with_traffic_cost_override(self, cost: int) -> RackAwareOptimizationParams:
-        """The same at another cost of a partition that is read from another rack."""
+        """The same with another cost for a partition that is read from another rack."""
         return replace(self, traffic_cost=cost)
 
     def with_non_overlap_cost_override(self, cost: int) -> RackAwareOptimizationParams:
-        """The same at another cost of a task that moves."""
+        """The same with another cost for a task that moves."""
         return replace(self, non_overlap_cost=cost)
 
     def costs(self) -> RackCosts | None:
-        """The costs that count; None, and nothing is optimised, unless both are configured (overridden or not)."""
+        """The costs to use; None if the topology does not configure both, even if they are overridden (as in Kafka
+        Streams).
+
+        Nothing is optimised then.
+        """
         configs = self.application_state.assignment_configs
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         if traffic is None or non_overlap is None:
@@ -63,7 +67,7 @@ class RackAwareOptimizationParams:
 
 
 def identity_assignment(application_state: ApplicationState) -> Assignments:
-    """The assignment that was: each client has what it had. Raises ValueError where one had a task in two roles."""
+    """The previous assignment: each client has what it had. Raises ValueError if a client had a task in two roles."""
     return {
         name: ClientAssignment(
             name,
@@ -75,9 +79,9 @@ def identity_assignment(application_state: ApplicationState) -> Assignments:
 
 
 def default_standby_task_assignment(application_state: ApplicationState, assignments: Assignments) -> None:
-    """Add the standbys that are asked for, of tasks with a changelog, to the lightest clients.
+    """Add the configured standbys of tasks with a changelog, on the lightest clients.
 
-    Where tags are configured, first to clients that differ in those. Clients that are missing are added.
+    If tags are configured, clients that differ in them come first. Clients without an entry get one.
     """
     placement = _placement(application_state, assignments)
     infos = application_state.all_tasks
@@ -90,9 +94,9 @@ def default_standby_task_assignment(application_state: ApplicationState, assignm
 
 
 def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
-    """Exchange active tasks between clients where that pays. To be done before standbys are added.
+    """Exchange active tasks between clients where that saves cost. Call it before standbys are added.
 
-    A task that goes to where a standby of it is takes its place. Raises TaskPlacementError where a task that is to be
+    A task that moves to a client with its standby replaces that standby. Raises TaskPlacementError if a task to be
     optimised is not active on exactly one client.
     """
     costs = params.costs()
@@ -110,7 +114,7 @@ def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assign
 
 
 def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
-    """Exchange standbys between clients where that pays, and a task's clients differ in no fewer tags then."""
+    """Exchange standbys where that saves cost and a task's clients differ in no fewer tags afterwards."""
     costs = params.costs()
     if costs is None:
         return
@@ -122,7 +126,7 @@ def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assig
 
 
 def _placement(application_state: ApplicationState, assignments: Assignments) -> Placement:
-    """The assignments as a placement; entries of clients that are missing are made. Raises NoClientsError."""
+    """The assignments as a placement. Clients without an entry get one. Raises NoClientsError."""
     for client in application_state.clients:
         assignments.setdefault(client, ClientAssignment(client))
     tasks = {task for client in assignments.values() for task in client.tasks} | application_state.all_tasks.keys()
@@ -136,7 +140,7 @@ def _placement(application_state: ApplicationState, assignments: Assignments) ->
 
 
 def _take_over(placement: Placement, assignments: Assignments, role: TaskType) -> None:
-    """Give each client in this role what it has in the placement."""
+    """Give each client the tasks that it has in the placement in this role."""
     sets = placement.active if role is TaskType.ACTIVE else placement.standby
     now = placement.by_name(sets)
     for name, own in now.items():

@@ -1,7 +1,7 @@
-"""What an assignor sees: tasks, clients, and what was asked for. Names are those of KIP-924.
+"""What an assignor sees: tasks, clients and settings. Names are those of KIP-924.
 
-Everything is plain data that cannot be changed. Mappings and sets iterate in any order, so an assignor that must be
-deterministic visits them sorted.
+Everything is plain data that cannot be changed. Mappings and sets iterate in no fixed order, so an assignor that must
+be deterministic sorts them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ....errors import HeadwaterError
 from ...tasks.task_id import TaskId
 
 ProcessId = NewType("ProcessId", str)
-"""Names a client; stays with its state directory over restarts."""
+"""The name of a client. It belongs to the client's state directory and survives restarts."""
 
 LATEST_OFFSET = -2
 """Lag of a client that runs the task."""
 
 UNKNOWN_LAG = -3
-"""Lag of a copy of which nothing is known."""
+"""Lag of a copy about which nothing is known."""
 
 UNBOUNDED_LAG = 2**63 - 1
 """An acceptable recovery lag that every copy meets."""
@@ -33,7 +33,7 @@ _Value = TypeVar("_Value")
 class UnknownLagError(HeadwaterError, LookupError):
     """A lag was asked for that was not computed: see `ApplicationState.client_states`.
 
-    `task`, `process_id`: of which task on which client; None where nothing is known of any.
+    `task`, `process_id`: the task and the client; None if no lag is known at all.
     """
 
     def __init__(self, problem: str, task: TaskId | None = None, process_id: ProcessId | None = None) -> None:
@@ -43,14 +43,14 @@ class UnknownLagError(HeadwaterError, LookupError):
 
 
 class NoClientsError(HeadwaterError):
-    """There is nobody to assign tasks to."""
+    """There are no clients to assign tasks to."""
 
     def __init__(self) -> None:
         super().__init__("there are no clients to assign tasks to")
 
 
 class AssignmentConfigError(HeadwaterError):
-    """An assignment is asked for that makes no sense. `field`: of AssignmentConfigs, `value`, `least`: the bound."""
+    """A setting of the assignment is too small. `field`: of AssignmentConfigs; `least`: the smallest valid value."""
 
     def __init__(self, field: str, value: int, least: int) -> None:
         super().__init__(f"{field} is {value}, but must be at least {least}")
@@ -63,7 +63,7 @@ class AssignmentConfigError(HeadwaterError):
 class TaskInfo:
     """A task to be assigned. `state_store_names`: its local stores; `topic_partitions`: its input and changelogs.
 
-    What was measured of it, beyond KIP-924; None where nothing was: `state_bytes`, the size of its stores;
+    Measured values, which KIP-924 does not have; None if unknown: `state_bytes`, the size of its stores;
     `records_per_second`, how fast it takes records.
     """
 
@@ -80,13 +80,13 @@ class TaskInfo:
 
     @property
     def is_changelogged(self) -> bool:
-        """Whether a store of it has a changelog: only of such a task can there be standbys."""
+        """Whether one of its stores has a changelog. Only then can it have standbys."""
         return any(each.is_changelog for each in self.topic_partitions)
 
 
 @dataclass(frozen=True)
 class TaskTopicPartition:
-    """A partition that a task reads, or writes as a changelog. `racks`: where replicas lie; None: unknown."""
+    """A partition that a task reads, or writes as a changelog. `racks`: where its replicas lie; None: unknown."""
 
     topic: str
     partition: int
@@ -97,7 +97,7 @@ class TaskTopicPartition:
 
 @dataclass(frozen=True)
 class AssignmentConfigs:
-    """What the topology asks for. Costs of None: the assignor's own defaults. The interval is in ms."""
+    """The settings of the topology. A cost of None means the assignor's default. The interval is in ms."""
 
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
@@ -119,9 +119,9 @@ class AssignmentConfigs:
 class ClientState:
     """One client (KIP-924: KafkaStreamsState).
 
-    `consumer_ids`: names of its threads, which tasks are dealt to. `lags`: changelog records that its copy of a
-    stateful task is behind, LATEST_OFFSET (-2) for a running owner, UNKNOWN_LAG (-3) where nothing is known; None where
-    lags were not computed.
+    `consumer_ids`: names of its threads, to which tasks are dealt. `lags`: for each stateful task, how many changelog
+    records the client's copy is behind; LATEST_OFFSET (-2) for a running owner, UNKNOWN_LAG (-3) if nothing is known.
+    None: lags were not computed.
     """
 
     process_id: ProcessId
@@ -135,7 +135,7 @@ class ClientState:
     consumer_ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Nobody who is given it can change it."""
+        """Make the mappings read-only: an assignor must not change what it is given."""
         object.__setattr__(self, "client_tags", _read_only(self.client_tags))
         object.__setattr__(self, "lags", None if self.lags is None else _read_only(self.lags))
 
@@ -146,22 +146,22 @@ class ClientState:
         return self.lags[task]
 
     def prev_tasks_by_lag(self) -> list[TaskId]:
-        """The tasks it had, those with the least lag first. Raises UnknownLagError."""
+        """The tasks it had, those with the smallest lag first. Raises UnknownLagError."""
         return sorted(
             self.previous_active_tasks | self.previous_standby_tasks, key=lambda task: (self.lag_for(task), task)
         )
 
 
 Lags = Mapping[ProcessId, Mapping[TaskId, int]]
-"""Client -> stateful task -> records that its copy is behind, see `ClientState.lags`."""
+"""Client -> stateful task -> how many records its copy is behind, see `ClientState.lags`."""
 
 
 @dataclass(frozen=True)
 class ApplicationState:
-    """All that is to be assigned, and to whom.
+    """The tasks to be assigned, and the clients.
 
-    `clients`: without lags. `lookup_lags`: finds the lags of all clients; it is called once an assignor asks for them.
-    `leader`: the client that asks for follow-up assignments, None: the first by process id. `now_ms`: since 1970.
+    `clients`: without lags. `lookup_lags`: finds the lags of all clients; it is called only if an assignor asks for
+    them. `leader`: the client that asks for follow-up assignments, None: the first by process id. `now_ms`: since 1970.
     """
 
     all_tasks: Mapping[TaskId, TaskInfo]
@@ -172,14 +172,14 @@ class ApplicationState:
     now_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Nobody who is given it can change it."""
+        """Make the mappings read-only: an assignor must not change what it is given."""
         object.__setattr__(self, "all_tasks", _read_only(self.all_tasks))
         object.__setattr__(self, "clients", _read_only(self.clients))
 
     def client_states(self, compute_task_lags: bool) -> Mapping[ProcessId, ClientState]:
-        """The clients (KIP-924: kafkaStreamsStates), with lags where asked for.
+        """The clients (KIP-924: kafkaStreamsStates), with lags if asked for.
 
-        Raises what the lookup raises, and UnknownLagError where there is nobody to ask.
+        Raises whatever the lookup raises, and UnknownLagError if lags cannot be looked up.
         """
         if not compute_task_lags:
             return self.clients

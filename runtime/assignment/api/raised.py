@@ -1,4 +1,4 @@
-"""What an assignor raised, told with the line of the assignor's own code: a project may bring its own."""
+"""Describes an error that an assignor raised, with the line of its own code: a project may bring its own assignor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RUNTIME = Path(__file__).parents[1]
 
 
 class AssignorRaisedError(HeadwaterError):
-    """An assignor raised an error of its own, which is chained: `assignor`, its name."""
+    """An assignor raised an error, which is chained. `assignor`: its name."""
 
     def __init__(self, assignor: str, application: str, error: Exception) -> None:
         super().__init__(
@@ -24,6 +24,9 @@ class AssignorRaisedError(HeadwaterError):
 
 
 def raised_at(error: Exception) -> str:
-    """The error and the last line of the assignor's own: what it called of ours tells its author little."""
+    """The error and the last line outside this package.
+
+    A line inside the package would tell the assignor's author little.
+    """
     own = [each for each in extract_tb(error.__traceback__) if not Path(each.filename).is_relative_to(_RUNTIME)]
     return named(error) + (f" ({own[-1].filename}:{own[-1].lineno})" if own else "")

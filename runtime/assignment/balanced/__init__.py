@@ -1,1 +1,1 @@
-"""The assignor `balanced`: gets all tasks running again soonest, and moves the least state for it."""
+"""The assignor `balanced`: all tasks run again as soon as possible, and as little state as possible is moved."""

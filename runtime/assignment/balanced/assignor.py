@@ -1,9 +1,11 @@
-"""The built-in assignor `balanced`: soonest all running again, with least state moved, by what was measured of tasks.
+"""The built-in assignor `balanced`, which places tasks by measured load and size.
 
-It wants every client's load (records a second) within limits of its share by threads. Within those it looks for a
-placement that costs few seconds: restoring what nobody has a copy of, at the rate of each client; and, weighted, all
-state moved and all partitions read from other racks. As with high availability, a task that somebody can run at once
-runs there until the client that shall have it has caught up.
+It keeps every client's load (records a second) within limits around its share by threads. Within these limits it looks
+for the placement that costs the fewest seconds. Restoring a task of which no client has a copy costs the time of the
+restore. With a lower weight count all state that moves and all partitions that are read from other racks.
+
+As with `high_availability`, a task whose new client has not caught up runs on a client that has, until the new one has
+caught up too.
 """
 
 from __future__ import annotations
@@ -18,15 +20,16 @@ from .search import Numbers, Search
 from .standbys import place_standbys, places_of
 
 MOVE_SECONDS = 0.01
-"""What it costs to close a task here and to open it there, whatever its state."""
+"""The cost of closing a task on one client and opening it on another, whatever its state."""
 
 
 class Balanced:
     """A TaskAssignor that uses lags, sizes, rates and racks, as far as they are known.
 
-    `restore_bytes_per_second`: of one client. `movement_weight`: what a second of moving state counts against a second
-    of waiting. `allowed_imbalance`: part of its share by which a client's load may differ. `cross_rack_seconds`: what a
-    partition read from another rack counts; only with a rack-aware strategy and racks known.
+    `restore_bytes_per_second`: of one client. `movement_weight`: how much a second of moving state counts against a
+    second of waiting. `allowed_imbalance`: the part of its share by which a client's load may differ.
+    `cross_rack_seconds`: the cost of a partition read from another rack, used only with a rack-aware strategy and known
+    racks.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class Balanced:
         self.cross_rack_seconds = cross_rack_seconds
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """All tasks, with standbys and warm-ups. Raises NoClientsError, and what looking up lags raises."""
+        """Place all tasks, with standbys and warm-ups. Raises NoClientsError, and whatever looking up lags raises."""
         clients = with_lags(application_state)
         placement = Placement(application_state.all_tasks, clients)
         if not placement.tasks:
@@ -59,7 +62,7 @@ class Balanced:
         """Nothing to remember."""
 
     def _wanted(self, found: Estimates, max_warmups: int) -> Numbers:
-        """The client that shall have each task after this round."""
+        """The client that each task should end up on after this round."""
         seconds = found.bytes_moved / self.restore_bytes_per_second
         nobody = ~found.caught_up.any(axis=1, keepdims=True)
         before = found.previous[:, None]
@@ -82,10 +85,10 @@ class Balanced:
 def _place(
     placement: Placement, found: Estimates, wanted: Numbers, standbys: list[list[int]], max_warmups: int
 ) -> bool:
-    """Put tasks where they can run now and warm them up where they are wanted; whether some are not there yet.
+    """Put tasks where they can run now, and warm them up where they are wanted. Returns whether some still wait.
 
-    A standby at the place where the task runs meanwhile is not needed: the wanted client has it instead. Any other
-    warm-up is one of `max_warmups`: those first that bring most load for the bytes.
+    If a task runs on the client of its standby, that standby goes to the wanted client instead. Every other warm-up
+    counts against `max_warmups`; those that bring most load for their bytes come first.
     """
     loads = np.zeros(len(found.threads))
     np.add.at(loads, wanted, found.load)

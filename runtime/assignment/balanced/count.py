@@ -1,4 +1,4 @@
-"""The built-in assignor `balanced_count`: numbers of tasks by threads, and as few moves as that allows."""
+"""The built-in assignor `balanced_count`: numbers of tasks follow threads, with as few moves as that allows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..api.cluster import ApplicationState, ClientState, ProcessId
 class BalancedCount:
     """A TaskAssignor without standbys.
 
-    Each client's number of tasks is its share by threads, rounded down or up. A client keeps the tasks it had, as many
-    as its number allows, those with state first; the others go, by id, to the client that lacks most.
+    Each client's number of tasks is its share by threads, rounded down or up. A client keeps as many of its tasks as
+    its number allows, those with state first. The other tasks go, sorted by id, to the client that lacks most.
     """
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """All tasks as actives; without clients, nobody has any."""
+        """Assign all tasks as actives. Without clients the answer is empty."""
         clients = application_state.clients
         # With state first: moving those costs a restore.
         tasks = sorted(
@@ -48,7 +48,7 @@ class BalancedCount:
 def _numbers(tasks: int, clients: Mapping[ProcessId, ClientState]) -> dict[ProcessId, int]:
     """How many of `tasks` each client has: shares by threads, rounded so that they add up.
 
-    Of equal claims to be rounded up, those come first of clients that would have to give a task away otherwise.
+    The largest fractions are rounded up. Of equal fractions, clients that would otherwise give a task away come first.
     """
     threads = sum(client.num_processing_threads for client in clients.values())
     shares = {name: divmod(tasks * client.num_processing_threads, threads) for name, client in clients.items()}

@@ -1,7 +1,7 @@
-"""What `balanced` weighs: how much state a task would have to move to a client, how long it would be down, its load.
+"""What `balanced` weighs: the state to move to each client, who can run a task now, and each task's load.
 
-All of it as arrays over tasks and clients by number, in their order. What was not measured is guessed from what was:
-the load of a task is that of the average one, its size that of as many changelog records elsewhere.
+Everything is an array over tasks and clients, numbered in sorted order. What was not measured is estimated: an unknown
+load is the average load, and an unknown size follows from the number of changelog records.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 PRESENCE = 0.1
-"""Part of the average load that a task is for being there at all, however few records it takes."""
+"""The load of a task that takes no records, as a part of the average load."""
 
 RECORD_BYTES = 100.0
-"""State of one changelog record, where no task was measured."""
+"""Bytes of state for each changelog record, if no task was measured."""
 
 STATE_BYTES = float(1 << 20)
-"""State of a task of which nothing is known."""
+"""Bytes of state of a task, if nothing is known about any."""
 
 _KEY = attrgetter("subtopology", "partition")
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Of tasks (rows) on clients (columns).
+    """Estimates of tasks (rows) on clients (columns).
 
     `load`, by task: 1 is the average. `threads`, by client. `bytes_moved`: state to bring to the client.
-    `caught_up`: whether the client may run the task at once. `far`: partitions read from other racks. `previous`, by
+    `caught_up`: whether the client can run the task at once. `far`: partitions read from other racks. `previous`, by
     task: the client that ran it, -1 for none. `replicated`: which tasks can have standbys.
     """
 
@@ -58,7 +58,10 @@ class Estimates:
 
 
 def with_lags(application_state: ApplicationState) -> Mapping[ProcessId, ClientState]:
-    """The clients with lags; where nobody knows any, previous owners count as running, standbys as caught up."""
+    """The clients with lags.
+
+    If lags are unknown, previous owners count as running and previous standbys as caught up.
+    """
     try:
         return application_state.client_states(compute_task_lags=True)
     except UnknownLagError:
@@ -73,12 +76,13 @@ def with_lags(application_state: ApplicationState) -> Mapping[ProcessId, ClientS
 
 
 def estimates(application_state: ApplicationState, clients: Mapping[ProcessId, ClientState]) -> Estimates:
-    """`clients`: with lags, see `with_lags`; a lag that is not there is unknown."""
+    """Estimate all tasks on all clients. `clients` have lags, see `with_lags`; a missing lag is unknown."""
     infos = [application_state.all_tasks[task] for task in sorted(application_state.all_tasks, key=_KEY)]
     states = [clients[name] for name in sorted(clients)]
     numbers = {_KEY(info.id): number for number, info in enumerate(infos)}
     replicated = np.array([info.is_changelogged for info in infos], np.bool_)
     lag = _lags(numbers, states)
+    # A client with an empty store lags by the whole changelog, so the largest lag is the best guess at its length.
     end = lag.max(axis=1, initial=0).astype(np.float64)
     missing = np.where(lag < 0, 1.0, lag / np.maximum(end, 1.0)[:, None])
     missing[lag == LATEST_OFFSET] = 0.0
@@ -143,6 +147,7 @@ def _far(application_state: ApplicationState, infos: list[TaskInfo], clients: li
 
 def _previous(numbers: Mapping[tuple[int, int], int], clients: list[ClientState]) -> npt.NDArray[np.int64]:
     previous = np.full(len(numbers), -1, np.int64)
+    # Backwards, so that of two clients that report a task the first one counts.
     for column in range(len(clients) - 1, -1, -1):
         own = [numbers.get(_KEY(task), -1) for task in clients[column].previous_active_tasks]
         previous[[row for row in own if row >= 0]] = column

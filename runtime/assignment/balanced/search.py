@@ -1,14 +1,16 @@
-"""Where `balanced` wants the tasks: a local search from where they run.
+"""Where `balanced` wants the tasks: a local search that starts from where they run.
 
-Two aims, the first before the second: loads of clients within limits of their share by threads; and few seconds: until
-the last client has restored what nobody runs, for state moved, for partitions read from other racks, for tasks moved.
-Of all ways to a better balance the cheapest for what it brings is taken; then tasks are moved and exchanged as long as
-that saves seconds and leaves the balance. Both aims only ever improve, so the search ends. It visits everything in
-order and takes the first of equals.
+The first aim is balance: every client's load is within limits around its share by threads. The second aim is few
+seconds: the time until the last client has restored the tasks that nobody can run, plus the costs of moving state, of
+reading from other racks and of moving tasks.
 
-No more tasks are to warm up than may do so at once. So what is found can be carried out as a whole, and is better than
-what was there: one round after another goes on from there, and they end. Parts of larger plans may be worse than
-either, and then lead back.
+First the search makes moves that improve the balance, each time the cheapest for its effect. Then it moves and
+exchanges tasks as long as that saves seconds and keeps the balance. Each step improves an aim and harms none before it,
+so the search ends. It visits everything in a fixed order and takes the first of equals.
+
+A plan never warms up more tasks than one round allows. So each plan can be carried out as a whole and is better than
+the placement before it, and repeated rounds end. A part of a larger plan could be worse than both, and the next round
+would undo it.
 """
 
 from __future__ import annotations
@@ -23,21 +25,21 @@ from .estimates import Bools, Floats
 Numbers = npt.NDArray[np.int64]
 
 EPSILON = 1e-6
-"""Seconds, and squared loads, that are too little to do anything for; far above errors of rounding."""
+"""Gains below this are ignored, in seconds and in squared loads. It is far above rounding errors."""
 
 WORK = 30_000_000
-"""Exchanges looked at, at most, so that thousands of tasks take seconds."""
+"""The most exchanges that a search evaluates. Thousands of tasks then take seconds."""
 
 AT_ONCE = 2_000_000
-"""Exchanges looked at together, at most: a few dozen megabytes."""
+"""The most exchanges evaluated in one array operation, which take a few dozen megabytes."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What ways to change the placement, rows x columns, would bring; less is better.
+    """The effects of possible changes to the placement, rows x columns; less is better.
 
-    `off`: the first aim. `seconds`: the second. `even`: seconds of restoring, squared, which are less the more evenly
-    clients share them: a way on, where several clients are the last to have restored.
+    `off`: the effect on the first aim. `seconds`: on the second. `even`: on the sum of squared restore seconds, which
+    is smaller the more evenly clients share restoring. It gives a direction when several clients finish restoring last.
     """
 
     off: Floats
@@ -45,7 +47,7 @@ class Change:
     even: Floats
 
     def cheapest(self) -> tuple[int, int] | None:
-        """Where the way is that costs least for what it brings to the first aim, if any brings something."""
+        """The change that costs least for its gain in the first aim; None if no change improves that aim."""
         helps = self.off < -EPSILON
         if not helps.any():
             return None
@@ -55,9 +57,9 @@ class Change:
         return int(row), int(column)
 
     def best(self, evenly: bool) -> tuple[tuple[float, float], tuple[int, int]] | None:
-        """What the best way saves and where it is, if any does without harm to the first aim.
+        """The gain and the place of the best change that does not harm the first aim; None if there is none.
 
-        `evenly`: whether to look for one that shares restoring more evenly, where none saves time.
+        `evenly`: if no change saves time, accept one that shares restoring more evenly.
         """
         seconds = np.where(self.off <= EPSILON, self.seconds, np.inf)
         if seconds.min() < -EPSILON:
@@ -74,11 +76,11 @@ class Change:
 class Search:
     """A placement under improvement.
 
-    By task and client: `down`, seconds to restore a task that nobody can run meanwhile; `cost`, any other seconds
-    that it is worth not to have the task there; `late`, whether the task has to warm up there first. By task:
-    `load`. By client: `threads`. `tolerance`: part of its share by which a client's load may differ from it.
-    `warmups`: tasks that may be late. `running`, by task: the client that runs it, -1 for none: where to begin, so
-    that whatever moves is an improvement. `owner`, by task: the result.
+    By task and client: `down`, seconds to restore a task that nobody can run meanwhile; `cost`, other seconds that
+    having the task there is worth avoiding; `late`, whether the task must warm up there first. By task: `load`. By
+    client: `threads`. `tolerance`: part of its share by which a client's load may differ from it. `warmups`: how many
+    tasks may be late. `running`, by task: the client that runs it, -1 for none. The search starts there, so that every
+    move is an improvement. `owner`, by task: the result.
     """
 
     load: Floats
@@ -117,7 +119,11 @@ class Search:
                     improved = True
 
     def _begin(self) -> None:
-        """Each task where it runs, else where it costs least if that differs, else, big ones first, where room is."""
+        """Put each task where it runs, or else where it costs least; tasks that cost the same everywhere go where room
+        is.
+
+        Large tasks come first.
+        """
         seconds = self.down + self.cost
         least = seconds.min(axis=1)
         bound = seconds <= least[:, None] + EPSILON
@@ -158,24 +164,25 @@ class Search:
         return max(self.warmups - self.warming, 0)
 
     def _heaviest(self) -> list[int]:
-        """Clients, those first that are most above their share."""
+        """All clients, those most above their share first."""
         found: list[int] = np.argsort((self.share - self.loads) / self.threads, kind="stable").tolist()
         return found
 
     def _off(self, loads: Floats, clients: Numbers | int | slice = slice(None)) -> Floats:
-        """How far loads are off their limits, squared: the sum over clients is the first aim."""
+        """How far loads are outside their limits, squared. The sum over clients is the first aim."""
         share = self.share[clients]
         beyond = np.maximum(np.abs(loads - share) - self.tolerance * share, 0.0)
         result: Floats = beyond * beyond / self.threads[clients]
         return result
 
     def _moves(self, client: int, tasks: Numbers) -> Change:
-        """Tasks of the client x clients: what changes if one goes there."""
+        """The effect of moving each of the client's `tasks` to each client."""
         load, stay = self.load[tasks][:, None], self.loads[client : client + 1]
         off = self._off(stay - load, client) - self._off(stay, client)
         off = off + self._off(self.loads + load) - self._off(self.loads)
         off[:, client] = np.inf
         late = self.late.view(np.int8)
+        # A move out of the budget of warm-ups is never taken, whatever it would gain.
         off[late[tasks] - late[tasks, client][:, None] > self._room] = np.inf
         here = self.restores[client] - self.down[tasks, client][:, None]
         there = self.restores + self.down[tasks]
@@ -183,7 +190,7 @@ class Search:
         return self._change(client, slice(None), off, here, there, cost)
 
     def _swaps(self, client: int, tasks: Numbers, others: Numbers) -> Change:
-        """Tasks of the client x tasks of other clients: what changes if two are exchanged."""
+        """The effect of exchanging each of the client's `tasks` with each of `others`, which other clients have."""
         owner = self.owner[others]
         more = self.load[others] - self.load[tasks][:, None]
         off = self._off(self.loads[client] + more, client) - self._off(self.loads[client : client + 1], client)
@@ -200,7 +207,12 @@ class Search:
     def _change(
         self, client: int, at: Numbers | slice, off: Floats, here: Floats, there: Floats, cost: Floats
     ) -> Change:
-        """`here`: seconds that the client then restores; `there`: those of the clients `at`, by column."""
+        """Build a Change.
+
+        `here`: restore seconds of `client` afterwards; `there`: those of the clients `at`, by column.
+        """
+        # `last`: by client, the longest restore of all clients but it and `client`. That is the longest of the others,
+        # and for the client that has the longest, the next one.
         rest = self.restores.copy()
         rest[client] = 0.0
         last = np.full(len(rest), rest.max())
@@ -211,7 +223,7 @@ class Search:
         return Change(off, end - self.restores.max() + cost, even)
 
     def _balance(self, client: int) -> bool:
-        """Move the task of this client that brings most balance for its seconds; whether there is one."""
+        """Move the client's task that improves balance most for its seconds. Returns whether there was one."""
         tasks = np.flatnonzero(self.owner == client)
         if not len(tasks):
             return False
@@ -221,10 +233,10 @@ class Search:
         return found is not None
 
     def _improve(self, client: int, restoring: bool) -> bool:
-        """Move or exchange one of the client's tasks where that saves most seconds; whether any saves some.
+        """Move or exchange the client's task that saves most seconds. Returns whether any saves some.
 
-        `restoring`: one that it must restore, which alone can end its restoring earlier; else, one that would be
-        better off elsewhere.
+        `restoring`: consider the tasks that the client must restore, as only they can shorten its restoring. Otherwise
+        consider those that would cost less elsewhere.
         """
         own = np.flatnonzero(self.owner == client)
         regret = self.down[own, client] if restoring else self.cost[own, client] - self.cost[own].min(axis=1)

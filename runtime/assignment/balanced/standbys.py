@@ -1,4 +1,4 @@
-"""Where `balanced` puts standbys: apart from other copies, within limits, where state is already."""
+"""Where `balanced` puts standbys: apart from other copies, within limits, and where state already is."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .estimates import Estimates, Floats
 
 
 def places_of(clients: Sequence[ClientState], configs: AssignmentConfigs) -> npt.NDArray[np.int64]:
-    """What copies of a task should differ in, each value as a number: keys x clients.
+    """The places that copies of a task should differ in, each value as a number: keys x clients.
 
-    The tags that are configured, or else the racks, if all clients have one. A client without a tag is a place apart.
+    Places are the configured tags, or else the racks, if all clients have one. A client without a tag is a place of its
+    own.
     """
     if configs.rack_aware_assignment_tags:
         rows = [[client.client_tags.get(key) for client in clients] for key in configs.rack_aware_assignment_tags]
@@ -31,10 +32,11 @@ def places_of(clients: Sequence[ClientState], configs: AssignmentConfigs) -> npt
 def place_standbys(
     found: Estimates, owner: npt.NDArray[np.int64], places: npt.NDArray[np.int64], replicas: int, tolerance: float
 ) -> list[list[int]]:
-    """The clients with a standby, by task: as many as asked for, or as there are clients besides the owner.
+    """The clients with a standby, by task: as many as configured, but no more than there are other clients.
 
-    First choice is apart from the other copies, then a client below its share of all standbys, then the least state
-    to move. Copies that are there already come first, so that no other takes their room; then big tasks before small.
+    The first choice is a client apart from the other copies, then one below its share of all standbys, then the one
+    with the least state to move. Existing copies are placed first, so that no new copy takes their room. Then large
+    tasks are placed before small ones.
     """
     tasks = np.flatnonzero(found.replicated)
     number = min(replicas, len(found.threads) - 1)

@@ -1,6 +1,6 @@
-"""Cases of assignment as JSON: a state of an application in, an assignor's answer out: `headwater assign`.
+"""Cases for `headwater assign`: the state of an application as JSON in, the assignor's answer as JSON out.
 
-Which keys there are, and what they default to, is described in `docs/assignment.md`.
+The keys and their defaults are described in `docs/assignment.md`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PARTITION = ("topic", "partition", "source", "changelog", "racks")
 
 @dataclass(frozen=True)
 class Case:
-    """A state, and by whom it is to be assigned. `id`: whatever the case is called, repeated in its answer."""
+    """A state and the assignor that is to assign it. `id`: any name of the case; the answer repeats it."""
 
     id: str | int | None
     assignor: str
@@ -55,7 +55,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a case. `line`: of a case that could not be understood, where it stood."""
+    """The answer to a case. `line`: where a case stood that could not be read."""
 
     id: str | int | None
     clients: tuple[ClientAssignment, ...] = ()
@@ -64,7 +64,7 @@ class Answer:
     line: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As a mapping; clients and tasks sorted."""
+        """The answer as a mapping; clients and tasks are sorted."""
         clients = sorted(self.clients, key=lambda client: client.process_id)
         deadlines = {client.process_id: client.followup_rebalance_deadline for client in clients}
         return {
@@ -84,13 +84,13 @@ class Answer:
 
 
 def case_id(value: Any) -> str | int | None:
-    """The id of what may be no case at all; None where it has none that can be repeated."""
+    """The id of a value that may not be a case; None if it has no usable id."""
     found = value.get("id") if isinstance(value, dict) else None
     return found if isinstance(found, str | int) and not isinstance(found, bool) else None
 
 
 def case_from_json(value: Any) -> Case:
-    """The case that a JSON object describes. Raises CaseError, which says where in it something is wrong."""
+    """The case that a JSON object describes. Raises CaseError, which names the faulty place."""
     case = Fields(value, "", _CASE)
     name, options = case.get("assignor", _assignor, (DEFAULT_ASSIGNOR, _NOTHING))
     configs = case.get("configs", _configs, AssignmentConfigs())
@@ -113,7 +113,7 @@ def case_from_json(value: Any) -> Case:
 
 
 def answer(case: Case, assignor: TaskAssignor) -> Answer:
-    """What `assignor` makes of the case, valid or not. Raises what the assignor raises."""
+    """What `assignor` answers, valid or not. Raises whatever the assignor raises."""
     assignment, error, subject = ask(assignor, case.state)
     problem = None if error is AssignmentError.NONE else TaskAssignmentError(error, subject).message
     return Answer(case.id, tuple(assignment.assignment), problem, error)

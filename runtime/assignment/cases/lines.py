@@ -1,4 +1,4 @@
-"""A stream of cases, one a line: each is read, answered and forgotten before the next."""
+"""Answers a stream of cases, one on each line. A case is read, answered and forgotten before the next one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LONGEST_LINE = 256 * 2**20
 _BOM = b"\xef\xbb\xbf"
 
 Assignors = Callable[[str, Mapping[str, Any]], TaskAssignor]
-"""Makes an assignor of its name and options."""
+"""Makes an assignor from its name and options."""
 
 
 def answers(lines: BinaryIO, assignors: Assignors, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """For each line that is not blank, a line of JSON. What is wrong with a case is in its answer."""
+    """Yield a line of JSON for each line that is not blank. Errors of a case are in its answer."""
     for number, line in _lines(lines, longest):
         found = (
             _bad(number, None, f"longer than {longest:,} bytes") if line is None else _answer(number, line, assignors)
@@ -35,11 +35,12 @@ def answers(lines: BinaryIO, assignors: Assignors, longest: int = LONGEST_LINE) 
 
 
 def _lines(file: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None]]:
-    """Lines that are not blank, with their numbers from 1 on; None for one that is too long."""
+    """Lines that are not blank, with their numbers from 1 on; None instead of a line that is too long."""
     number = 0
     while line := file.readline(longest + 1):
         number += 1
         if len(line) > longest and not line.endswith(b"\n"):
+            # The rest of the line is read in pieces, so that no line can exhaust the memory.
             while line and not line.endswith(b"\n"):
                 line = file.readline(2**20)
             yield number, None

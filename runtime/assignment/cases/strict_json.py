@@ -1,7 +1,7 @@
-"""JSON read strictly: what a case may be made of, and a sentence for all else.
+"""Reads JSON strictly. Everything that a case must not contain is refused with a sentence.
 
-Refused: keys that are unknown or there twice, NaN and infinities, numbers with a fraction where a count belongs, truth
-values as numbers, and whatever does not fit into 64 bits.
+Refused are unknown and repeated keys, NaN and infinities, fractions where a count belongs, booleans as numbers, and
+numbers beyond 64 bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Default = TypeVar("_Default")
 
 
 class CaseError(HeadwaterError):
-    """A case that cannot be understood. `where`: the place in it, such as `clients[0].threads`; "" for all of it."""
+    """A case that cannot be read. `where`: the place in it, such as `clients[0].threads`; "" for the whole case."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}" if where else problem)

@@ -1,1 +1,1 @@
-"""Placing tasks by racks (KIP-925): less of their data crosses from one rack to another."""
+"""Rack-aware assignment (KIP-925): place tasks so that they read less data from other racks."""

@@ -1,14 +1,19 @@
-"""The cheapest placement of tasks that leaves every client as many as it has: a flow of least cost.
+"""Find the cheapest placement of tasks by racks, as a minimum-cost flow. Every client keeps its number of tasks.
 
-Tasks that cost the same everywhere (same owner, same replicas) are one node, and a client that gets a task from
-another one matters only by its rack. So tasks flow to their owner at the price of its rack alone, or else into a pool:
-that of a rack with replicas of theirs, or the common one, where everything is far. Pools flow to the clients. The
-common pool overcharges for racks with replicas, and a pool overcharges for the way back to the owner; as the right
-price is always open beside it, the optimum is exact. The number of arcs grows with tasks and replicas, not with
-tasks x clients.
+Tasks that cost the same on every client (same owner, same replicas) share one node of the graph. A task that leaves its
+owner can go to any client, and only that client's rack decides the cost. So the graph has these arcs:
 
-Among placements of equal cost the one with fewest moves wins: costs are multiplied by more than there are tasks, and a
-move adds one. A placement that is optimal already thus stays.
+- from the tasks to their owner, at the cost of the owner's rack;
+- from the tasks to a pool for each rack that has replicas of them, at the cost of that rack;
+- from the tasks to the common pool, at the cost of a rack without any replica;
+- from the common pool to each rack's pool, and from there to the rack's clients, free of charge.
+
+Some paths overcharge: through the common pool to a rack with replicas, or through a pool back to the owner. The path at
+the true cost always exists beside them, so the optimum is exact. The number of arcs grows with tasks and replicas, and
+not with tasks x clients.
+
+Among placements of equal cost the one with the fewest moves wins. Costs are multiplied by a number larger than the
+number of tasks, and each move adds one. So a placement that is already optimal stays.
 """
 
 from __future__ import annotations
@@ -27,14 +32,14 @@ from .solver import new_solver
 from .traffic import RackTraffic, Replicas
 
 Group = int
-"""Tasks that have rooms of their own: a subtopology, or all tasks."""
+"""Tasks whose number on a client is limited together: one subtopology, or 0 for all tasks."""
 
 Rooms = Mapping[tuple[Group, ProcessId], int]
-"""How many tasks of a group a client may have."""
+"""How many tasks of a group each client may have."""
 
 
 class RackCostError(HeadwaterError):
-    """The solver found no placement; costs so large that their sums overflow are the only known reason."""
+    """The solver found no placement. The only known reason is costs so large that their sums overflow."""
 
     def __init__(self, status: str, traffic_cost: int, non_overlap_cost: int) -> None:
         super().__init__(
@@ -48,7 +53,7 @@ class RackCostError(HeadwaterError):
 
 @dataclass(frozen=True, order=True)
 class _Alike:
-    """What tasks have in common that cost the same wherever they are."""
+    """What tasks that cost the same on every client have in common."""
 
     group: Group
     owner: ProcessId
@@ -58,7 +63,7 @@ class _Alike:
 
 @dataclass
 class _Graph:
-    """Arcs and supplies under construction; nodes are anything hashable, numbered as they appear."""
+    """Arcs and supplies under construction. A node is anything hashable; nodes are numbered as they appear."""
 
     nodes: dict[object, int] = field(default_factory=dict)
     supplies: Counter[int] = field(default_factory=Counter)
@@ -76,7 +81,8 @@ class _Graph:
         self.supplies[self.node(name)] += amount
 
     def flows(self) -> tuple[str, dict[tuple[object, object], int]]:
-        """What the solver says, and what flows through each arc."""
+        """The solver's status, and the flow through each arc that has any."""
+        # The solver takes 32-bit nodes and contiguous arrays. The columns of a transposed array are not contiguous.
         solver = new_solver()
         tails, heads, capacities, costs = np.array(self.columns, dtype=np.int64).T
         arcs = solver.add_arcs_with_capacity_and_unit_cost(
@@ -102,8 +108,8 @@ def cheapest(
     """The owners after optimisation: each client has as many tasks as before.
 
     A task costs `traffic_cost` for each partition on other racks, and `non_overlap_cost` where it was not before.
-    `rooms`: how many tasks of each subtopology fit on each client, at least enough for all; None: as many as it has.
-    Raises RackCostError, SolverMissingError.
+    `rooms`: how many tasks of each subtopology fit on each client, in sum at least all tasks; None: as many as the
+    client has now. Raises RackCostError, SolverMissingError.
     """
     numbers = Counter(owners.values())
     if not rooms:
@@ -111,6 +117,7 @@ def cheapest(
         alike = _alike(owners, traffic.replicas, by_subtopology=False)
     else:
         alike = _alike(owners, traffic.replicas, by_subtopology=True)
+    # Only the ratio of the costs matters. Dividing by their common divisor keeps the products below 64 bits.
     scale = gcd(traffic_cost, non_overlap_cost) or 1
     far, moved = traffic_cost // scale * (len(owners) + 1), non_overlap_cost // scale * (len(owners) + 1) + 1
     graph = _Graph()
@@ -138,12 +145,14 @@ def cheapest(
 
 
 def subtopology_rooms(owners: Mapping[TaskId, ProcessId]) -> Rooms:
-    """How many tasks of a subtopology a client may have: its share of all tasks, of that subtopology, rounded up.
+    """How many tasks of a subtopology a client may have: its share of all tasks, times the subtopology's tasks, rounded
+    up.
 
-    Tasks that are not to be optimised count nowhere.
+    Only the tasks in `owners` count, which are those to be optimised.
     """
     numbers, sizes = Counter(owners.values()), Counter(task.subtopology for task in owners)
     return {
+        # Whole numbers: Kafka Streams rounds up in floating point, and is sometimes one too high.
         (subtopology, client): -(-number * size // len(owners))
         for subtopology, size in sizes.items()
         for client, number in numbers.items()
@@ -161,7 +170,7 @@ def _far(alike: _Alike, rack: str) -> int:
 def _alike(
     owners: Mapping[TaskId, ProcessId], replicas: Mapping[TaskId, Replicas], by_subtopology: bool
 ) -> dict[_Alike, list[TaskId]]:
-    """The tasks by what they have in common, both in order."""
+    """The tasks grouped by what they have in common. Groups and tasks are sorted."""
     alike = defaultdict[_Alike, list[TaskId]](list)
     for task in sorted(owners):
         group = task.subtopology if by_subtopology else 0
@@ -175,7 +184,10 @@ def _dealt(
     flows: Mapping[tuple[object, object], int],
     clients: list[ProcessId],
 ) -> dict[TaskId, ProcessId]:
-    """Who gets which task, by the numbers that flow: of tasks that are alike the first stay, pools are dealt by id."""
+    """The owner of each task, read from the flows.
+
+    Of tasks that are alike the first ones stay with their owner. A pool is dealt to its clients by task id.
+    """
     owners = dict[TaskId, ProcessId]()
     common, pools = defaultdict[Group, list[TaskId]](list), defaultdict[tuple[Group, str], list[TaskId]](list)
     for each, tasks in alike.items():

@@ -1,4 +1,4 @@
-"""Where assignors call the optimisation by racks, with the costs that each uses unless others are configured."""
+"""How assignors call the optimisation by racks, and the costs of stateless tasks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NO_STRATEGY = "none"
 
 @dataclass(frozen=True)
 class RackCosts:
-    """What a partition read from another rack costs, and what a task that is not where it was."""
+    """The cost of a partition that is read from another rack, and of a task that leaves its client."""
 
     traffic: int
     non_overlap: int
 
     def configured(self, configs: AssignmentConfigs) -> Self:
-        """These, but for those that are configured."""
+        """These costs, replaced by those that the topology configures."""
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         return type(self)(
             self.traffic if traffic is None else traffic, self.non_overlap if non_overlap is None else non_overlap
@@ -29,7 +29,7 @@ class RackCosts:
 
 
 STATELESS_COSTS = RackCosts(traffic=1, non_overlap=0)
-"""Of tasks without state, which move for nothing."""
+"""Tasks without state move for nothing."""
 
 
 def optimize_placed_actives(
@@ -41,7 +41,8 @@ def optimize_placed_actives(
 ) -> None:
     """Exchange active tasks between clients where that saves traffic between racks.
 
-    `tasks`: which may move. `as_utility`: by the rules of KIP-924's utility functions. Raises TaskPlacementError.
+    `tasks`: those that may move. `as_utility`: follow the rules of KIP-924's utility functions. Raises
+    TaskPlacementError.
     """
     if not tasks or application_state.assignment_configs.rack_aware_assignment_strategy == NO_STRATEGY:
         return
@@ -68,8 +69,8 @@ def optimize_placed_standbys(
 ) -> None:
     """Exchange standbys between clients where that saves traffic between racks.
 
-    `allowed`: whether a standby may go from one client to another, as things are at that moment; None: it may.
-    `tasks`: whose standbys may move, None: all. `as_utility`: by the rules of KIP-924's utility functions.
+    `allowed`: whether a standby may go from one client to another in the placement of that moment; None: always.
+    `tasks`: those whose standbys may move, None: all. `as_utility`: follow the rules of KIP-924's utility functions.
     """
     if application_state.assignment_configs.rack_aware_assignment_strategy == NO_STRATEGY:
         return

@@ -1,4 +1,4 @@
-"""OR-Tools, which finds the best placement by racks: an extra of the package, as it is large and few need it."""
+"""Access to OR-Tools, which solves the placement by racks. OR-Tools is large and few need it, so it is an extra."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
 WAY_OUT = "pip install 'headwater[racks]'"
-"""What installs it."""
+"""The command that installs OR-Tools."""
 
 
 class SolverMissingError(HeadwaterError):
@@ -39,7 +39,7 @@ def has_solver() -> bool:
 
 
 def uses_solver(assignor: str, strategy: str, traffic_cost: int | None, non_overlap_cost: int | None) -> bool:
-    """Whether a built-in assignor solves anything under this `rack_aware` section; of others nobody knows."""
+    """Whether a built-in assignor needs the solver under this `rack_aware` section. False for any other assignor."""
     if strategy == "none":
         return False
     if assignor == "sticky":

@@ -1,8 +1,8 @@
-"""Swapping standbys between two clients on different racks, for all such pairs, again and again as long as it pays.
+"""Swap standbys between two clients on different racks, for all such pairs, as long as that saves cost (KIP-925).
 
-Two clients that swap keep their numbers of tasks, so what one gives is what the other takes. Without rooms for
-subtopologies the best swap needs no solver: each side offers first what gains most, and pairs of offers are taken as
-long as both together gain. Most pairs are passed over at once, because not even the best offers of both would.
+A swap leaves each client its number of tasks: it takes as many as it gives. Unless subtopologies must stay spread, the
+best swap needs no solver. Each client offers its standbys, the largest gain first, and pairs of offers are swapped as
+long as both together gain. Most pairs of clients are skipped at once, because not even their best offers would gain.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from .flow import cheapest, subtopology_rooms
 from .traffic import RackTraffic
 
 ROUNDS = 4
-"""At most so many; what is still to be gained then is little."""
+"""The most rounds over all pairs, as in Kafka Streams. Later rounds would gain little."""
 
 
 @dataclass
 class Swaps:
-    """One optimisation of `standbys`, whose sets are changed; see `rack_aware.optimize_standbys`.
+    """One optimisation of `standbys`, whose sets are changed; see `tasks.optimize_standbys`.
 
-    `tasks`: whose standbys may move, None: all. `balance`: spread subtopologies over the two clients of a pair.
+    `tasks`: those whose standbys may move, None: all. `balance`: spread subtopologies over the two clients of a pair.
+    `best`: see `_best`.
     """
 
     traffic: RackTraffic
@@ -51,7 +52,7 @@ class Swaps:
                 return
 
     def _swap(self, one: ProcessId, other: ProcessId) -> bool:
-        """Do the best swap of two clients; whether there was one."""
+        """Do the best swap of two clients. Returns whether there was one."""
         if not self.balance and not self._promises(one, other):
             return False
         mine, yours = self._movable(one, other), self._movable(other, one)
@@ -65,6 +66,7 @@ class Swaps:
                 for task in tasks:
                     self.moved(source, destination, task)
         if given:
+            # Both clients have other standbys now, so their cached prices no longer hold.
             for key in [key for key in self.best if key[0] in (one, other)]:
                 del self.best[key]
         return bool(given)
@@ -72,7 +74,7 @@ class Swaps:
     def _offers(
         self, one: ProcessId, other: ProcessId, mine: list[TaskId], yours: list[TaskId]
     ) -> tuple[list[TaskId], list[TaskId]]:
-        """What to give and to take at the least cost."""
+        """The tasks to give and to take that save most."""
         giving = sorted((self._price(task, one, other), task) for task in mine)
         taking = sorted((self._price(task, other, one), task) for task in yours)
         pays = [
@@ -85,7 +87,9 @@ class Swaps:
     def _rooms(
         self, one: ProcessId, other: ProcessId, mine: list[TaskId], yours: list[TaskId]
     ) -> tuple[list[TaskId], list[TaskId]]:
-        """The same, where each client has its share of every subtopology at most, of the tasks that may move."""
+        """The same, where each client gets at most its share of every subtopology, counted over the tasks that may
+        move.
+        """
         owners = {**dict.fromkeys(mine, one), **dict.fromkeys(yours, other)}
         rooms = subtopology_rooms(owners)
         moved = cheapest(owners, self.traffic, self.traffic_cost, self.non_overlap_cost, rooms)
@@ -100,16 +104,19 @@ class Swaps:
         return [task for task in sorted(self._own(missing)) if self.allowed(source, destination, task)]
 
     def _price(self, task: TaskId, source: ProcessId, destination: ProcessId) -> int:
-        """What a move costs in traffic; negative: a gain."""
+        """The cost of a move in traffic; a gain is negative."""
         return self.traffic_cost * (self.traffic.far(task, destination) - self.traffic.far(task, source))
 
     def _promises(self, one: ProcessId, other: ProcessId) -> bool:
-        """Whether the best offers of both would gain, whoever may move."""
+        """Whether the best offers of both clients would gain, if all their standbys were allowed to move."""
         first, second = self._best(one, other), self._best(other, one)
         return first is not None and second is not None and first + second + 2 * self.non_overlap_cost < 0
 
     def _best(self, source: ProcessId, destination: ProcessId) -> int | None:
-        """The best price of any standby of `source` on the rack of `destination`; kept until either changes."""
+        """The best price of any standby of `source` on the rack of `destination`.
+
+        Cached until a swap changes `source`.
+        """
         key = source, self.traffic.racks[destination]
         if key not in self.best:
             own = self._own(self.standbys[source])

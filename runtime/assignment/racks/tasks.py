@@ -1,11 +1,11 @@
-"""Rack-aware optimisation: the same number of tasks on every client, with less of their data on other racks.
+"""Rack-aware optimisation (KIP-925): each client keeps its number of tasks and reads less data from other racks.
 
-A task costs, where it is placed, `traffic_cost` for each partition that has no replica on the client's rack, and
-`non_overlap_cost` if it was not there before. Strategy `min_traffic` looks for the least sum; `balance_subtopology`
-does so while spreading each subtopology over the clients. No task moves without gain: of placements that cost the
-same, the one with fewest moves is taken. Costs are whole numbers, and those passed hold, whatever is configured.
+A task on a client costs `traffic_cost` for each partition that has no replica on the client's rack. It costs
+`non_overlap_cost` more if the client did not have it before. Strategy `min_traffic` minimises the sum of these costs.
+`balance_subtopology` does so too, and spreads each subtopology over the clients. Of placements that cost the same, the
+one with the fewest moves is taken. Costs are whole numbers. The callers pass them; configured costs are not read here.
 
-Nothing moves under strategy `none`, nor where the racks of clients or of partitions that count are not all known.
+Nothing moves under strategy `none`, nor if the rack of a client or of a partition that counts is unknown.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ MayMove = Callable[[ProcessId, ProcessId, TaskId], bool]
 """Whether a standby may go from a client to another one."""
 
 Moved = Callable[[ProcessId, ProcessId, TaskId], object]
-"""Told of a standby that went from a client to another one."""
+"""Called with each standby that went from one client to another."""
 
 
 class RackRules(Enum):
-    """What counts, where Kafka Streams' own assignor and its utility functions (KIP-924) differ.
+    """What counts. Kafka Streams' own assignor and its utility functions (KIP-924) differ.
 
-    HIGH_AVAILABILITY: of an active, the inputs count; standbys are optimised by `min_traffic` whatever the strategy;
-    and with standbys asked for, racks of inputs and changelogs must all be known before anything is optimised.
-    UTILITY: of an active, its changelogs count too; standbys follow the strategy; only racks of what counts must be
-    known.
+    HIGH_AVAILABILITY: an active task pays for its inputs only. Standbys are optimised by `min_traffic` under either
+    strategy. If standbys are configured, the racks of inputs and of changelogs must all be known. UTILITY: an active
+    task pays for its changelogs too. Standbys follow the strategy. Only the racks of what counts must be known.
     """
 
     HIGH_AVAILABILITY = "high_availability"
@@ -44,7 +43,7 @@ class RackRules(Enum):
 
 
 class TaskPlacementError(HeadwaterError, ValueError):
-    """A task to be optimised that is not on exactly one client. `clients`: those that have it."""
+    """A task to be optimised is not on exactly one client. `clients`: those that have it."""
 
     def __init__(self, task: TaskId, clients: Collection[ProcessId]) -> None:
         where = f"is on {' and '.join(sorted(clients))}" if clients else "is on no client"
@@ -61,7 +60,7 @@ def optimize_actives(
     non_overlap_cost: int,
     rules: RackRules = RackRules.HIGH_AVAILABILITY,
 ) -> dict[ProcessId, set[TaskId]]:
-    """A new placement with `tasks` where they cost least in all; other tasks in `placed` stay.
+    """A new placement in which `tasks` cost least in all. Other tasks in `placed` stay.
 
     Raises TaskPlacementError, RackCostError, SolverMissingError.
     """
@@ -91,10 +90,10 @@ def optimize_standbys(
     tasks: Collection[TaskId] | None = None,
     moved: Moved | None = None,
 ) -> dict[ProcessId, set[TaskId]]:
-    """Swap standbys between clients on different racks, pair by pair, at most four rounds, as long as that pays.
+    """Swap standbys between clients on different racks, pair by pair, in at most four rounds.
 
-    `allowed` is asked about the placement of that moment; where its answer depends on who has what, `moved` lets the
-    caller follow. `tasks`: whose standbys may move, None: all. Raises RackCostError, SolverMissingError.
+    `allowed` is asked about the placement of that moment. If its answer depends on who has what, `moved` tells the
+    caller about each move. `tasks`: those whose standbys may move, None: all. Raises RackCostError, SolverMissingError.
     """
     result = {client: set(own) for client, own in standbys.items()}
     strategy = application_state.assignment_configs.rack_aware_assignment_strategy
@@ -113,7 +112,7 @@ def active_cost(
     before: Placement | None = None,
     rules: RackRules = RackRules.HIGH_AVAILABILITY,
 ) -> int:
-    """What actives cost where they are, at these prices, with moves since `before`; 0 where racks are unknown."""
+    """The cost of the active tasks at these prices, including moves since `before`; 0 if racks are unknown."""
     return _cost(rack_traffic(application_state, _of_actives(rules)), placed, before, traffic_cost, non_overlap_cost)
 
 
@@ -124,7 +123,7 @@ def standby_cost(
     non_overlap_cost: int,
     before: Placement | None = None,
 ) -> int:
-    """What standbys cost where they are, at these prices, with moves since `before`; 0 where racks are unknown."""
+    """The cost of the standbys at these prices, including moves since `before`; 0 if racks are unknown."""
     return _cost(rack_traffic(application_state, _is_changelog), placed, before, traffic_cost, non_overlap_cost)
 
 
@@ -155,9 +154,10 @@ def _of_actives(rules: RackRules) -> Counts:
 
 
 def _traffic(application_state: ApplicationState, counts: Counts, rules: RackRules) -> RackTraffic | None:
-    """What is known of racks, None where that is not enough."""
+    """The racks of clients and data, or None if too few are known."""
     if rules is RackRules.HIGH_AVAILABILITY:
         standbys = application_state.assignment_configs.num_standby_replicas > 0
+        # Kafka Streams decides once for actives and standbys, so an unknown rack of a changelog stops both.
         if not racks_known(application_state, _any if standbys else _is_input):
             return None
     return rack_traffic(application_state, counts)

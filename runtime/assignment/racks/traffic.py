@@ -1,7 +1,7 @@
-"""How much of a task's data lies on other racks than a client: what a placement pays for.
+"""How many of a task's partitions lie on other racks than a client. This is the cost that a placement minimises.
 
-Nothing can be said unless every client has a rack and the racks of all partitions that count are known; then there is
-no RackTraffic, and placements stay as they are.
+It is known only if every client has a rack and all partitions that count have known racks. Otherwise there is no
+RackTraffic, and placements stay as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Counts = Callable[[TaskTopicPartition], bool]
 
 @dataclass(frozen=True)
 class Replicas:
-    """Where a task's partitions lie: `partitions`, how many count; `near`, how many of them each rack has, by rack."""
+    """Where a task's partitions lie.
+
+    `partitions`: how many count. `near`: how many of them each rack has, sorted by rack.
+    """
 
     partitions: int
     near: tuple[tuple[str, int], ...]
@@ -31,7 +34,7 @@ class Replicas:
 
 @dataclass(frozen=True)
 class RackTraffic:
-    """The racks of all clients, and where the data of all tasks lies."""
+    """The racks of all clients, and where the data of each task lies."""
 
     racks: Mapping[ProcessId, str]
     replicas: Mapping[TaskId, Replicas]
@@ -42,7 +45,7 @@ class RackTraffic:
 
 
 def racks_known(application_state: ApplicationState, counts: Counts) -> bool:
-    """Whether all clients have racks, and all partitions that count, of all tasks."""
+    """Whether every client has a rack, and so has every partition that counts, of all tasks."""
     return all(client.rack_id is not None for client in application_state.clients.values()) and all(
         partition.racks
         for task in application_state.all_tasks.values()
@@ -52,7 +55,7 @@ def racks_known(application_state: ApplicationState, counts: Counts) -> bool:
 
 
 def rack_traffic(application_state: ApplicationState, counts: Counts) -> RackTraffic | None:
-    """What is known of racks; None where that is not all."""
+    """The racks of clients and data; None if one is unknown."""
     if not racks_known(application_state, counts):
         return None
     return RackTraffic(
