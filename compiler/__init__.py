@@ -1,1 +1,1 @@
-"""From YAML to checked topologies and rendered code. Knows neither Spark nor the engine; see `pipeline`."""
+"""The compiler: from YAML to checked topologies and generated code, without Spark. `pipeline` runs its stages."""

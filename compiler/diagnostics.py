@@ -1,9 +1,9 @@
-"""What the compiler finds wrong: one type, one collector. Stages only append; `printing` sorts and shows.
+"""Diagnostics, the errors and warnings of the compiler. Stages add them to one collector; `printing` shows them.
 
     diagnostics.add("HW301", node.position, "There is no topic 'flihgts'.", hint="Did you mean 'flights'?")
 
-The code must be in `codes.CODES`, which also says whether it is an error or a warning, what it means and the way out.
-Messages are one sentence with a full stop, names in single quotes; a hint is one sentence that says what to do.
+The code must be in `codes.CODES`, which also has its severity, meaning and way out. A message is one sentence with a
+full stop, with names in single quotes. A hint is one sentence that says what to do.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["CODES", "Code", "Diagnostic", "Diagnostics", "Position", "Severity",
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place in a file of the project: path relative to the project's root with `/`, line and column from 1.
+    """A place in a file of the project: the path relative to the project's root, with `/`; line and column from 1.
 
-    Columns count characters. `end_column` is the column after the last character of the range on that line; None
-    where only the start is known. What is wrong with an option of the command line has its name in place of a file
-    (`option`), and no line.
+    Columns count characters. `end_column` is the column after the range's last character on that line; None if only the
+    start is known. The place of a mistake in an option of the command line has the option's name in place of the file
+    (see `option`), and no line.
     """
 
     file: str
@@ -33,12 +33,12 @@ class Position:
 
     @classmethod
     def option(cls, name: str) -> Position:
-        """The place of what an option of the command line says, such as `--target`."""
+        """The place of a mistake in an option of the command line, such as `--target`."""
         return cls(name, 0, 0)
 
     @property
     def in_file(self) -> bool:
-        """Whether it is a place in a file, and not an option."""
+        """Whether it is a place in a file and not an option."""
         return self.line > 0
 
     @property
@@ -62,27 +62,27 @@ class Diagnostic:
 
 
 class Diagnostics:
-    """Collects findings. Iterating gives them sorted by file and place, each once."""
+    """Collects findings. Iteration sorts them by file and place and yields each one once."""
 
     def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
         self._found: list[Diagnostic] = list(found)
 
     def add(self, code: str, position: Position, message: str, hint: str | None = None) -> None:
-        """Append a finding; its severity is that of the code. KeyError for a code that is not in the table."""
+        """Add a finding with the severity of its code. Raises KeyError for a code that is not in the table."""
         self._found.append(Diagnostic(code, CODES[code].severity, position, message, hint))
 
     def extend(self, found: Iterable[Diagnostic]) -> None:
-        """Append what another stage has found."""
+        """Add the findings of another stage."""
         self._found.extend(found)
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything found is an error (warnings alone do not stop a build)."""
+        """Whether there is an error. Warnings alone do not stop a build."""
         return bool(self.errors)
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
-        """The errors as they were found."""
+        """The errors, in the order in which they were added."""
         return tuple(found for found in self._found if found.severity is Severity.ERROR)
 
     def __iter__(self) -> Iterator[Diagnostic]:

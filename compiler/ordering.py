@@ -1,4 +1,4 @@
-"""Orders things so that each comes after those that it needs."""
+"""Sorts things by dependency: each comes after those that it needs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ _Id = TypeVar("_Id", bound=Hashable)
 def needed_first(
     needs: Mapping[_Id, Iterable[_Id]], on_circle: Callable[[list[_Id]], None] = lambda _: None
 ) -> list[_Id]:
-    """The keys of `needs`, each after those that it needs, else in their order; others that are needed are left out.
+    """The keys of `needs`, each after those that it needs, and otherwise in their order.
 
-    `on_circle` gets each circle that is met, in which each needs the next; there the order is that of `needs`. Keeps
-    its own stack: a chain may be longer than Python's calls may be deep.
+    Needed things that are no keys are ignored. `on_circle` is called with each circle found, in which each thing needs
+    the next; the order of `needs` applies there.
     """
     ordered: dict[_Id, None] = {}
     for first in needs:
+        # A stack of its own, because a chain may be longer than Python's calls may be deep.
         path: dict[_Id, Iterator[_Id]] = {} if first in ordered else {first: iter(needs[first])}
         while path:
             current, left = next(reversed(path.items()))

@@ -1,4 +1,4 @@
-"""What parsing and compiling a project gives, as data for whoever shows it."""
+"""The results of parsing and compiling a project, as data for whoever shows them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class InvalidProjectError(HeadwaterError):
-    """The compiler found errors: `found` has all of them, warnings too, and the files' texts to show them in."""
+    """The compiler found errors. `found` has all errors and warnings, and the texts of the files."""
 
     def __init__(self, found: Parsed) -> None:
         errors = found.errors
@@ -30,7 +30,7 @@ class InvalidProjectError(HeadwaterError):
 
 
 class UnknownNameError(HeadwaterError):
-    """A topic, seed or store that the project has not: `kind`, `name`."""
+    """The project has no such topic, seed or store: `kind`, `name`."""
 
     exit_code = 2
 
@@ -42,7 +42,7 @@ class UnknownNameError(HeadwaterError):
 
 @dataclass(frozen=True, repr=False)
 class Parsed:
-    """What was found in the files. `sources`: the text of each, for showing diagnostics."""
+    """The result of parsing. `sources`: the text of each file, for showing diagnostics."""
 
     root: Path
     diagnostics: tuple[Diagnostic, ...]
@@ -66,14 +66,14 @@ class Parsed:
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
-        """What is wrong, without warnings."""
+        """The errors, without warnings."""
         return tuple(each for each in self.diagnostics if each.severity is Severity.ERROR)
 
     @property
     def target_ok(self) -> bool:
-        """Whether the target can be relied on, and so its log be read.
+        """Whether the target is valid, so that its log can be read.
 
-        It can where no error is in headwater.yml, in profiles.yml or in an option of the command line.
+        It is valid if headwater.yml, profiles.yml and the options of the command line have no errors.
         """
         places = [each.position for each in self.errors]
         return all(at.in_file and at.file.rpartition(".")[0] not in ("headwater", "profiles") for at in places)
@@ -81,7 +81,10 @@ class Parsed:
 
 @dataclass(frozen=True, repr=False)
 class Compiled(Parsed):
-    """A checked project and its generated code. Without errors: topologies in graph order, `manifest` of all."""
+    """A checked project and its generated code.
+
+    Without errors: topologies in graph order, and the `manifest` of all.
+    """
 
     graphs: tuple[TopologyGraph, ...] = ()
     emitted: tuple[Emitted, ...] = ()
@@ -90,7 +93,7 @@ class Compiled(Parsed):
 
 @dataclass(frozen=True)
 class OwnedStore:
-    """A store with the application and the subtopology that it belongs to; that of a global table has the table."""
+    """A store with its application and subtopology. The store of a global table has the `table` and no subtopology."""
 
     application: str
     subtopology: str
@@ -99,7 +102,10 @@ class OwnedStore:
 
 
 def find_store(graphs: Sequence[TopologyGraph], name: str) -> OwnedStore:
-    """The store called `store` or `topology.store`. Raises UnknownNameError, also where several topologies have one."""
+    """The store called `store` or `topology.store`.
+
+    Raises UnknownNameError, also if several topologies have such a store.
+    """
     topology, _, bare = name.rpartition(".")
     every = [
         (graph, OwnedStore(graph.application, part.name, store))

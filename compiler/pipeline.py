@@ -1,6 +1,6 @@
-"""The compiler from one end to the other: a folder in, a checked project with its graphs out.
+"""The whole compiler: a folder in, a checked project with its graphs out.
 
-parse     load, render, validate, resolve, check; no Spark, no Python of the project
+parse     load, render, validate, resolve, check; without Spark and without the project's Python
 compile   the same with Spark's analyzer for types and with the plugins, then graphs
 """
 
@@ -30,16 +30,16 @@ from .topology.graph import TopologyGraph
 from .topology.subtopologies import build_graph
 
 CACHE = Path("target", ".cache", "expressions.json")
-"""Where the analyzer's verdicts are kept, in the project's folder."""
+"""Where the analyzer's verdicts are kept, relative to the project's folder."""
 
 
 @dataclass(frozen=True)
 class CheckedProject:
-    """What the compiler knows of a project.
+    """The compiler's result for a project.
 
-    `topologies` are in an order in which each comes after those whose topics it reads, as far as they do not read one
-    another in a circle. One in which something is wrong is not among them, nor is one with a type that is not known
-    (no analyzer). `topics`: all topics of the project, declared or only written, by name; without repartition topics.
+    `topologies`: each comes after those whose topics it reads, unless they read one another in a circle. Topologies
+    with errors are left out, and so are those with an unknown type (without an analyzer). `topics`: all topics of the
+    project by name, declared or only written, without repartition topics.
     """
 
     loaded: LoadedProject
@@ -49,7 +49,7 @@ class CheckedProject:
     diagnostics: Diagnostics
 
     def topology(self, name: str) -> TopologyGraph:
-        """The graph of a topology; KeyError if there is none."""
+        """The graph of a topology. Raises KeyError if there is none."""
         for graph in self.topologies:
             if graph.name == name:
                 return graph
@@ -67,9 +67,9 @@ def compile_project(
     environment: Mapping[str, str] = os.environ,
     without_plugins: Collection[str] = (),
 ) -> CheckedProject:
-    """Check the project in the folder `root`; without `analyzer` and `plugins` this is `parse`.
+    """Check the project in the folder `root`. Without `analyzer` and `plugins` this is `parse`.
 
-    Findings are in the result's diagnostics; nothing is raised for them.
+    Findings are in the result's diagnostics and are not raised.
     """
     diagnostics = Diagnostics()
     loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
@@ -97,7 +97,7 @@ def compile_project(
 
 
 def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:
-    """Files in which something is wrong, and topics, where it is in what is said of them."""
+    """Files with errors. An error in the definition of a topic counts for that topic only, not for its file."""
     faulty: set[str] = set()
     for error in diagnostics.errors:
         at = error.position
@@ -107,7 +107,7 @@ def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:
 
 
 def _parts(topology: CheckedTopology) -> set[str]:
-    """Its file and the topics that it reads and writes."""
+    """The topology's file and the topics that it reads and writes."""
     topics = {source for flow in topology.flows.values() for source in flow.sources if source in topology.topics}
     topics |= {flow.to.name for flow in topology.flows.values() if flow.to is not None}
     return {topology.file, *topics, *(table.topic.name for table in topology.tables.values())}
@@ -120,7 +120,7 @@ def _known(topology: CheckedTopology) -> bool:
 
 
 def _ordered(checked: Checked) -> dict[str, CheckedTopology]:
-    """Topologies after those whose topics they read; in a circle, as they are declared."""
+    """Topologies, each after those whose topics it reads; in a circle, in order of declaration."""
     writers = {
         flow.to.name: name
         for name, topology in checked.topologies.items()

@@ -1,4 +1,4 @@
-"""Shows diagnostics: as text for people, as JSON for programs, as annotations for GitHub."""
+"""Shows diagnostics as text for people, as JSON for programs and as annotations for GitHub."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _WIDEST = 160
 def as_text(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "") -> str:
     """Each finding as `file:line:col: error HW012: message`, its line with a caret, and its hint; then a count.
 
-    `sources` is `LoadedProject.sources`. `base` goes before each file name: the project's folder as seen from where
-    the reader stands.
+    `sources` is `LoadedProject.sources`. `base` is put before each file name: the path to the project's folder from the
+    reader's directory.
     """
     return styled(diagnostics, sources, base=base).plain
 
 
 def styled(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "") -> Text:
-    """The same with rich's styles, for whoever prints to a terminal."""
+    """The same text with rich's styles, for terminals."""
     found = list(diagnostics)
     files = {item.position.file for item in found}
     texts = {name: _LINE_BREAK.split(sources[name]) for name in files if name in sources}
@@ -38,7 +38,7 @@ def styled(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, bas
 
 
 def as_json(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
-    """One JSON object: `diagnostics` (a list), and how many `errors` and `warnings` there are."""
+    """One JSON object: the list `diagnostics`, and the numbers of `errors` and `warnings`."""
     found = list(diagnostics)
     errors = sum(item.severity is Severity.ERROR for item in found)
     content: dict[str, Any] = {
@@ -62,9 +62,10 @@ def as_json(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
 
 
 def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
-    """Workflow commands, one a line, which GitHub shows beside the lines of a pull request.
+    """Workflow commands, one on each line, which GitHub shows at the lines of a pull request.
 
-    The escapes are those of its toolkit: `%`, carriage return and line feed everywhere, `:` and `,` in properties too.
+    The escapes are those of GitHub's toolkit: `%`, carriage return and line feed everywhere, `:` and `,` also in
+    properties.
     """
     lines = []
     for item in diagnostics:
@@ -97,7 +98,7 @@ def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str) -> list[
 
 
 def _marked(line: str, column: int, end_column: int | None, style: str) -> list[Text]:
-    """The line, cut to a readable width around the range, and what underlines the range."""
+    """The line, cut to a readable width around the range, and the marks under the range."""
     first = min(column - 1, len(line))
     last = max(min((end_column or column + 1) - 1, len(line)), first + 1)
     cut = max(first - _WIDEST // 2, 0) if len(line) > _WIDEST else 0
@@ -115,7 +116,7 @@ def _count(found: list[Diagnostic]) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text without what would move the cursor or change the terminal."""
+    """The text without characters that would move the cursor or control the terminal."""
     return "".join(" " if char == "\t" else char if char.isprintable() else "\ufffd" for char in text)
 
 

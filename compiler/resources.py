@@ -1,6 +1,7 @@
-"""The parts of a project that have a name, and what feeds what: topics and topologies, as the files say it.
+"""The named parts of a project (topics and topologies with their flows, tables and stores), and which of them feed
+which.
 
-Needs nothing but the loaded files, so that listing and selecting work without types, Java or a compiled project.
+It uses the loaded files only. So listing and selecting need no types, no Java and no compiled project.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ Kind = Literal["topic", "topology", "table", "store", "flow"]
 
 @dataclass(frozen=True)
 class Resource:
-    """One named part. `parents`: ids of what it reads (of topics: what writes them); `topology`: the one it is in.
+    """One named part.
 
-    `line` is None for a topic that is only named as an output. `implicit`: a store that no file declares, at the line
-    of the table or flow that it is named after.
+
+    `parents`: ids of what it reads, or for a topic, of what writes it. `topology`: the one it belongs to. `line` is
+    None for a topic that is only named as an output. `implicit`: a store that no file declares; its line is that of the
+    table or flow after which it is named.
     """
 
     kind: Kind
@@ -48,12 +51,12 @@ class Resources:
     by_id: Mapping[str, Resource]
 
     def of(self, *kinds: Kind) -> tuple[Resource, ...]:
-        """Those of some kinds."""
+        """The resources of these kinds."""
         return tuple(resource for resource in self.by_id.values() if resource.kind in kinds)
 
     @property
     def graph(self) -> dict[str, tuple[str, ...]]:
-        """Topics and topologies: id -> ids of what feeds it."""
+        """Topics and topologies: id -> ids of those that feed it."""
         return {
             resource.id: tuple(parent for parent in resource.parents if parent in self.by_id)
             for resource in self.of("topic", "topology")
@@ -61,7 +64,7 @@ class Resources:
 
 
 def resources_of(loaded: LoadedProject) -> Resources:
-    """The resources of a loaded project, however wrong it may be otherwise."""
+    """The resources of a loaded project, whatever errors it has."""
     topologies = [_topology(document) for document in loaded.topologies]
     writers = {topic: name for topology, outputs, _ in topologies for topic in outputs for name in (topology.id,)}
     declared = {definition.name.text: definition for definition in loaded.topics}
@@ -134,7 +137,7 @@ def _topology(document: TopologyDocument) -> tuple[Resource, list[str], list[Res
 
 
 def _implicit_stores(node: MappingNode, flows: Mapping[str, MappingNode]) -> Iterator[tuple[str, str]]:
-    """Stores with the name of a table or flow: what they belong to names none, or a join looks rows up in a flow."""
+    """Stores named after a table or flow: it names no store, or a join looks up rows in the flow."""
     for table, body in _entries(node, "tables"):
         if "store" not in body:
             yield "tables", table
@@ -157,7 +160,7 @@ def _names_store(said: Node) -> bool:
 
 
 def _steps(flow: MappingNode) -> list[tuple[str, Node]]:
-    """Each step's word with what it says; a `name` may stand beside the word."""
+    """The word of each step with its contents. A `name` may stand beside the word."""
     steps = flow.get("steps")
     found = []
     for step in steps if isinstance(steps, Sequence) else ():

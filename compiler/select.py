@@ -1,12 +1,12 @@
-"""Selectors: which topics and topologies a command is about, in the words of dbt.
+"""Selectors, which name the topics and topologies of a command, with the syntax of dbt.
 
-carrier_delays         a topic or topology by name; `*` and `?` stand for others
+carrier_delays         a topic or topology by name; `*` and `?` are wildcards
 tag:delays             by tag
 path:topologies/daily  by file or folder
-+hourly  2+hourly      and all that feeds it, or only two steps up (a topology and each topic are a step)
-hourly+  hourly+1      and all that it feeds
++hourly  2+hourly      and everything that feeds it, or only two steps up (a topology and each topic are a step)
+hourly+  hourly+1      and everything that it feeds
 a b                    both; several --select are the same
-tag:x,path:y           only what is in both
+tag:x,path:y           only those in both
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SELECTOR = re.compile(r"(?:(?P<up>\d*)\+)?(?:(?P<method>[a-z]+):)?(?P<what>[^+\
 
 
 class SelectorError(HeadwaterError):
-    """A selector that cannot be read, or that nothing answers to: `selector`."""
+    """A selector that cannot be read or matches nothing: `selector`."""
 
     exit_code = 2
 
@@ -33,7 +33,7 @@ class SelectorError(HeadwaterError):
 
 
 class NoTopologyError(SelectorError):
-    """A selector that names topics only, where topologies are to be worked on."""
+    """A selector that matches topics only, for a command that works on topologies."""
 
     def __init__(self, selector: str) -> None:
         super().__init__(
@@ -44,10 +44,9 @@ class NoTopologyError(SelectorError):
 
 
 def select(resources: Resources, selectors: Iterable[str]) -> frozenset[str]:
-    """Ids of the topics and topologies that any of the selectors names; of all where there is no selector.
+    """Ids of the topics and topologies that any of the selectors matches; all of them if there is no selector.
 
-    Raises SelectorError for one that is malformed or that names nothing; so does one without a word, as an unset
-    variable of a shell makes it.
+    Raises SelectorError for a selector that is malformed, empty (as from an unset shell variable) or matches nothing.
     """
     given = list(selectors)
     if not given:
@@ -95,7 +94,7 @@ def _answers(resource: Resource, method: str, what: str, selector: str) -> bool:
 
 
 def _reached(start: Iterable[str], edges: Mapping[str, tuple[str, ...]], steps: str) -> set[str]:
-    """What is reached from `start` within so many steps; without a number, whatever can be reached."""
+    """The ids reached from `start` within `steps` steps; without a number, all that can be reached."""
     reached: set[str] = set()
     edge, left = set(start), int(steps) if steps else len(edges)
     while edge and left > 0:

@@ -1,4 +1,4 @@
-"""A target of `profiles.yml` as the settings of a run."""
+"""Turns a target of `profiles.yml` into the settings of a run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _OWN_KEYS = frozenset({"description", "tags", "meta"})
 
 
 def settings_of(loaded: LoadedProject) -> Settings:
-    """The settings of the chosen target; what it does not say has its default. Paths are from the project's root.
+    """The settings of the chosen target, with defaults for missing ones. Paths are relative to the project's root.
 
-    Only for a project without errors, whose target is there and fits its schema.
+    Only for a project without errors, whose target exists and fits its schema.
     """
     target: dict[str, Any] = loaded.target.to_python() if loaded.target is not None else {}
     epoch = target.get("epoch") or {}
@@ -41,7 +41,10 @@ def settings_of(loaded: LoadedProject) -> Settings:
 
 
 def spark_of(loaded: LoadedProject) -> dict[str, Any]:
-    """Spark's settings, also of a faulty project, whose expressions are judged too: defaults if they do not fit."""
+    """Spark's settings, also for a faulty project, whose expressions are checked too.
+
+    If they do not fit: the defaults.
+    """
     target = loaded.target.to_python() if loaded.target is not None else None
     written = target.get("spark") if isinstance(target, dict) else None
     if isinstance(written, dict) and written:
@@ -50,7 +53,7 @@ def spark_of(loaded: LoadedProject) -> dict[str, Any]:
 
 
 def plugins_of(loaded: LoadedProject) -> tuple[str, ...]:
-    """The modules that `plugins` names, also of a faulty project: nothing of what does not fit the schema."""
+    """The modules that `plugins` names, also for a faulty project; entries that do not fit the schema are ignored."""
     written = loaded.project.get("plugins")
     names = written.to_python() if written is not None else None
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
@@ -85,7 +88,7 @@ def _log(written: Any) -> PluginRef:
 
 
 def _duration(text: str) -> int:
-    """Its milliseconds, which keep where from the environment they come."""
+    """The milliseconds of a duration. They remember if they come from the environment."""
     milliseconds = parse_duration(text)
     return DurationFromEnvironment(milliseconds, text) if isinstance(text, FromEnvironment) else milliseconds
 

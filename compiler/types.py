@@ -1,4 +1,4 @@
-"""Spark SQL's types as the language writes them, in one canonical spelling, so that two types compare as text."""
+"""Spark SQL's types in one canonical spelling, so that equal types are equal texts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ boolean tinyint byte smallint short int integer bigint long float real double st
 timestamp_ltz timestamp_ntz decimal dec numeric varchar char character array map struct not null
 """
 _WORDS = frozenset(_SPARKS.split())
-"""Spark's words: sqlglot takes those of other databases as well."""
+"""Spark's names of types. sqlglot also accepts those of other databases."""
 
 _OF_OTHERS = {
     "text": "string",
@@ -57,16 +57,16 @@ _OF_OTHERS = {
     "bytes": "binary",
     "blob": "binary",
 }
-"""What types are called in other places, and here."""
+"""Names of types elsewhere, and the type to write here."""
 
 _PARAMETERS = frozenset({"decimal", "dec", "numeric", "varchar", "char", "character"})
 _MAX_DIGITS = 38
 NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
-"""The numeric types without parameters: all but decimals."""
+"""The numeric types without parameters, which are all but decimals."""
 
 
 def canonical(text: str) -> str:
-    """The canonical spelling of a type. ValueError for what is not a type that columns can have."""
+    """The canonical spelling of a type. Raises ValueError for a text that is not a type that columns can have."""
     try:
         tokens = Dialect.get_or_raise("spark").tokenize(text)
         tree = parse_one(text, into=exp.DataType, dialect="spark")
@@ -78,7 +78,7 @@ def canonical(text: str) -> str:
 
 
 def advice(text: str) -> str:
-    """What to write in place of a text that is no type, as a sentence."""
+    """A sentence that says what to write in place of a text that is no type."""
     for word in re.findall(r"[a-z_][a-z0-9_]*(?![a-z0-9_]|\s*:)", text.lower()):
         if word in _OF_OTHERS:
             return f"Write {_OF_OTHERS[word]}."
@@ -93,12 +93,12 @@ def ddl(columns: Mapping[str, str]) -> str:
 
 
 def holds_map(type_: str) -> bool:
-    """Whether a canonical type is a map or has one inside. Maps have no order and no equality: they cannot be keys."""
+    """Whether a canonical type is a map or contains one. Maps have no order and no equality, so they cannot be keys."""
     return "map<" in type_
 
 
 def _is_of_spark(tokens: Sequence[Token], tree: exp.DataType) -> bool:
-    """Whether Spark would take it too: no words of other databases, `<` where they have `(` or `[`."""
+    """Whether Spark would accept it too: it has no words of other databases, and `<` where those write `(` or `[`."""
     words = Counter(
         token.text.lower()
         for token in tokens

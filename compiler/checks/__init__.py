@@ -1,1 +1,1 @@
-"""Is it right? Every rule of the language that a schema cannot hold, step by step."""
+"""Checks of a project: all rules of the language that a schema cannot express."""

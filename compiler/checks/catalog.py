@@ -1,4 +1,4 @@
-"""The plugins that a project may name, for checking names and options before anything runs."""
+"""The plugins that a project may name, to check names and options before anything runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...runtime.assignment.racks.solver import has_solver
 
 
 class InstalledPlugins:
-    """Implements `check_plugins.PluginCatalog`. Plugins are imported at the first question.
+    """Implements `plugins.PluginCatalog`. Plugins are imported when the first question is asked.
 
-    `manager` makes one, without the plugins of some names.
+    `manager` makes a PluginManager without the plugins that it is given.
     """
 
     def __init__(self, manager: Callable[[Collection[str]], PluginManager]) -> None:
@@ -26,7 +26,7 @@ class InstalledPlugins:
         return list(self._registry(kind))
 
     def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
-        """The JSON Schema of a plugin's options. Those of the embedded log have been checked with the profile."""
+        """The JSON Schema of a plugin's options. The schema of profiles covers those of the embedded log."""
         return {} if (kind, name) == ("log", "embedded") else self._registry(kind)[name].options_schema
 
     def has_rack_solver(self) -> bool:
@@ -34,8 +34,9 @@ class InstalledPlugins:
         return has_solver()
 
     def failures(self) -> Mapping[str, str]:
-        """The project's modules that cannot be imported, each with its reason. Raises PluginError of others."""
+        """The project's modules that cannot be imported, each with the reason. Raises PluginError for other plugins."""
         failed: dict[str, str] = {}
+        # Each round leaves out the modules that have failed, so that one run reports all of them.
         while True:
             try:
                 self._find(failed)

@@ -1,4 +1,4 @@
-"""Checks of one flow: what it reads, which step its input allows, what it writes."""
+"""Checks one flow: what it reads, whether its steps fit their input, and what it writes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def check_flow(
     topic: TopicModel | None,
     refused: bool,
 ) -> CheckedFlow:
-    """Check a flow against the shapes of its sources (None: not known).
+    """Check a flow against the shapes of its sources (None: unknown).
 
-    `topic`: the declared topic that it writes, None where there is none. `refused`: its `to` has been reported.
+    `topic`: the declared topic that it writes; None if there is none. `refused`: its `to` has been reported.
     """
     before = _merged(context, flow, sources) if sources is not None else UNKNOWN
     if sources is not None and len(sources) == 1:
@@ -50,7 +50,7 @@ def check_flow(
 
 
 def _merged(context: FlowContext, flow: FlowModel, sources: Sequence[tuple[str, Shape]]) -> Shape:
-    """The shape of what a flow reads; of several sources they must be streams of equal columns."""
+    """The shape of what a flow reads. Several sources must be streams with equal columns."""
     (_, first), rest = sources[0], sources[1:]
     if not rest:
         return first
@@ -115,7 +115,7 @@ def _steps(context: FlowContext, flow: FlowModel, shape: Shape) -> Shape:
 
 
 def _made(step: Step) -> list[str]:
-    """The flows that a step makes: then its own has ended."""
+    """The flows that a step makes. Its own flow ends with such a step."""
     return [] if step.action is None else [flow.text for flow in step.action.references().flows]
 
 
@@ -133,14 +133,14 @@ def _step(context: FlowContext, step: Step, following: Step | None, shape: Shape
 
 
 def _settled(context: FlowContext, shape: Shape, step: Step | None = None, at: str = "") -> Shape:
-    """The table without deletions of rows that were not there."""
+    """The table without deletions of rows that did not exist."""
     if not shape.unsettled:
         return shape
     return context.add(Settling(), shape, replace(shape, unsettled=False), step, at)
 
 
 def _sink(context: FlowContext, flow: FlowModel, to: Scalar, shape: Shape, topic: TopicModel | None) -> Topic | None:
-    """The topic that a flow writes; where it is declared, the two are compared."""
+    """The topic that a flow writes. If it is declared, the declaration must match the flow."""
     last = flow.steps[-1] if flow.steps else None
     if context.operations and not shape.open and last is not None and _made(last):
         message = f"After a `{last.word.text}` there is nothing left to write."
@@ -163,7 +163,7 @@ def _sink(context: FlowContext, flow: FlowModel, to: Scalar, shape: Shape, topic
 
 
 def declared_topic(topic: TopicModel, writer: str | None) -> Topic:
-    """A topic of `topics/` as the runtime declares it."""
+    """A topic of `topics/`, as the runtime declares it."""
     return Topic(
         topic.name.text,
         topic.partitions,
@@ -179,7 +179,7 @@ def declared_topic(topic: TopicModel, writer: str | None) -> Topic:
 
 
 def _compare(context: FlowContext, to: Scalar, shape: Shape, topic: TopicModel) -> None:
-    """Report each difference between a declared topic and what the flow yields."""
+    """Report each difference between a declared topic and the flow that writes it."""
     name = topic.name.text
     if shape.open:
         return

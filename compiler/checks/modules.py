@@ -1,4 +1,4 @@
-"""The modules that `plugins:` of headwater.yml names: whether they are there, are Python, and can be imported."""
+"""Checks the modules that `plugins:` of headwater.yml names: they exist, are Python, and can be imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..diagnostics import Diagnostics, did_you_mean
 from ..reading.nodes import Node, Scalar, Sequence
 
 _MOST_BYTES = 500_000
-"""What is longer is data that a program has written, and is left to an import."""
+"""A longer module is data written by a program; only the import checks it."""
 
 _WAY_OUT = "Fix it there, or leave the plugin out with -p no:<name>."
 
@@ -24,9 +24,9 @@ def check_modules(
     failures: Callable[[], AbstractMapping[str, str]] | None,
     diagnostics: Diagnostics,
 ) -> bool:
-    """Report modules that are not there or are no Python; with `failures`, those that cannot be imported, and why.
+    """Report modules that are missing or are no Python and, with `failures`, those that cannot be imported.
 
-    `without`: those that are left out. Gives whether all are fine. Without `failures` nothing is imported.
+    `without`: modules that are left out. Returns whether all are fine. Without `failures` nothing is imported.
     """
     items = plugins.items if isinstance(plugins, Sequence) else ()
     named = [each for each in items if isinstance(each, Scalar) and isinstance(each.value, str)]
@@ -43,7 +43,7 @@ def check_modules(
 
 
 def _is_python(module: Scalar, root: Path, diagnostics: Diagnostics) -> bool:
-    """Reports it, where it is not. What is installed, and packages without a file, are left to an import."""
+    """Whether a module of the project parses; reports it if not. Installed modules and packages without a file pass."""
     place = root.joinpath(*module.text.split("."))
     file = next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
     if file is None:

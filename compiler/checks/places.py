@@ -1,4 +1,4 @@
-"""Where a target keeps its data: what one command removes must not be what another one needs."""
+"""Checks where a target keeps its data: one command must not remove what another one needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HINT = f"Give each a folder of its own, such as '{DEFAULT_LOG}' and '{DEFAULT_S
 
 @dataclass(frozen=True)
 class _Place:
-    """A folder as it is written, and where it really is. `position` is None where the default holds."""
+    """A folder as written and as resolved. `position` is None if it is the default."""
 
     written: str
     path: Path
@@ -27,7 +27,7 @@ class _Place:
 
 
 def check_places(loaded: LoadedProject, diagnostics: Diagnostics) -> None:
-    """Report a state directory that shares its place with the project or the log, and data among generated files."""
+    """Report a state directory in the same place as the project or the log, and data inside of `target/`."""
     if loaded.target is None:
         return
     state = _place(loaded.root, loaded.target.get("state_dir"), DEFAULT_STATE)
@@ -48,7 +48,7 @@ def check_places(loaded: LoadedProject, diagnostics: Diagnostics) -> None:
 
 
 def _shared(root: Path, state: _Place, log: _Place | None) -> str | None:
-    """How the state directory stands to what it must keep away from; None where it does."""
+    """How the state directory overlaps with the project or the log; None if it does not."""
     project = _resolved(root)
     relation = None if project is None else _relation(state.path, project)
     if relation in ("is", "contains"):
@@ -66,7 +66,7 @@ def _relation(one: Path, other: Path) -> str | None:
 
 
 def _log(root: Path, log: Node | None) -> _Place | None:
-    """The folder of a log that has one."""
+    """The folder of a log, if it has one."""
     if isinstance(log, Mapping) and "name" in log:
         log = log.get("options")
         return _place(root, log.get("path"), "") if isinstance(log, Mapping) else None
@@ -74,7 +74,7 @@ def _log(root: Path, log: Node | None) -> _Place | None:
 
 
 def _place(root: Path, written: Node | None, default: str) -> _Place | None:
-    """None where nothing is said that could be a folder of this machine."""
+    """The folder; None if the value cannot be a folder of this machine."""
     if written is None:
         text, position = default, None
     elif isinstance(written, Scalar) and isinstance(written.value, str):
@@ -86,7 +86,7 @@ def _place(root: Path, written: Node | None, default: str) -> _Place | None:
 
 
 def _resolved(path: Path) -> Path | None:
-    """After symbolic links and `..`; None where it is no path, or links lead in a circle: `debug` tells of these."""
+    """The path without symbolic links and `..`; None if it is invalid or links form a circle, which `debug` reports."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):

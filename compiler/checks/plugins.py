@@ -1,4 +1,4 @@
-"""Checks of names that live outside the YAML: plugins with their options, Python functions of the project."""
+"""Checks names defined outside of the YAML: plugins with their options, and Python functions of the project."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WORDS = {
     "log": "log",
 }
 _MOST_BYTES = 500_000
-"""Of a module: `parse` must end soon and stay small, whatever a project holds."""
+"""Of a module: `parse` must end soon and stay small, whatever a project contains."""
 
 
 class PluginCatalog(Protocol):
-    """The plugins there are. Kinds: `assignor`, `restore_strategy`, `store_backend`, `log`."""
+    """The available plugins. Kinds: `assignor`, `restore_strategy`, `store_backend`, `log`."""
 
     def names(self, kind: str) -> Collection[str]:
         """The names of the plugins of a kind."""
@@ -36,16 +36,19 @@ class PluginCatalog(Protocol):
         """The JSON Schema of a plugin's options."""
 
     def failures(self) -> AbstractMapping[str, str]:
-        """Modules of the project that cannot be imported, and why; then nothing else may be asked."""
+        """Modules of the project that cannot be imported, each with the reason.
+
+        If there are any, no other method may be called.
+        """
 
     def has_rack_solver(self) -> bool:
-        """Whether what built-in assignors place tasks by racks with is installed."""
+        """Whether the solver is installed that built-in assignors need for racks."""
 
 
 def check_plugins(
     model: ProjectModel, target: Mapping | None, catalog: PluginCatalog, diagnostics: Diagnostics
 ) -> None:
-    """Report plugins that there are not, options that their schemas refuse, and what an assignor lacks for racks."""
+    """Report unknown plugins, options that their schemas refuse, and a missing solver for racks."""
     for kind, use in _uses(model, target):
         names = catalog.names(kind)
         name = use.name.text
@@ -112,7 +115,7 @@ def _check_options(kind: str, use: PluginUse, schema: AbstractMapping[str, Any],
 
 
 def _report_unknown(whose: str, options: Mapping, known: Sequence[str], diagnostics: Diagnostics) -> None:
-    """Each at its place. Only where the schema refuses whatever it does not list."""
+    """Report each unknown option at its place. Only for a schema that refuses all options it does not list."""
     for entry in options.entries:
         if entry.name not in known:
             hint = did_you_mean(entry.name, known) or f"It has {', '.join(known) or 'none'}."
@@ -165,7 +168,7 @@ def _check_function(function: Scalar, root: Path, diagnostics: Diagnostics) -> N
 
 
 def _defined(body: Sequence[ast.AST]) -> Iterator[str]:
-    """The names that statements of a module may bind, also inside `if` and `try`; `*` where an import hides them."""
+    """Names that a module's statements may define, also inside `if` and `try`; `*` if an import hides them."""
     left = list(body)
     while left:
         match node := left.pop():

@@ -1,4 +1,4 @@
-"""Checks of the whole project: topics, then every flow after those that it reads."""
+"""Checks the whole project: topics, then every flow after those that it reads."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .flow import check_flow, declared_topic
 
 @dataclass(frozen=True)
 class Checked:
-    """Everything checked. `topics`: all topics of the project, declared or not, with their columns."""
+    """The result of the checks. `topics`: all topics of the project, declared or not, with their columns."""
 
     topologies: Mapping[str, CheckedTopology]
     topics: Mapping[str, Topic]
 
 
 def check_project(model: ProjectModel, resolution: Resolution, judge: Judge, diagnostics: Diagnostics) -> Checked:
-    """Check a resolved project. With errors among the diagnostics, what is given back is not complete."""
+    """Check a resolved project. If the diagnostics have errors, the result is incomplete."""
     return _ProjectCheck(model, resolution, judge, diagnostics).run()
 
 
@@ -85,6 +85,8 @@ class _ProjectCheck:
     def _check_flow(self, topology: str, name: str) -> None:
         context = self._contexts[topology]
         flow = self._model.topologies[topology].flows[name]
+        # A flow may read a table whose topic another flow writes, so tables are checked as soon as their topics are
+        # known.
         self._check_tables(topology)
         sources = self._resolution.names[topology].sources.get(name)
         shapes = (
@@ -105,7 +107,7 @@ class _ProjectCheck:
         return shapes.get(name, UNKNOWN)
 
     def _table(self, context: TopologyContext, table: TableModel) -> None:
-        """A table, as soon as the columns of its topic are known."""
+        """Check a table, as soon as the columns of its topic are known."""
         name = table.name.text
         shape = self._shapes.get(table.topic.text)
         if name in context.shapes or shape is None:
@@ -164,7 +166,7 @@ def _topic_shape(topic: TopicModel) -> Shape:
 
 
 def _stored_shape(shape: Shape) -> Shape:
-    """What a reader of an undeclared topic finds there."""
+    """The shape that readers of an undeclared topic get."""
     return Shape(
         key=shape.key, value=shape.value, partitions=shape.partitions, windowed=shape.windowed, open=shape.open
     )

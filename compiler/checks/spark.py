@@ -1,7 +1,7 @@
-"""Checks of a profile's `spark:` section: what Spark would refuse, or its JVM die of, only when a run starts.
+"""Checks the `spark:` section of a profile for values that would make Spark or its JVM fail only at the start of a run.
 
-Sources: Spark 4's `SparkContext` (masters), `JavaUtils.byteStringAs` (sizes), `SparkSubmitCommandBuilder`, which hands
-`spark.driver.memory` to the JVM's -Xmx as it is written.
+Sources of the rules: Spark 4's `SparkContext` (masters), `JavaUtils.byteStringAs` (sizes), and
+`SparkSubmitCommandBuilder`, which passes `spark.driver.memory` unchanged to the JVM's -Xmx.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ..diagnostics import Diagnostics
 from ..reading.nodes import Mapping, Scalar
 
 MASTERS = ("local", "local[2]", "local[*]", "yarn", "spark://host:7077", "k8s://https://host:443")
-"""An example of each kind that a project may name."""
+"""An example of each kind of master that a project may name."""
 
 _LOCAL = re.compile(
     r"local(\[\s*([1-9][0-9]*|\*)\s*(,\s*[1-9][0-9]*\s*)?\]|-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\])?"
 )
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
-"""A cluster's; which kinds there are, clusters' own packages decide."""
+"""The address of a cluster. Any scheme is accepted, because packages of clusters can add their own."""
 
 _SIZE = re.compile(r"[0-9]+\s*([kmgtp]?b?)", re.IGNORECASE)
 _HEAP = re.compile(r"[0-9]+[kmgt]|[0-9]{9,}", re.IGNORECASE)
-"""In bytes without a unit; a JVM needs hundreds of millions."""
+"""A size without a unit is in bytes; a JVM needs hundreds of millions."""
 _COUNT = re.compile(r"[1-9][0-9]*")
 
 _SIZES = frozenset(
@@ -42,7 +42,7 @@ _COUNTS = frozenset(
 
 
 def check_spark(target: Mapping | None, diagnostics: Diagnostics) -> bool:
-    """Check the settings of a target, as far as they fit the schema; whether Spark can be started with them."""
+    """Check the settings of a target that fit the schema. Returns whether Spark can start with them."""
     section = target.get("spark") if target is not None else None
     if not isinstance(section, Mapping):
         return True

@@ -1,1 +1,1 @@
-"""What a project says: the typed model, its references, its expressions and their types."""
+"""Expressions with their types and functions; entries of a project's files as typed data; stores."""

@@ -1,8 +1,8 @@
-"""The values of an `aggregate` step: expressions over aggregates, taken apart.
+"""Splits the values of an `aggregate` step into their aggregates.
 
-`sum(a) / count(*)` is two aggregates, each with its argument as an expression of one record, and an expression over
-their results, in which each aggregate stands as one reference named by its SQL. Some aggregates are written by simpler
-ones first: `count_if(p)` is `count(IF(p, 1, NULL))` (`functions.AggregateFunction.meaning`).
+`sum(a) / count(*)` has two aggregates. The argument of each is an expression over one record. The rest is an expression
+over their results, in which each aggregate is one reference, named by its SQL. Some aggregates are first rewritten with
+simpler ones: `count_if(p)` is `count(IF(p, 1, NULL))` (`functions.AggregateFunction.meaning`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _FORMS = {
 class AggregateCall:
     """One aggregate; without `argument` it is `count(*)`.
 
-    `whole`: the call as an expression of the input's columns, for its type and as its name. `written`: what stands in
-    the file, where this may be an aggregate that `whole` writes by a simpler one.
+    `whole`: the call as an expression over the input's columns, which gives its type and its name. `written`: the call
+    as the file has it, before it was rewritten with simpler aggregates.
     """
 
     function: AggregateFunction
@@ -50,7 +50,10 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class WrittenCall:
-    """An aggregate as the user wrote it: its word, the columns it takes, and all of it. Messages speak of this one."""
+    """An aggregate as the user wrote it: its name, the columns it takes, and the whole call.
+
+    Messages show this form.
+    """
 
     word: str
     columns: tuple[Expression, ...]
@@ -58,7 +61,7 @@ class WrittenCall:
 
     @property
     def function(self) -> AggregateFunction:
-        """What it is."""
+        """The aggregate function."""
         return AGGREGATES[self.word]
 
 
@@ -66,7 +69,7 @@ class WrittenCall:
 class AggregateValue:
     """A value of the step. `result` refers to `calls` by name (role `aggregate`) and to key columns.
 
-    `written`: the same in the user's words; it refers to the calls by the SQL of `AggregateCall.written`.
+    `written`: the same as the user wrote it; it refers to the calls by the SQL of `AggregateCall.written`.
     """
 
     name: Scalar
@@ -76,7 +79,7 @@ class AggregateValue:
 
 
 def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> AggregateValue | None:
-    """Take a value of an `aggregate` step apart, or None after its diagnostics."""
+    """Read a value of an `aggregate` step; None, with diagnostics, if it is wrong."""
     parsed = parse(scalar, diagnostics)
     if parsed is None or not check(parsed, diagnostics, aggregates=True):
         return None
@@ -115,7 +118,7 @@ def _aggregates(parsed: Parsed) -> list[Call]:
 
 
 def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
-    """Whether a call is of a form that can be kept up; else reports why not."""
+    """Whether a call has a supported form; otherwise reports why not."""
     tokens = parsed.tokens
     close = closing(tokens, call.index + 1)
     function = AGGREGATES[call.name]
@@ -155,8 +158,9 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
 
 
 def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
-    """The same by simpler aggregates."""
+    """The same, rewritten with simpler aggregates."""
     sql = parsed.sql
+    # From the end, so that a replacement does not move the calls before it.
     for call in reversed(_aggregates(parsed)):
         close = closing(parsed.tokens, call.index + 1)
         inside = parsed.tokens[call.index + 2 : close]
@@ -174,7 +178,7 @@ def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
 
 
 def _over(parsed: Parsed, refs: Sequence[Ref], named: Sequence[tuple[Call, str]]) -> Expression:
-    """The expression over aggregates, which become references under the names given, and over columns outside."""
+    """The expression over columns and over aggregates, which become references with the given names."""
     results = [Ref(call.start, _end(parsed, call), "aggregate", name) for call, name in named]
     outside = [ref for ref in refs if not any(result.start <= ref.start < result.end for result in results)]
     return Expression(parsed.sql, tuple(sorted([*results, *outside])))
@@ -225,7 +229,7 @@ def _expression(sql: Sql, span: Sequence[Token], refs: Sequence[Ref]) -> Express
 
 
 def _literal(span: Sequence[Token]) -> tuple[Any] | None:
-    """The value of a literal; None for anything else."""
+    """The value of a literal in a tuple, as it may be null; None for anything else."""
     if len(span) == 1:
         match span[0].token_type:
             case TokenType.TRUE:
@@ -238,7 +242,7 @@ def _literal(span: Sequence[Token]) -> tuple[Any] | None:
 
 
 def _number(span: Sequence[Token]) -> tuple[int | float] | None:
-    """A number as SQL writes it: `-1`, `.05`, `1e-2`, and `10L` and `0.5D`, which come as `10::bigint` and so on."""
+    """A number in SQL: `-1`, `.05`, `1e-2`, and `10L` and `0.5D`, which sqlglot gives as `10::bigint` and so on."""
     kinds = [token.token_type for token in span]
     if TokenType.DCOLON in kinds:
         span = span[: kinds.index(TokenType.DCOLON)]

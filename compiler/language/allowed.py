@@ -1,7 +1,7 @@
-"""What an expression may hold and call: only what gives the same answer whenever, wherever it is asked.
+"""What an expression may contain and call: only what always gives the same answer for the same record.
 
-Judged by the words of the text. What only types show, such as a text that Spark casts to a time, is judged by Spark's
-analyzer (`runtime.spark.analyzer`).
+This module checks the words of the text. What depends on types, such as a text that Spark casts to a time, is checked
+by Spark's analyzer (`runtime.spark.analyzer`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _WRITTEN_OUT = re.compile(r"\s*[+-]?\d")
 
 
 def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) -> bool:
-    """Whether an expression is one of one row with functions that are allowed; else reports why not.
+    """Whether an expression reads one row and uses only allowed functions; otherwise reports why not.
 
-    `aggregates`: whether it may hold aggregates.
+    `aggregates`: whether it may contain aggregates.
     """
     before = len(diagnostics)
     if not _check_form(parsed, diagnostics):
@@ -60,7 +60,7 @@ def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) ->
 
 
 def _check_time(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
-    """Spark takes `timestamp 'now'` from its own clock, once. What begins with a digit is never one of those words."""
+    """Report a time that is not written in digits: Spark evaluates `timestamp 'now'` once, by its own clock."""
     texts = []
     for token in parsed.tokens[index + 1 :]:
         if token.token_type not in _TEXTS:

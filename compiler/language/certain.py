@@ -1,8 +1,8 @@
-"""Which expressions give a value for every row: those of which it is known that they cannot fail.
+"""Finds expressions that have a value for every row, because they cannot fail.
 
-A table's changes may be collapsed before an expression sees them only if the expression cannot fail: else a value that
-lasted for a moment would stop the run or not, by where epochs end. What is not known to be safe counts as unsafe, so
-this is a short list of what expressions over aggregates are mostly made of: ratios, comparisons, defaults.
+A table may collapse its changes before an expression only if the expression cannot fail. Otherwise a value that existed
+for a moment would stop the run or not, depending on where epochs end. What is not known to be safe counts as unsafe.
+The list is short: the usual parts of expressions over aggregates, such as ratios, comparisons and defaults.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from .expressions import Expression, Ref
 
 _BROAD = frozenset({"float", "double"})
 _OPAQUE = "?"
-"""The type of what cannot fail itself, but of which nothing else is known."""
+"""The type of an expression that cannot fail and of which nothing else is known."""
 
 
 def cannot_fail(expression: Expression, type_of: Callable[[Ref], str | None], positive: Collection[str] = ()) -> bool:
-    """Whether an expression has a value for every row. `positive`: names of value columns that are never 0 nor less."""
+    """Whether an expression has a value for every row. `positive`: names of value columns that are always above 0."""
     names = {f"c{number}": ref for number, ref in enumerate(expression.refs)}
     numbers = {ref: name for name, ref in names.items()}
-    # As `parse_sql` does: on its own, a call may begin like a statement of another name.
+    # Parsed as a SELECT, as in `parse_sql`: sqlglot may read a bare call as a statement with that name.
     query = parse_one("SELECT " + expression.render(lambda ref: numbers[ref]), dialect="spark")
     return _Reading(names, type_of, positive).type(query.expressions[0]) is not None
 
 
 class _Reading:
-    """Types of nodes, as Spark's rules have them; None for what may fail."""
+    """The types of nodes by Spark's rules; None for a node that may fail."""
 
     def __init__(self, refs: dict[str, Ref], type_of: Callable[[Ref], str | None], positive: Collection[str]) -> None:
         self._refs = refs
@@ -79,7 +79,7 @@ class _Reading:
         return None if ref is None else self._type_of(ref) or _OPAQUE
 
     def _arithmetic(self, node: exp.Binary, widens: bool = False) -> str | None:
-        """Of doubles nothing overflows. `widens`: the operation makes doubles of whole numbers."""
+        """Doubles do not overflow. `widens`: the operation turns whole numbers into doubles."""
         types = {self.type(node.left), self.type(node.right)}
         if types & _BROAD and all(type_ is not None and _is_number(type_) for type_ in types):
             return "double"
@@ -105,7 +105,9 @@ class _Reading:
         return "boolean" if same or {left, right} <= NUMBERS else None
 
     def _all(self, *nodes: exp.Expression) -> str | None:
-        """The one type of several nodes, beside nulls: where there are two, Spark casts."""
+        """The one type of several nodes, ignoring nulls; None if there are two, because Spark would cast, which may
+        fail.
+        """
         types = {self.type(node) for node in nodes} - {"void"}
         return types.pop() if len(types) == 1 else None
 

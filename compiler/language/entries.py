@@ -1,7 +1,7 @@
-"""Entries of a project's files, typed, with their places: topics, tables, stores, and plugins as they are named.
+"""Entries of a project's files as typed data with places: topics, tables, stores, and uses of plugins.
 
-References are still names (`Scalar`s, which keep their position); durations are milliseconds. What a file said wrong
-has been reported when these are built, and is simply missing here.
+References are names (`Scalar`s, which keep their positions). Durations are in milliseconds. Mistakes in a file have
+been reported before, and the values concerned are missing here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Columns = AbstractMapping[str, "Column"]
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column. `type`: canonical Spark SQL, None where it is not a type (reported)."""
+    """A declared column. `type`: canonical Spark SQL; None if it is not a type, which has been reported."""
 
     name: Scalar
     type: str | None
@@ -24,7 +24,7 @@ class Column:
 
 @dataclass(frozen=True)
 class PluginUse:
-    """A plugin by name, with its options as they are written. `name` is None where the default is meant."""
+    """A plugin by name, with its options as they are written."""
 
     name: Scalar
     options: Mapping | None = None
@@ -59,7 +59,10 @@ class TableModel:
 
 @dataclass(frozen=True)
 class StoreModel:
-    """An entry of `stores:`. `type` is None where it is left to the step; `retention` keeps the place."""
+    """An entry of `stores:`.
+
+    `type` is None if the step decides it. `retention` is the scalar, which keeps its place.
+    """
 
     name: Scalar
     type: str | None = None

@@ -1,7 +1,7 @@
-"""Expressions with their columns resolved: who a name means is settled here, what Spark SQL calls it is not.
+"""Expressions with resolved columns. Which column a name means is decided here; its physical name is not.
 
-A column is referred to by role and own name, because its physical name depends on what else travels with it
-(see `graph`): `Expression.render` puts the names in when the way of all columns is known.
+A reference names a column by its role and its own name. The physical name depends on the other columns of the same row
+(see `compiler.topology`). `Expression.render` inserts the physical names once they are known.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Ref:
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns an expression may read. A type is None where it is not known.
+    """The columns that an expression may read. A type is None if it is unknown.
 
-    `open`: some columns are not known either (an error before), so that an unknown name is no finding.
+    `open`: some columns are unknown because of an earlier error, so an unknown name is not reported.
     """
 
     key: Types
@@ -54,7 +54,7 @@ class Scope:
     open: bool = False
 
     def type_of(self, ref: Ref) -> str | None:
-        """The type of what a reference means."""
+        """The type of the column that a reference means."""
         if ref.role == "meta":
             return "timestamp"
         return {"key": self.key, "value": self.value, "table": self.table_value, "aggregate": self.aggregates}[
@@ -64,7 +64,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Expression:
-    """SQL with its references, in the order of the text. `type`: canonical; None while not judged."""
+    """SQL with its references, in the order of the text. `type`: canonical; None before it is known."""
 
     sql: Sql
     refs: tuple[Ref, ...]
@@ -72,19 +72,19 @@ class Expression:
 
     @property
     def plain(self) -> Ref | None:
-        """The column that it is, if it is nothing but a column."""
+        """The column, if the expression is exactly one column; otherwise None."""
         if len(self.refs) == 1 and (self.refs[0].start, self.refs[0].end) == (0, len(self.sql.text)):
             return self.refs[0]
         return None
 
     @property
     def position(self) -> Position:
-        """Its place in the file, all of it."""
+        """The place of the whole expression in the file."""
         return self.sql.position(0, len(self.sql.text))
 
     @property
     def as_column(self) -> Ref:
-        """The column in which an operator finds it: itself, or one that a projection has named by its SQL."""
+        """The column in which an operator finds the value: a column itself, or a projection's, named by its SQL."""
         plain = self.plain
         if plain is not None and plain.role in ("key", "value"):
             return plain
@@ -95,7 +95,7 @@ class Expression:
         return self.render_with_offsets(name_of)[0]
 
     def render_with_offsets(self, name_of: Callable[[Ref], str]) -> tuple[str, list[int]]:
-        """The same, and for each character of the result the character of `sql.text` it comes from."""
+        """The same, and for each character of the result the index in `sql.text` that it comes from."""
         parts: list[str] = []
         origin: list[int] = []
         last = 0
@@ -109,18 +109,18 @@ class Expression:
         return "".join(parts), origin
 
     def typed(self, type_: str | None) -> Expression:
-        """The same with its type."""
+        """The same with this type."""
         return replace(self, type=type_)
 
 
 def column(scalar: Scalar, role: Role, name: str, type_: str | None) -> Expression:
-    """An expression that is one column, made by the compiler in the place of `scalar`."""
+    """An expression of one column that the compiler makes. Its place is that of `scalar`."""
     sql = Sql(scalar, name, (0,) * len(name))
     return Expression(sql, (Ref(0, len(name), role, name),), type_)
 
 
 def read(scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> Expression | None:
-    """The expression of one row in a scalar, or None after its diagnostics."""
+    """The expression in a scalar, over one row; None, with diagnostics, if it is wrong."""
     parsed = parse(scalar, diagnostics)
     if parsed is None or not check(parsed, diagnostics):
         return None
@@ -129,7 +129,7 @@ def read(scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> Expression |
 
 
 def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[Ref, ...] | None:
-    """The columns that an expression reads, or None after diagnostics about those that are unknown or ambiguous."""
+    """The columns that an expression reads; None, with diagnostics, if one is unknown or ambiguous."""
     refs: list[Ref] = list(_clock(parsed))
     complete = True
     for node in parsed.tree.find_all(exp.Column):
@@ -144,7 +144,7 @@ def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[Ref
 
 
 def _clock(parsed: Parsed) -> list[Ref]:
-    """`current_timestamp` and `current_timestamp()`: the planned time of the epoch."""
+    """References to `current_timestamp` and `current_timestamp()`, the planned time of the epoch."""
     refs = []
     tokens = parsed.tokens
     for index, token in enumerate(tokens):
@@ -208,7 +208,7 @@ def _resolve(sql: Sql, parts: list[exp.Identifier], scope: Scope, diagnostics: D
 
 
 def _unknown(names: Sequence[str], scope: Scope) -> tuple[str, str]:
-    """What to say of a name that is no column."""
+    """The message and hint for a name that is no column."""
     head = names[0]
     if head in _RECORD_FORM:
         message = f"'{head}' is part of the record form, not a column of the flow."
@@ -221,7 +221,7 @@ def _unknown(names: Sequence[str], scope: Scope) -> tuple[str, str]:
 
 
 def _lookup(name: str, columns: Types) -> str | None:
-    """The declared spelling of a column: Spark SQL does not tell upper from lower case."""
+    """The declared spelling of a column. Spark SQL ignores upper and lower case."""
     if name in columns:
         return name
     folded = name.casefold()

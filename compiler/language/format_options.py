@@ -1,7 +1,7 @@
 """Options of the functions that read and write JSON, CSV and XML: `from_json(text, 'a int', map('mode', 'FAILFAST'))`.
 
-Some of Spark's options name files or addresses, or take the machine's time zone and encoding. So only those that say
-how a text is read or written are allowed, and only where they can be seen: as a `map` of texts.
+Some of Spark's options name files or addresses, or use the machine's time zone and encoding. So only options that say
+how a text is read or written are allowed, and only where they can be checked: as a `map` of literal texts.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ OPTIONS = {text: tuple(names.split()) for text, names in _ALLOWED.items()}
 PLACES = {
     f"{function}_{text}": (text, at) for function, at in (("from", 2), ("to", 1), ("schema_of", 1)) for text in OPTIONS
 }
-"""Functions that take options: of which format, and as which argument, counted from 0."""
+"""Functions with options: the format, and the position of the options among the arguments, from 0."""
 
 
 def names(argument: Sequence[Token]) -> Iterator[Token] | None:
-    """The names in `map('name', 'value', ...)`; None for an argument of any other form."""
+    """The names in `map('name', 'value', ...)`; None for an argument of another form."""
     head, body = argument[:2], argument[2:-1]
     closed = bool(argument) and argument[-1].token_type is TokenType.R_PAREN
     if [token.text.lower() for token in head] != ["map", "("] or not closed:
@@ -53,5 +53,5 @@ def names(argument: Sequence[Token]) -> Iterator[Token] | None:
 
 
 def is_allowed(text: str, name: str) -> bool:
-    """Whether an option of a format is allowed; Spark does not tell upper from lower case."""
+    """Whether an option of a format is allowed. Spark ignores upper and lower case here."""
     return name.lower() in {each.lower() for each in OPTIONS[text]}

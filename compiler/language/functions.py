@@ -1,8 +1,8 @@
-"""The functions of expressions: an allow-list, because plans are kept from epoch to epoch.
+"""The functions of expressions: an allow-list, because query plans are reused for every epoch.
 
-A function that gives another answer each time it is asked would be frozen into the plan, and would make the result
-depend on retries. So only deterministic functions of Spark SQL are there, listed by the groups of its documentation;
-those left out on purpose have a hint. What a function takes and gives is judged by Spark's own analyzer.
+A function with a new answer on each call would be frozen into the plan, and results would depend on retries. So only
+deterministic functions of Spark SQL are allowed, grouped as in its documentation. Functions left out on purpose have a
+hint. Spark's own analyzer checks what a function takes and returns.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ GROUPS = {
     """,
 }
 
-"""Functions by what they are about, as the documentation lists them."""
+"""Functions by subject, in the groups of the documentation."""
 
 SCALAR_FUNCTIONS: frozenset[str] = frozenset(name for names in GROUPS.values() for name in names.split())
-"""Deterministic functions of one row."""
+"""Deterministic functions over one row."""
 
 GENERATORS: frozenset[str] = _words("""
     explode explode_outer inline inline_outer posexplode posexplode_outer stack variant_explode variant_explode_outer
@@ -149,7 +149,7 @@ FORBIDDEN: dict[str, str] = {
     ),
     **dict.fromkeys(_words("window session_window window_time"), "Use the `window` step."),
 }
-"""Functions left out because their answer is not the record's alone, with the way out."""
+"""Functions whose answer does not depend on the record alone, each with the way out."""
 
 _PARSED = "Write it with the functions of Spark SQL."
 _BINARY = "Put the record into columns before it comes here, in the program that appends it."
@@ -165,9 +165,9 @@ UNSAFE: dict[str, str] = {
     **dict.fromkeys(_words("from_avro to_avro schema_of_avro from_protobuf to_protobuf"), _BINARY),
     **dict.fromkeys(_words("collations python_worker_logs range sql_keywords"), "It makes a table, not a value."),
 }
-"""Functions that run classes, or that open files or addresses: of the driver, by their options, or of the data.
+"""Functions that run classes or open files or addresses: on the driver, by their options, or as the data says.
 
-`xpath` lets Java's parser fetch the document type that a *record* names: any host, and for as long as it is silent.
+`xpath` lets Java's parser fetch the document type that a *record* names: from any host, without a time limit.
 """
 
 _SKETCH = "Its sketches come from aggregates that do not exist here; there is `approx_count_distinct`."
@@ -194,25 +194,25 @@ NOT_OFFERED: dict[str, str] = {
         _words("st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid"), "No column can hold a geometry."
     ),
 }
-"""Functions of Spark that need what this language has not, with the reason."""
+"""Functions of Spark that need something this language does not have, with the reason."""
 
 OPERATORS: frozenset[str] = _words("""
     ! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~ and between case in not or when current_timestamp
     """)
-"""What Spark lists among its functions, and SQL has words and signs for. `current_timestamp` is the epoch's."""
+"""Operators that Spark lists among its functions. `current_timestamp` is the epoch's."""
 
 WORDS_WITHOUT_PARENTHESES: frozenset[str] = _words(
     "current_date current_time localtimestamp localtime current_user session_user"
 )
-"""Forbidden functions that SQL lets one write without parentheses, like `current_timestamp`, which is allowed."""
+"""Forbidden functions that SQL allows without parentheses, like `current_timestamp`, which is allowed."""
 
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """An aggregate of the `aggregate` step. `subtracts`: whether rows can be taken back, as tables need.
+    """An aggregate of the `aggregate` step. `subtracts`: whether rows can be removed again, as tables need.
 
-    `columns`: how many it takes, `takes`: of what types, `options`: how many literals may follow. `meaning`: SQL by
-    simpler aggregates, in which {0} and {1} stand for the columns.
+    `columns`: how many columns it takes; `takes`: of which types; `options`: how many literals may follow. `meaning`:
+    SQL with simpler aggregates, in which {0} and {1} stand for the columns.
     """
 
     name: str
@@ -223,7 +223,7 @@ class AggregateFunction:
     meaning: str | None = None
 
     def accepts(self, type_: str) -> bool:
-        """Whether a column of a canonical type can be aggregated as it is, without a cast that nobody wrote."""
+        """Whether a column of a canonical type can be aggregated without a cast."""
         match self.takes:
             case "numbers":
                 return type_ in NUMBERS or type_.startswith("decimal(")
@@ -278,4 +278,4 @@ SPARK_AGGREGATES: frozenset[str] = frozenset(AGGREGATES) | _words("""
     regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy approx_top_k
     bitmap_construct_agg bitmap_or_agg bitmap_and_agg
     """)
-"""All names that Spark SQL reads as an aggregate, those not supported here among them."""
+"""All names that Spark SQL reads as an aggregate, including those not supported here."""

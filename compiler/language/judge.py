@@ -1,8 +1,8 @@
-"""Types of expressions, as Spark's own analyzer judges them.
+"""The types of expressions, as Spark's own analyzer determines them.
 
-The compiler imports no Spark: whoever calls it hands an `Analyzer` in. Verdicts are kept in a file by a hash of the
-expression and the columns it reads, so that Spark is started only for what is new. Without an analyzer (`parse`) what
-is not in that file has no type, and nothing that needs one is checked.
+The compiler does not import Spark: its caller passes an `Analyzer`. Verdicts are cached in a file by a hash of the
+expression and the columns it reads, so that Spark starts only for new expressions. Without an analyzer (`parse`) an
+expression that is not in the file has no type, and nothing that needs its type is checked.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..whole_files import write_whole
 from .expressions import Expression, Ref, Scope
 
 Request = tuple[str, str]
-"""An expression in Spark SQL, and the columns it reads as Spark SQL DDL."""
+"""An expression in Spark SQL, and the columns that it reads as Spark SQL DDL."""
 
 
 class Refused(Protocol):
-    """Why an analyzer refuses an expression. `offset`: the character it points at, None where it names none.
+    """Why an analyzer refuses an expression. `offset`: the character concerned; None if unknown.
 
-    `code`: of the diagnostic. `hint`: the way out, where one is known.
+    `code`: of the diagnostic. `hint`: the way out, if one is known.
     """
 
     @property
@@ -43,7 +43,7 @@ class Refused(Protocol):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A Refused, as it is kept."""
+    """A Refused as the cache keeps it."""
 
     message: str
     offset: int | None = None
@@ -56,14 +56,14 @@ Verdict = str | Refused
 
 
 class Analyzer(Protocol):
-    """Judges expressions: Spark's analyzer, or whatever answers like it."""
+    """Checks expressions: Spark's analyzer, or a stand-in with the same answers."""
 
     def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
-        """A verdict for each request, in order. An expression may hold aggregates."""
+        """A verdict for each request, in order. An expression may contain aggregates."""
 
 
 class VerdictCache:
-    """Verdicts in a JSON file, by a hash of what they are about. A file that cannot be read is an empty one."""
+    """Verdicts in a JSON file, by a hash of the request. A file that cannot be read counts as empty."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -92,7 +92,7 @@ class VerdictCache:
         self._changed = True
 
     def save(self) -> None:
-        """Write the file, if there is anything new. Where it cannot be kept it is asked for again."""
+        """Write the file, if there is anything new. If writing fails, Spark is asked again next time."""
         if self._path is None or not self._changed:
             return
         with suppress(OSError):
@@ -101,7 +101,7 @@ class VerdictCache:
 
 
 class Judge:
-    """Gives expressions their types, and reports those that have none."""
+    """Gives expressions their types and reports those that have none."""
 
     def __init__(self, analyzer: Analyzer | None, cache: VerdictCache, diagnostics: Diagnostics) -> None:
         self._analyzer = analyzer
@@ -109,7 +109,7 @@ class Judge:
         self._diagnostics = diagnostics
 
     def types(self, expressions: Sequence[tuple[Expression, Scope]]) -> list[str | None]:
-        """The canonical type of each expression; None where it is not known, or was refused (then reported)."""
+        """The canonical type of each expression; None if it is unknown or refused. A refusal is reported."""
         requests = [_request(expression, scope) for expression, scope in expressions]
         verdicts = self._verdicts([request for request in requests if request is not None])
         found: list[str | None] = []
@@ -147,7 +147,7 @@ class Judge:
 
 
 def _request(expression: Expression, scope: Scope) -> Request | None:
-    """What to ask; None where there is nothing to ask, or a column's type is not known."""
+    """The request for an expression; None if it is a plain column or the type of a column is unknown."""
     if expression.plain is not None:
         return None
     columns: dict[str, str] = {}
@@ -171,7 +171,7 @@ def _name(ref: Ref, scope: Scope) -> str:
 
 
 def meta_name(ref: Ref) -> str:
-    """What `_timestamp` and `current_timestamp()` are in the pipe."""
+    """The SQL of `_timestamp` and `current_timestamp()` in a job's rows."""
     return "timestamp_millis(_ts)" if ref.name == "_timestamp" else "_now"
 
 
@@ -182,7 +182,7 @@ def _own_name(ref: Ref, scope: Scope) -> str:
 
 
 _RULES = "2"
-"""Another number when verdicts change their meaning, so that those kept before are not taken for these."""
+"""Raised when verdicts change their meaning, so that cached ones are not used any more."""
 
 
 def _digest(request: Request) -> str:

@@ -1,4 +1,7 @@
-"""Values out of the positioned tree, by what they must be; what has another shape (which is reported) is not there."""
+"""Reads values of expected kinds from the tree of a file.
+
+Values of another shape, already reported, count as missing.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _Default = TypeVar("_Default")
 
 
 def named(node: Mapping, key: str) -> Iterator[tuple[Scalar, Mapping]]:
-    """The entries of a section that are objects; an empty one where there is none."""
+    """The entries of a section that are mappings; an entry of another shape counts as empty."""
     section = mapping(node, key)
     for entry in section.entries if section else ():
         yield entry.key, entry.node if isinstance(entry.node, Mapping) else Mapping((), entry.key.position)
@@ -26,14 +29,14 @@ def pairs(node: Mapping, key: str) -> Iterator[tuple[Scalar, Scalar]]:
 
 
 def entries(node: Node) -> Iterator[tuple[Scalar, Scalar]]:
-    """The entries of an object that are single values."""
+    """The entries of a mapping that are single values."""
     for entry in node.entries if isinstance(node, Mapping) else ():
         if isinstance(entry.node, Scalar):
             yield entry.key, entry.node
 
 
 def scalars(node: Node | None) -> Iterator[Scalar]:
-    """A value, or the values of a list."""
+    """The value, or the values of a list."""
     if isinstance(node, Scalar) and node.value is not None:
         yield node
     elif isinstance(node, Sequence):
@@ -41,13 +44,13 @@ def scalars(node: Node | None) -> Iterator[Scalar]:
 
 
 def mapping(node: Mapping | None, key: str) -> Mapping | None:
-    """The section at a key."""
+    """The section at a key; None if missing."""
     found = node.get(key) if node else None
     return found if isinstance(found, Mapping) else None
 
 
 def scalar(node: Mapping | None, key: str) -> Scalar | None:
-    """The value at a key, if it is there and not null."""
+    """The value at a key; None if it is missing or null."""
     found = node.get(key) if node else None
     return found if isinstance(found, Scalar) and found.value is not None else None
 
@@ -71,7 +74,7 @@ def flag(node: Mapping | None, key: str, default: bool) -> bool:
 
 
 def milliseconds(duration: Scalar | None) -> int | None:
-    """A duration in milliseconds; None where it is none."""
+    """A duration in milliseconds; None if it is not a duration."""
     if duration is None:
         return None
     try:

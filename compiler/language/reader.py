@@ -1,4 +1,4 @@
-"""What several entries of a file have in common: words that are reserved for later, `emit`, the names of columns."""
+"""Reads what several kinds of entries share: words reserved for later, `emit`, and names of columns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ _OF_THE_PIPE = frozenset({"_kind", "_ts", "_order", "_meta", "_now"})
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads parts of entries, and reports what is wrong with them beyond their shape."""
+    """Reads parts of entries, and reports mistakes that a schema cannot find."""
 
     diagnostics: Diagnostics
 
     def later(self, position: Position, what: str) -> None:
-        """Report a word that is reserved. `what`: a subject with its verb, such as "The session window is"."""
+        """Report a word that is reserved for later.
+
+        `what`: a subject with its verb, such as "The session window is".
+        """
         self.diagnostics.add("HW502", position, f"{what} not there yet; the word is reserved for it.")
 
     def emit(self, node: Mapping | None) -> str:
@@ -37,14 +40,14 @@ class Reader:
         return emit.text
 
     def columns(self, pairs: Iterable[tuple[Scalar, Scalar]]) -> Pairs:
-        """New columns, each with an expression; names that are reserved are reported."""
+        """New columns, each with an expression. Reserved names are reported."""
         columns = tuple(pairs)
         for name, _ in columns:
             self.column_name(name)
         return columns
 
     def column_name(self, name: Scalar) -> None:
-        """Report a column that takes a reserved name."""
+        """Report a column with a reserved name."""
         if name.text in _RESERVED:
             message = f"The column name '{name.text}' is reserved."
         elif name.text in _OF_THE_PIPE or name.text.startswith(("@", "key.")):

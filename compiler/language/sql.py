@@ -1,7 +1,7 @@
-"""The text of an expression: parsed as Spark SQL, with a way back from each character to its place in the YAML.
+"""Parses the text of an expression as Spark SQL, and keeps the place of each character in the YAML.
 
-Owns what is one expression at all, and how large it may be. What it may hold and call is in `allowed`. Knows no
-columns; see `expressions`.
+This module decides what one expression is, and how large it may be. `allowed` decides what it may contain and call.
+`expressions` knows the columns.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ using by over on where select union end
 """
 _WORDS_BEFORE_PARENTHESES = frozenset(_KEYWORDS.split())
 _QUANTIFIED = frozenset({"like", "ilike"})
-"""Behind these, `any`, `some` and `all` begin a list of patterns."""
+"""After these words, `any`, `some` and `all` begin a list of patterns."""
 
 MOST_LEVELS = 300
-"""How deep an expression may be; the schema holds its length.
+"""How deeply an expression may be nested. The schema limits its length.
 
-Spark's parser gives up, or ends in a stack overflow, between 500 and 1,000 levels; what a step puts around an
-expression takes some, too.
+Spark's parser refuses an expression or overflows its stack between 500 and 1,000 levels. What a step puts around an
+expression needs some levels, too.
 """
 
 
 @dataclass(frozen=True)
 class Sql:
-    """SQL on one line without comments. `offsets`: for each character its place in the scalar's text."""
+    """SQL on one line without comments. `offsets`: the index of each character in the scalar's text."""
 
     scalar: Scalar
     text: str
@@ -54,12 +54,12 @@ class Sql:
         return self.scalar.position_at(self.offsets[start], last)
 
     def replaced(self, start: int, end: int, text: str) -> Sql:
-        """With `text` in the place of `[start, end)`, all of which is shown where the first character of that was."""
+        """With `text` in place of `[start, end)`. All of `text` has the place of the first replaced character."""
         offsets = (*self.offsets[:start], *(self.offsets[start : start + 1] * len(text)), *self.offsets[end:])
         return Sql(self.scalar, self.text[:start] + text + self.text[end:], offsets)
 
     def __getitem__(self, span: slice) -> Sql:
-        """A part of it, without blanks around."""
+        """A part of it, without surrounding blanks."""
         start, end, _ = span.indices(len(self.text))
         part = self.text[start:end]
         start += len(part) - len(part.lstrip())
@@ -69,7 +69,7 @@ class Sql:
 
 @dataclass(frozen=True)
 class Parsed:
-    """An expression's text, tokens and tree. Offsets of `tree` nodes are those of `sql.text` plus `SHIFT`."""
+    """An expression's text, tokens and tree. Offsets in `tree` are those of `sql.text` plus `SHIFT`."""
 
     sql: Sql
     tokens: tuple[Token, ...]
@@ -81,7 +81,7 @@ SHIFT = len(_SELECT)
 
 @dataclass(frozen=True)
 class Call:
-    """A function's name where it is called: `text[start:end]`; `index` is the name's token."""
+    """The name of a called function: `text[start:end]`. `index`: the token of the name."""
 
     name: str
     index: int
@@ -90,7 +90,7 @@ class Call:
 
 
 def parse(scalar: Scalar, diagnostics: Diagnostics) -> Parsed | None:
-    """The expression in a scalar, or None after a diagnostic."""
+    """The expression in a scalar; None, with a diagnostic, if it does not parse."""
     if scalar.broken:
         return None
     try:
@@ -102,7 +102,7 @@ def parse(scalar: Scalar, diagnostics: Diagnostics) -> Parsed | None:
 
 
 def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
-    """The expression in an SQL text, or None after a diagnostic."""
+    """The expression in an SQL text; None, with a diagnostic, if it does not parse."""
     try:
         tokens = tuple(_tokenize(sql.text))
         tree = parse_one(_SELECT + sql.text, dialect="spark") if sql.text else None
@@ -135,7 +135,7 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
 
 
 def calls(parsed: Parsed) -> Iterator[Call]:
-    """The functions that an expression calls, in the order of the text. In backticks, any name is a function's."""
+    """The functions that an expression calls, in the order of the text. A name in backticks is always a function's."""
     tokens = parsed.tokens
     for index, token in enumerate(tokens[:-1]):
         if tokens[index + 1].token_type is not TokenType.L_PAREN:
@@ -152,7 +152,7 @@ def calls(parsed: Parsed) -> Iterator[Call]:
 
 
 def _levels(tree: exp.Expression) -> int:
-    """How deep a tree is. A chain of one `and` or `or` counts once, as Spark's parser takes it."""
+    """How deeply a tree is nested. A chain of the same `and` or `or` counts once, as in Spark's parser."""
     deepest = 0
     left: list[tuple[exp.Expression, int]] = [(tree, 1)]
     while left:
@@ -178,7 +178,7 @@ def closing(tokens: Sequence[Token], opening: int) -> int:
 
 
 def arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
-    """Tokens between commas that stand in no inner parentheses."""
+    """The tokens between commas that are outside of inner parentheses."""
     spans: list[list[Token]] = [[]] if tokens else []
     depth = 0
     for token in tokens:
@@ -191,7 +191,7 @@ def arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
 
 
 def _tidy(scalar: Scalar) -> Sql:
-    """Without comments, blanks as one, so that it stands in one line of generated code."""
+    """The text on one line, without comments and with single blanks, as generated code shows it."""
     raw = scalar.text
     text: list[str] = []
     offsets: list[int] = []
@@ -214,7 +214,7 @@ def _tokenize(text: str) -> list[Token]:
 
 
 def _single(tree: exp.Expression | None) -> exp.Expression | None:
-    """The one expression of `SELECT <expression>`; None when there is more or less."""
+    """The one expression of `SELECT <expression>`; None if there are more or none."""
     if not isinstance(tree, exp.Select):
         return None
     others = [value for name, value in tree.args.items() if value and name not in ("expressions", "kind", "hint")]
@@ -234,7 +234,7 @@ def _syntax_error(sql: Sql, position: Position, description: str, diagnostics: D
 
 
 def place_of(sql: Sql, node: exp.Expression) -> Position:
-    """The place of a node: from its first to its last word that knows where it is."""
+    """The place of a node, from its first to its last token with a known place."""
     spans = [inner.meta for inner in node.walk() if inner.meta.get("start") is not None]
     if not spans:
         return sql.position(0, len(sql.text))

@@ -1,4 +1,4 @@
-"""Stores as the runtime declares them, from what `stores:` and the step say."""
+"""Declarations of stores for the runtime, made from `stores:` and the step that uses one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..types import ddl
 from .entries import StoreModel
 
 UNKNOWN_TYPE = "string"
-"""Stands for a type that is not known; nothing is built from a project that has one."""
+"""Stands for an unknown type. Nothing is generated from a project that has one."""
 
 
 def columns_ddl(columns: Mapping[str, str | None]) -> str:
@@ -26,7 +26,7 @@ def declared_store(
     value: Mapping[str, str | None],
     partitions: int,
 ) -> Store:
-    """A store with the backend and changelog that `stores:` gives it, or the defaults."""
+    """A store with the backend and changelog of its `stores:` entry, or with the defaults."""
     backend = model.backend if model else None
     return Store(
         name=name,

@@ -1,1 +1,1 @@
-"""A project as typed data, built from its files, and what its names mean."""
+"""A project as typed data, built from its files, and the meaning of its names."""

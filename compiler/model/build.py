@@ -1,7 +1,7 @@
-"""From the positioned tree to the typed model.
+"""Builds the typed model from the trees of a project's files.
 
-The schemas have said what is wrong with shapes; so whatever has the wrong shape here is passed over in silence. Only
-words reserved for later, and names that cannot be told apart, are reported.
+Schema violations have been reported already, so values of the wrong shape are ignored silently. Only words reserved for
+later and names that cannot be told apart are reported here.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _assignment(node: Mapping | None) -> AssignmentModel:
 
 
 def _plugin(node: Mapping | None, key: str) -> PluginUse | None:
-    """A plugin named by itself, or with options: `{name: mine, options: {...}}`."""
+    """A plugin by its name alone, or with options: `{name: mine, options: {...}}`."""
     found = node.get(key) if node else None
     if isinstance(found, Scalar) and isinstance(found.value, str):
         return PluginUse(found)

@@ -1,7 +1,7 @@
-"""A project as the compiler understands it: topics, and topologies with their tables, stores, flows and steps.
+"""A project as typed data: topics, and topologies with their tables, stores, flows and steps.
 
-References are still names (`Scalar`s, which keep their position); durations are milliseconds. What a file said wrong
-has been reported when this is built, and is simply missing here.
+References are names (`Scalar`s, which keep their positions). Durations are in milliseconds. Mistakes in a file have
+been reported before, and the values concerned are missing here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FlowModel:
 
 @dataclass(frozen=True)
 class AssignmentModel:
-    """The `assignment:` section; None for what is not said. `rack_aware`: the place of its strategy."""
+    """The `assignment:` section; None for missing values. `rack_aware`: the scalar of its strategy."""
 
     assignor: PluginUse | None = None
     standby_replicas: int = 0

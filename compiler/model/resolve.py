@@ -1,6 +1,6 @@
-"""References: who a name means, in which order flows can be checked, who writes a topic.
+"""Resolves references: what each name means, in which order flows are checked, and who writes each topic.
 
-Every reference that means nothing is reported here, once; whatever depends on it is then left alone.
+Each reference to nothing is reported here, once. Whatever depends on it is not checked.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ Kind = Literal["topic", "table", "flow"]
 
 @dataclass(frozen=True)
 class Names:
-    """What the names of one topology mean. `branches`: the flows of `branch` steps, with the flow that has the step.
+    """What the names of one topology mean.
 
-    `sources`: for each flow what it reads, by kind and name; None where that is unknown or in a circle (reported).
+
+    `branches`: the flows of `branch` steps, each with the flow that has the step. `sources`: what each flow reads, by
+    kind and name; None if unknown or in a circle, which has been reported.
     """
 
     kinds: Mapping[str, Kind]
@@ -35,9 +37,11 @@ class Names:
 
 @dataclass(frozen=True)
 class Resolution:
-    """The project's references. `order`: flows, each after what it reads. `written`: undeclared topic -> its flow.
+    """The project's references.
 
-    `refused`: flows whose `to` is refused (reported).
+
+    `order`: flows, each after those that it reads. `written`: undeclared topic -> its flow. `refused`: flows with an
+    invalid `to`, which has been reported.
     """
 
     names: Mapping[str, Names]
@@ -47,7 +51,7 @@ class Resolution:
 
 
 def resolve(model: ProjectModel, diagnostics: Diagnostics) -> Resolution:
-    """Settle all references between topics, tables, stores and flows."""
+    """Resolve all references between topics, tables, stores and flows."""
     return _Resolver(model, diagnostics).run()
 
 
@@ -202,7 +206,7 @@ class _Resolver:
                 self._diagnostics.add("HW310", flow.name.position, f"No flow reads '{flow.name.text}'.")
 
     def _reads(self, names: Mapping[str, Names]) -> dict[FlowId, list[FlowId]]:
-        """For each flow those that must be checked before it."""
+        """For each flow, those that must be checked before it."""
         reads: dict[FlowId, list[FlowId]] = {}
         for topology, flow in self._flows():
             me = (topology.name.text, flow.name.text)
@@ -239,7 +243,7 @@ class _Resolver:
 
 
 def _store_users(topology: TopologyModel) -> Iterator[tuple[Scalar, str]]:
-    """Where stores are named, and by whom."""
+    """Each use of a store: the name, and who uses it."""
     for table in topology.tables.values():
         if table.store is not None:
             yield table.store, f"the table '{table.name.text}'"
@@ -249,5 +253,5 @@ def _store_users(topology: TopologyModel) -> Iterator[tuple[Scalar, str]]:
 
 
 def _references(flow: FlowModel) -> list[References]:
-    """What the steps of a flow name."""
+    """The references of a flow's steps."""
     return [step.action.references() for step in flow.steps if step.action is not None]

@@ -1,1 +1,1 @@
-"""From files to a positioned tree: YAML read strictly, Jinja rendered, held against the schemas."""
+"""Reads a project's files into trees with places: strict YAML, rendered Jinja, checked against the schemas."""

@@ -1,7 +1,7 @@
-"""Values of a profile that come from the environment. They remember where they come from.
+"""Values of a profile that come from environment variables, and that remember this.
 
-They are texts and numbers like others. But whoever writes one down writes its lookup instead, so that generated code
-reads the environment itself.
+They behave like ordinary texts and numbers. But generated code contains the lookup in place of the value, so that it
+reads the environment when it runs.
 """
 
 from __future__ import annotations
@@ -26,57 +26,57 @@ class Lookup:
 
 
 class FromEnvironment(LookedUp):
-    """A text that was put together of literal texts and lookups, `at` a `file:line`."""
+    """A text made of literal texts and lookups. `at`: the `file:line` where it is written."""
 
     parts: tuple[str | Lookup, ...]
     at: str
 
     def __new__(cls, value: str, parts: Sequence[str | Lookup], at: str) -> Self:
-        """The text with its parts."""
+        """Make the text with its parts."""
         made = super().__new__(cls, value)
         made.parts, made.at = tuple(parts), at
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For copies and pickles: settings are plain data to whoever has them."""
+        """Support copies and pickles: to everyone else, settings are plain data."""
         return type(self), (str(self), self.parts, self.at)
 
 
 class NumberFromEnvironment(int):
-    """A whole number that is one lookup: `env_var('CLIENTS') | int`."""
+    """A whole number that comes from one lookup: `env_var('CLIENTS') | int`."""
 
     lookup: Lookup
     at: str
 
     def __new__(cls, value: int, lookup: Lookup, at: str) -> Self:
-        """The number with its lookup."""
+        """Make the number with its lookup."""
         made = super().__new__(cls, value)
         made.lookup, made.at = lookup, at
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As of FromEnvironment."""
+        """Support copies and pickles, like FromEnvironment."""
         return type(self), (int(self), self.lookup, self.at)
 
 
 class DurationFromEnvironment(int):
-    """The milliseconds of a duration that was put together with lookups."""
+    """The milliseconds of a duration whose text has lookups."""
 
     text: FromEnvironment
 
     def __new__(cls, value: int, text: FromEnvironment) -> Self:
-        """The milliseconds with the text."""
+        """Make the number of milliseconds with its text."""
         made = super().__new__(cls, value)
         made.text = text
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As of FromEnvironment."""
+        """Support copies and pickles, like FromEnvironment."""
         return type(self), (int(self), self.text)
 
 
 def comes_from_environment(value: Any) -> bool:
-    """Whether anything in a value, or in the lists and mappings in it, was looked up."""
+    """Whether a value comes from the environment, or any value in its lists and mappings."""
     if isinstance(value, FromEnvironment | NumberFromEnvironment | DurationFromEnvironment):
         return True
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def reads_environment(tree: nodes.Node) -> bool:
 
 
 def lookup(tree: nodes.Node) -> Lookup | None:
-    """The lookup that an expression is, and nothing else; None for any other."""
+    """The lookup, if an expression is exactly one call of `env_var`; otherwise None."""
     if not isinstance(tree, nodes.Call) or not isinstance(tree.node, nodes.Name) or tree.node.name != FUNCTION:
         return None
     given = [*tree.args, *(keyword.value for keyword in tree.kwargs)]
@@ -99,7 +99,7 @@ def lookup(tree: nodes.Node) -> Lookup | None:
 
 
 def number(tree: nodes.Node) -> Lookup | None:
-    """The lookup in `env_var(...) | int`; None for any other expression."""
+    """The lookup, if an expression is `env_var(...) | int`; otherwise None."""
     if isinstance(tree, nodes.Filter) and tree.name == "int" and not tree.args and tree.node is not None:
         return lookup(tree.node)
     return None

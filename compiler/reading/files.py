@@ -1,7 +1,7 @@
-"""The YAML files of a project: where they are, and that reading them is safe.
+"""Finds the YAML files of a project and reads them safely.
 
-A project is its folder: what symbolic links bring in from elsewhere is refused, and so is what is not a regular file
-(a pipe would never end) or is larger than any YAML needs to be.
+A project is a folder. Files that symbolic links bring in from elsewhere are refused. So are files that are not regular
+(reading a pipe would never end) and files larger than any YAML needs to be.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_BYTES_TOGETHER = 20_000_000
 
 
 class ProjectFiles:
-    """Finds and reads the files below one root; keeps the text of what it has read in `sources`."""
+    """Finds and reads the files below one root. `sources` keeps the text of every file read."""
 
     def __init__(self, root: Path, diagnostics: Diagnostics) -> None:
         self.sources: dict[str, str] = {}
@@ -28,7 +28,7 @@ class ProjectFiles:
         self._left = _MOST_BYTES_TOGETHER
 
     def required(self, stem: str, hint: str) -> SourceFile | None:
-        """`<stem>.yml` (or `.yaml`) of the root; a diagnostic if it is not there or cannot be read."""
+        """The file `<stem>.yml` (or `.yaml`) of the root; None, with a diagnostic, if it is missing or unreadable."""
         there = [stem + suffix for suffix in _SUFFIXES if os.path.lexists(self._root / (stem + suffix))]
         if not there:
             self._diagnostics.add("HW001", Position(f"{stem}.yml"), f"There is no {stem}.yml in this folder.", hint)
@@ -38,7 +38,7 @@ class ProjectFiles:
         return self.read(there[0])
 
     def below(self, folder: str) -> list[SourceFile]:
-        """All YAML files below a folder of the root that can be read, by name. The folder need not be there."""
+        """All readable YAML files below a folder of the root, sorted by name. The folder may be missing."""
         names: list[str] = []
         top = self._root / folder
         if not self._stays_inside(top, folder):
@@ -67,6 +67,7 @@ class ProjectFiles:
             if found.st_size > most:
                 self._too_large(at, found.st_size)
                 return None
+            # One byte more than allowed: the file may have grown since `stat`.
             with path.open("rb") as file:
                 content = file.read(most + 1)
         except OSError as error:
@@ -110,7 +111,7 @@ class ProjectFiles:
 
 
 def leaves(root: Path, path: Path) -> bool:
-    """Whether a path leads out of the project's folder, by itself or through symbolic links."""
+    """Whether a path leads out of the project's folder, directly or through symbolic links."""
     try:
         return not path.resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):  # a circle of links, a name with a null character

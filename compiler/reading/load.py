@@ -1,4 +1,4 @@
-"""From the files of a project to its positioned tree: discovered, read, rendered, validated."""
+"""Loads a project: finds its files, reads them, renders their Jinja and checks them against the schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .yaml_loader import read_yaml
 
 @dataclass(frozen=True)
 class TopicDefinition:
-    """A topic of the project: its name (the key in `topics:`, with its place) and what is said of it."""
+    """A topic of the project: its name (the key in `topics:`, with its place) and its definition."""
 
     name: Scalar
     node: Mapping
@@ -48,13 +48,13 @@ class TopologyDocument:
 
 @dataclass(frozen=True)
 class LoadedProject:
-    """A project as its files say it, rendered; valid by the schemas unless the diagnostics say otherwise.
+    """The rendered contents of a project's files. They fit the schemas unless the diagnostics have errors.
 
-    What cannot be read is missing: without headwater.yml there is a project without a name, topics or topologies.
-    `vars` are those of headwater.yml with the command line's on top. `target` is the chosen entry of `targets:` in
-    profiles.yml, None where there is none (then a diagnostic says why). Steps written as a bare word (`- to_stream`)
-    come as mappings with a null value, so every step is a mapping. `sources` holds the text of each file read,
-    for printing.
+    Files that cannot be read are missing: without headwater.yml the project has no name, no topics and no topologies.
+    `vars` are those of headwater.yml, overridden by the command line's. `target` is the chosen entry of `targets:` in
+    profiles.yml; None if there is none, and then a diagnostic says why. A step written as a bare word (`- to_stream`)
+    comes as a mapping of that word to null, so every step is a mapping. `sources` holds the text of each file read, for
+    printing.
     """
 
     root: Path
@@ -79,9 +79,9 @@ def load_project(
     target: str | None = None,
     environment: AbstractMapping[str, str] = os.environ,
 ) -> LoadedProject:
-    """Load the project whose folder is `root`. `vars`, `profile` and `target` are those of the command line.
+    """Load the project in the folder `root`. `vars`, `profile` and `target` are those of the command line.
 
-    Imports and runs nothing of the project.
+    Nothing of the project is imported or run.
     """
     loading = _Loading(root, diagnostics, vars or {}, environment)
     project = loading.project()
@@ -109,13 +109,13 @@ def load_project(
 
 _QUOTE = r"""(?:\\?"|''|')"""
 _VARIABLE = re.compile(rf"""\bvar\s*\(\s*(?:{_QUOTE}([^"'\\]+){_QUOTE}\s*[,)])?""")
-"""What a template asks for, whatever quotes it has within those of YAML; "" for what is no plain name."""
+"""A call of `var` in a file's text, with any quotes, also within YAML's own; "" for an argument that is no name."""
 
 _EMPTY = Mapping((), Position("headwater.yml"))
 
 
 class _Loading:
-    """One project on its way from files to nodes."""
+    """One project while its files are loaded."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _Loading:
         self._environment = environment
 
     def project(self) -> Mapping | None:
-        """headwater.yml. Its own values see the command line's variables only; from here on `vars` holds all."""
+        """Read headwater.yml. Only the command line's variables apply in it; afterwards `vars` has all variables."""
         source = self.files.required("headwater", "Start a project with `headwater init`.")
         node = self._document(source, "project") if source else None
         if not isinstance(node, Mapping):
@@ -142,13 +142,13 @@ class _Loading:
         return node
 
     def read_the_rest(self) -> None:
-        """Report what is wrong with the YAML of the other files, when without headwater.yml no more can be said."""
+        """Report YAML errors of the other files. Without headwater.yml nothing more can be checked in them."""
         for folder in ("topics", "topologies"):
             for source in self.files.below(folder):
                 read_yaml(source, self._diagnostics)
 
     def target(self, project: Mapping, profile: str | None, target: str | None) -> tuple[str, str, Mapping | None]:
-        """The names of profile and target, and the target; None, with a diagnostic, if there is none."""
+        """The names of the profile and the target, and the target; None, with a diagnostic, if there is none."""
         asked = project.get("profile")
         at = asked.position if isinstance(asked, Scalar) else None
         at = Position.option("--profile") if profile else at
@@ -187,7 +187,10 @@ class _Loading:
                 yield TopologyDocument(name, _with_words_as_steps(document))
 
     def check_variables(self, project: Mapping, given: AbstractMapping[str, Any]) -> None:
-        """Report variables of the command line that no file names, be it in what is not chosen and so not rendered."""
+        """Report variables of the command line that no file names.
+
+        Parts that are not chosen, and so not rendered, count too.
+        """
         declared = project.get("vars")
         known = set(declared) if isinstance(declared, Mapping) else set()
         named = {name for text in self.files.sources.values() for name in _VARIABLE.findall(text)}
@@ -230,7 +233,7 @@ class _Loading:
 
 
 def _beside(file: Path) -> list[str]:
-    """What else is in its folder, as far as that can be seen."""
+    """The other files of the same folder, as far as they can be listed."""
     try:
         return sorted(os.listdir(file.parent))
     except (OSError, ValueError):  # no folder, no right to look, or no path at all
@@ -245,7 +248,7 @@ def _target(profiles: Node, profile: str, target: str) -> Mapping | None:
 
 
 def _with_words_as_steps(topology: Mapping) -> Mapping:
-    """The topology with each step that is a bare word (`- to_stream`) as a mapping of that word to nothing."""
+    """The topology with each bare-word step (`- to_stream`) as a mapping of that word to null."""
 
     def step(node: Node) -> Node:
         if not isinstance(node, Scalar) or not isinstance(node.value, str):

@@ -1,7 +1,7 @@
-"""The positioned tree: what a YAML file says, with the place of every word of it.
+"""The tree of a YAML file, in which every value knows its place in the file.
 
-Three kinds of nodes, all frozen: `Mapping`, `Sequence`, `Scalar`. Whoever reads a project walks these and never plain
-dictionaries, so that whatever is wrong further down the way can still be shown where it was written.
+There are three kinds of nodes, all frozen: `Mapping`, `Sequence` and `Scalar`. All code that reads a project uses them
+and no plain dictionaries. So a later stage can show each mistake where it was written.
 
     step = topology["flows"]["late"]["steps"][0]
     predicate = step["filter"]
@@ -23,28 +23,30 @@ class Origin(Protocol):
     """Where each character of a scalar's text comes from."""
 
     def position(self, offset: int, end: int | None = None) -> Position:
-        """The place of the character at `offset`; with `end`, of the range `[offset, end)` as far as its first line."""
+        """The place of the character at `offset`; with `end`, of the range `[offset, end)`, cut at the end of its first
+        line.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class FixedOrigin:
-    """An origin that knows one place only, for whatever offset."""
+    """An origin with the same place for every offset."""
 
     at: Position
 
     def position(self, offset: int, end: int | None = None) -> Position:  # noqa: ARG002
-        """The one place."""
+        """That place."""
         return self.at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
-    """One value: `value` natively (str, int, float, bool or None), `text` as it is written and rendered.
+    """One value. `value`: as Python (str, int, float, bool or None). `text`: as written, after rendering.
 
-    `text` is what an expression is parsed from: `filter: true` has the value True and the text `true`. `position` spans
-    the scalar in the file, quotes included. `cut_by_comment` is the place of a ` #` that ends a plain scalar on its
-    line: when the text does not parse, that is the likely reason. `broken` marks a scalar about which an error has been
-    reported already: its value is None, and later stages say nothing more about it.
+    Expressions are parsed from `text`: `filter: true` has the value True and the text `true`. `position` spans the
+    scalar in the file, quotes included. `cut_by_comment` is the place of a ` #` that ends a plain scalar on its line.
+    If the text does not parse, that comment is the likely reason. `broken` marks a scalar with a reported error: its
+    value is None, and later stages ignore it.
     """
 
     value: str | int | float | bool | None
@@ -55,7 +57,7 @@ class Scalar:
     broken: bool = False
 
     def position_at(self, offset: int, end: int | None = None) -> Position:
-        """The place in the file of `text[offset]`, or of `text[offset:end]`: through Jinja, quotes, `|` and `>`."""
+        """The place in the file of `text[offset]` or `text[offset:end]`, traced through Jinja, quotes, `|` and `>`."""
         return self.origin.position(offset, end)
 
     def to_python(self) -> Any:
@@ -91,7 +93,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key of a mapping, with its value. Keys are strings, not rendered, and unique in their mapping."""
+    """A key of a mapping, with its value. Keys are strings, unique in their mapping, and not rendered."""
 
     key: Scalar
     node: Node
@@ -104,7 +106,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapping:
-    """String keys, in the order of the file, each with a node. `position` is that of the first key or of the `{`."""
+    """Nodes by string keys, in the order of the file. `position` is that of the first key or of the `{`."""
 
     entries: tuple[Entry, ...]
     position: Position
@@ -134,14 +136,14 @@ class Mapping:
         return iter(self.value.items())
 
     def key(self, name: str) -> Scalar:
-        """The scalar of the key `name`; KeyError if there is none."""
+        """The scalar of the key `name`. Raises KeyError if there is none."""
         for entry in self.entries:
             if entry.name == name:
                 return entry.key
         raise KeyError(name)
 
     def key_position(self, name: str) -> Position:
-        """The place of the key `name`; KeyError if there is none."""
+        """The place of the key `name`. Raises KeyError if there is none."""
         return self.key(name).position
 
     def to_python(self) -> dict[str, Any]:

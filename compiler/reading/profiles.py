@@ -1,6 +1,6 @@
-"""Reads profiles.yml and renders the chosen target only.
+"""Reads profiles.yml and renders only the chosen target.
 
-Another target, say the one for production, may read environment variables that nobody sets on a laptop.
+Other targets, such as one for production, may read environment variables that are not set on this machine.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .render import withhold
 
 @dataclass(frozen=True)
 class Choice:
-    """A profile's and a target's name, and where the profile was asked for; None where it has the project's name.
+    """The names of the profile and the target to use. `profile_at`: the place that names the profile.
 
-    The target's name is empty for the profile's own default; else `--target` asks for it.
+    `profile_at` is None if the profile is called like the project. `target` is empty if the profile's default applies.
     """
 
     profile: str
@@ -27,14 +27,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What profiles.yml gives: the tree, rendered as far as it is chosen, and the target's name."""
+    """The tree of profiles.yml, in which only the chosen part is rendered, and the name of the target."""
 
     tree: Node
     target_name: str
 
 
 def choose(profiles: Node, choice: Choice, render: Callable[[Node], Node], diagnostics: Diagnostics) -> Chosen:
-    """Render the chosen target with `render`; report a profile or target that is not there."""
+    """Render the chosen target with `render`. Report a profile or target that does not exist."""
     if not isinstance(profiles, Mapping):
         return Chosen(profiles, choice.target)
     profile = profiles.get(choice.profile)

@@ -1,4 +1,4 @@
-"""Renders the Jinja of a tree, one scalar at a time. Keys stay as they are written."""
+"""Renders the Jinja of a tree, one scalar at a time. Keys are not rendered."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def render(
     diagnostics: Diagnostics,
     environment: AbstractMapping[str, str] | None = os.environ,
 ) -> Node:
-    """The tree with every template replaced by its value; a value that does not render is marked as broken.
+    """The tree with every template replaced by its value. A scalar that fails to render is marked as broken.
 
-    `environment`: what `env_var` reads; None where it may not stand.
+    `environment`: the variables that `env_var` reads; None where `env_var` is not allowed.
     """
     return _Rendering(variables, environment, diagnostics).node(node)
 
 
 def withhold(node: Node) -> Node:
-    """The tree with its templates left alone: each is marked as broken, so that nobody asks for its value."""
+    """The tree with its templates unrendered and marked as broken, so that nobody uses their values."""
     match node:
         case Mapping():
             return Mapping(tuple(Entry(entry.key, withhold(entry.node)) for entry in node.entries), node.position)
@@ -47,7 +47,10 @@ def withhold(node: Node) -> Node:
 
 
 class _Rendering:
-    """One tree's rendering. Counts what templates make: a short file must not unfold into a huge one."""
+    """The rendering of one tree.
+
+    It counts what templates produce, because a short file must not expand into a huge one.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,9 @@ class _Rendering:
         self._problems = 0
 
     def node(self, node: Node) -> Node:
-        """The rendered node. What aliases share stays shared."""
+        """The rendered node. Nodes that aliases share stay shared."""
+        # By identity: an alias is the same node as its anchor. Rendering it once keeps nested aliases from growing
+        # exponentially.
         done = self._done.get(id(node))
         if done is None:
             match node:
@@ -111,7 +116,7 @@ class _Rendering:
         return self._templates > _MOST_TEMPLATES or self._nodes > _MOST_NODES or self._characters > _MOST_CHARACTERS
 
     def _native(self, value: Any, template: Scalar, origin: RenderedOrigin, level: int) -> Node:
-        """A value of Python as nodes that all stand where the template stands."""
+        """A Python value as nodes, all at the place of the template."""
         self._nodes += 1
         at = template.position
         if self._nodes > _MOST_NODES or level > _MOST_LEVELS:
@@ -145,7 +150,7 @@ def _text(value: str | int | float | bool | None) -> str:
 
 
 def _traced(rendered: Rendered, template: Scalar) -> Any:
-    """The value, which keeps where from the environment it comes."""
+    """The value, marked with the environment variables that it comes from."""
     value, lookups = rendered.value, rendered.lookups
     at = f"{template.position.file}:{template.position.line}"
     if lookups and isinstance(value, int) and isinstance(lookups[0], Lookup):

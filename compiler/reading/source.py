@@ -1,8 +1,8 @@
-"""A file's text, and the way back from a scalar's text to it.
+"""A file's text, and the way back from a scalar's text to its place in the file.
 
-PyYAML gives the index of a scalar's first and last character only; `SourceOrigin` finds the characters between. It
-reads the scalar's source again, in the style it was written in, and walks along the value: in every style the visible
-characters come in the same order in both, whatever happened to indentation, folds and quotes.
+PyYAML gives only the first and the last index of a scalar. `SourceOrigin` finds the indexes of the characters between.
+It reads the scalar's source again, in the style in which it is written, and aligns it with the value. In every style
+the visible characters have the same order in both, whatever happens to indentation, folds and quotes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SourceFile:
         return [0, *(found.end() for found in _LINE_BREAK.finditer(self.text))]
 
     def position(self, index: int, end: int | None = None) -> Position:
-        """The place of the character at `index`; with `end`, of `[index, end)` as far as it is on that line."""
+        """The place of the character at `index`; with `end`, of `[index, end)`, cut at the end of that line."""
         row = bisect_right(self._line_starts, index) - 1
         start = self._line_starts[row]
         if end is None or end <= index:
@@ -46,7 +46,7 @@ class SourceFile:
 
 
 class SourceOrigin:
-    """Where the characters of a YAML scalar are in its file. The map is made when first asked for."""
+    """Where the characters of a YAML scalar are in its file. The map is computed on first use."""
 
     def __init__(self, source: SourceFile, start: int, end: int, style: str | None, value: str) -> None:
         self._source = source
@@ -73,7 +73,10 @@ class SourceOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of rendered text: what stood at `offset` of the template, or (not `verbatim`) what `[offset, end)` gave."""
+    """A piece of rendered text.
+
+    Verbatim: copied from `offset` of the template. Otherwise: the result of `[offset, end)`.
+    """
 
     start: int
     offset: int
@@ -83,7 +86,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RenderedOrigin:
-    """Where rendered text comes from: a character of the template, or the expression that made it."""
+    """Where rendered text comes from: a character of the template, or the expression that produced it."""
 
     template: Origin
     pieces: tuple[Piece, ...]
@@ -104,9 +107,9 @@ class RenderedOrigin:
 
 
 def _characters(text: str, start: int, end: int, style: str | None) -> Iterator[tuple[str, int]]:
-    """The scalar's characters with their index: escapes decoded as far as white space goes, quotes and header left out.
+    """The scalar's characters with their indexes, without quotes and the header of a block.
 
-    An escape that is not white space is given as "", which stands for any visible character.
+    Escapes of white space are decoded. Any other escape is given as "", which stands for any visible character.
     """
     index = start
     if style in ("|", ">"):

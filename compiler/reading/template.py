@@ -1,7 +1,7 @@
-"""One scalar's template: `{{ expression }}` and `{% if %}` in a text, rendered with a map back to where it came from.
+"""Renders the template of one scalar: `{{ expression }}` and `{% if %}` in a text, with a map back to the template.
 
-Jinja reads the template and parses the expressions; their values come from `template_expressions`. A template that is
-one expression and nothing else gives that expression's value with its type, any other a text.
+Jinja's lexer and parser read the template; `template_expressions` computes the values. A template that is exactly one
+expression has that expression's value, with its type. Every other template is a text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AT = re.compile(r" at (\d+)$")
 
 
 class TemplateError(Exception):
-    """What is wrong with a template, and where in it: a diagnostic's code, message, hint and the range of offsets."""
+    """An error in a template: a diagnostic's code, message and hint, and the range of offsets."""
 
     def __init__(self, code: str, message: str, hint: str | None, start: int, end: int) -> None:
         super().__init__(message)
@@ -36,9 +36,9 @@ class TemplateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What a template gave: its value, and for texts the pieces that they are made of.
+    """The result of a template: its value and, for texts, the pieces that it is made of.
 
-    `lookups`: where it reads the environment, the texts and lookups of which it is put together.
+    `lookups`: if it reads the environment, the literal texts and lookups that it is made of.
     """
 
     value: Any
@@ -61,7 +61,7 @@ class _Expression:
 
 @dataclass(frozen=True, slots=True)
 class _If:
-    """Branches in order; the condition of an `else` is None."""
+    """The branches in order. The condition of an `else` is None."""
 
     branches: list[tuple[_Expression | None, list[_Part]]] = field(default_factory=list)
 
@@ -86,14 +86,14 @@ def _reads_environment(part: _Part) -> bool:
 
 
 class TemplateRenderer:
-    """Renders templates over one set of variables."""
+    """Renders templates with one set of variables."""
 
     def __init__(self, variables: Mapping[str, Any], environment: Mapping[str, str] | None) -> None:
         self._jinja = Environment(keep_trailing_newline=True, autoescape=False)
         self._evaluator = Evaluator(variables, environment)
 
     def render(self, text: str) -> Rendered:
-        """Render one scalar's text; raises TemplateError."""
+        """Render the text of one scalar. Raises TemplateError."""
         if len(text) > MOST_TEMPLATE_CHARACTERS:
             message = f"A value with Jinja may have {MOST_TEMPLATE_CHARACTERS:,} characters."
             raise TemplateError("HW107", message, "Split it.", 0, 2)
@@ -107,7 +107,10 @@ class TemplateRenderer:
             raise TemplateError("HW107", "This is nested too deeply.", None, 0, len(text)) from None
 
     def _lookups(self, parts: list[_Part]) -> tuple[str | Lookup, ...]:
-        """The parts as generated code puts them together; what it cannot compute again is refused."""
+        """The texts and lookups from which generated code makes the value.
+
+        Refuses what generated code could not compute.
+        """
         found: list[str | Lookup] = []
         for part in parts:
             if isinstance(part, _Expression) and _reads_environment(part):
@@ -162,7 +165,10 @@ class TemplateRenderer:
             raise _at(expression, error) from None
 
     def _parse(self, text: str) -> list[_Part]:
-        """The template's parts. Blocks are kept on a stack: (the `if`, where it began, the list around it)."""
+        """The parts of the template.
+
+        Open `if` blocks are on a stack: (the `if`, where it began, the list around it).
+        """
         parts: list[_Part] = []
         body = parts
         open_ifs: list[tuple[_If, int, list[_Part]]] = []
@@ -209,11 +215,11 @@ class TemplateRenderer:
         return _Expression(start, end, tree)
 
     def _tags(self, text: str) -> Iterator[tuple[str, int, int, range]]:
-        """The template in order: (`data`, `variable` or `block`, its range, the range inside its braces)."""
+        """The parts of the template in order: `data`, `variable` or `block`; its range; the range inside its braces."""
         at = begin = inside = 0
         try:
             for _, token, value in self._jinja.lex(text):
-                # A tag with a minus swallows white space before it, which no token has: so look for the token.
+                # A tag with a minus drops the white space before it. No token has that, so search for the token.
                 start = max(text.find(value, at), at)
                 at = start + len(value)
                 if token == "data":

@@ -1,7 +1,7 @@
-"""The value of a Jinja expression, computed by walking its syntax tree.
+"""Computes the value of a Jinja expression by walking its syntax tree.
 
-Only what has a case here exists: there is no attribute of a Python object to reach, no method to call, no code that is
-compiled. Each case bounds what it makes, so that every expression ends at once and stays small, whatever is written.
+Only the constructs with a case here exist. An expression cannot reach an attribute of a Python object, call a method or
+compile code. Every case limits the size of its result, so that every expression ends quickly and stays small.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _REQUIRED = object()
 
 
 class ExpressionError(Exception):
-    """An expression has no value: a diagnostic's code, message and hint."""
+    """An expression has no value: the code, message and hint of a diagnostic."""
 
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -76,16 +76,16 @@ class ExpressionError(Exception):
 
 
 class Evaluator:
-    """Computes expressions over a project's variables and the process's environment."""
+    """Computes expressions from a project's variables and the process's environment."""
 
     def __init__(self, variables: Mapping[str, Any], environment: Mapping[str, str] | None) -> None:
         self._variables = variables
         self._environment = environment
 
     def value(self, node: nodes.Node) -> Any:
-        """The value of an expression's tree: a text, number, boolean, None, or lists and dictionaries of them.
+        """The value of an expression's tree: a text, number, boolean or None, or lists and dictionaries of these.
 
-        Raises ExpressionError when it has none.
+        Raises ExpressionError if it has none.
         """
         try:
             return _bounded(self._value(node))
@@ -209,7 +209,10 @@ class Evaluator:
 
 
 def written(value: Any) -> str:
-    """How a value stands inside a text: as YAML and SQL write it. ExpressionError for lists and dictionaries."""
+    """A value as it is written inside a text, like in YAML and SQL.
+
+    Raises ExpressionError for lists and dictionaries.
+    """
     match value:
         case None:
             return "null"
@@ -255,6 +258,7 @@ def _text(value: Any) -> str:
 
 
 def _join(items: Any, separator: Any) -> str:
+    # The size is checked before the text is built, so that a short expression cannot exhaust the memory.
     texts = [written(item) for item in items]
     _refuse_beyond(sum(map(len, texts)) + len(_text(separator)) * len(texts))
     return str(separator).join(texts)

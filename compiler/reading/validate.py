@@ -1,7 +1,7 @@
-"""Holds a tree against its JSON Schema, and says what is wrong where it is wrong.
+"""Checks a tree against its JSON Schema and reports each violation at its place.
 
-The schemas (`schemas/*.json`) say what is right; the sentences are made here, from the kind of the violated rule and
-the `title` of the schema that has it.
+The schemas (`schemas/*.json`) define what is valid. The sentences come from `violations`: the kind of the violated rule
+and the `title` of its schema decide them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _MOST_VIOLATIONS = 200
 
 
 def validate(node: Node, schema: str, diagnostics: Diagnostics) -> Node:
-    """Report whatever `schemas/<schema>.json` does not allow, and mark the values that it does not allow as broken.
+    """Report whatever `schemas/<schema>.json` does not allow, and mark the values concerned as broken.
 
-    Values that are broken already are passed over.
+    Values that are broken already are ignored.
     """
-    finished: set[Path] = set()  # where the first finding says enough
+    finished: set[Path] = set()  # where one finding is enough
     wrong: set[Path] = set()
     errors: Iterator[ValidationError] = _validator(schema).iter_errors(node.to_python())
     for error in islice(errors, _MOST_VIOLATIONS):
@@ -52,7 +52,7 @@ def validate(node: Node, schema: str, diagnostics: Diagnostics) -> Node:
 
 
 def _marked(node: Node, path: Path, wrong: set[Path]) -> Node:
-    """The tree with the scalars at these paths broken. What is right stays the same node."""
+    """The tree with the scalars at these paths marked as broken. Other nodes stay the same objects."""
     if not any(there[: len(path)] == path for there in wrong):
         return node
     match node:
@@ -85,7 +85,7 @@ def _violation(root: Node, path: Path, error: ValidationError) -> Violation:
 
 @cache
 def _validator(schema: str) -> Validator:
-    """The validator of a schema. Draft 7, except that `$` does not match before a line's end, nor `integer` a 4.0."""
+    """The validator of a schema: Draft 7, but `$` matches only at the very end, and 4.0 is no `integer`."""
     from jsonschema import Draft7Validator, FormatChecker, ValidationError
     from jsonschema.validators import extend
 
@@ -105,7 +105,10 @@ def _validator(schema: str) -> Validator:
 
 
 def _is_type(value: object) -> bool:
-    """Whether a text is a type; ValueError says why it is not. Values that are no texts are another rule's matter."""
+    """Whether a text is a type.
+
+    Raises ValueError with the reason if it is not. Other rules check values that are no texts.
+    """
     if isinstance(value, str):
         try:
             canonical(value)

@@ -1,4 +1,4 @@
-"""The sentences for what a schema does not allow: a code, a place, a message and a way out for each kind of rule."""
+"""The sentences for violations of a schema: each kind of rule gives a code, a place, a message and a way out."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a node breaks: `rule` is the schema's keyword, `wanted` its value, `given` what was there.
+    """A rule that a node breaks. `rule`: the schema's keyword; `wanted`: its value; `given`: the value found.
 
-    `owner` is the mapping around the node (or around the list that it is in). `about_key`: the rule is about a key of
-    the node, which then is `given`. `reason`: why a format does not fit.
+    `owner` is the mapping around the node, or around the list that contains it. `about_key`: the rule is about a key of
+    the node, and `given` is that key. `reason`: why a format does not match.
     """
 
     node: Node
@@ -63,14 +63,14 @@ class Violation:
 
     @property
     def place(self) -> Position:
-        """The value's place; for a rule about a key, the key's."""
+        """The place of the value, or of the key if the rule is about a key."""
         if self.about_key and isinstance(self.node, Mapping):
             return self.node.key_position(self.given)
         return self.node.position
 
     @property
     def holder_place(self) -> Position:
-        """The key that the value belongs to, or the value itself where it has none of its own."""
+        """The place of the key that holds the value, or of the value if no key does."""
         if self.owner is not None and self.path and isinstance(self.path[-1], str):
             return self.owner.key_position(self.path[-1])
         return self.node.position
@@ -82,14 +82,14 @@ class Violation:
 
     @property
     def label(self) -> str:
-        """How a sentence about the value begins."""
+        """The first words of a sentence about the value."""
         if not self.path:
             return "This file"
         return f"'{self.path[-1]}'" if isinstance(self.path[-1], str) else "This item"
 
 
 def report(violation: Violation, diagnostics: Diagnostics) -> None:
-    """Add the diagnostics of a violation; nothing for a value that was reported before."""
+    """Add the diagnostics of a violation. A value that was reported before gets none."""
     if not (isinstance(violation.node, Scalar) and violation.node.broken):
         _REPORTS.get(violation.rule, _out_of_range)(violation, diagnostics)
 
@@ -201,7 +201,7 @@ def _no_type(violation: Violation, diagnostics: Diagnostics) -> None:
 
 
 def _not_one(violation: Violation, diagnostics: Diagnostics) -> None:
-    """Exactly one of some keys is wanted, and none or several are there."""
+    """Report that exactly one of some keys must be present, and none or several are."""
     node = violation.node
     choices = [choice["required"][0] for choice in violation.wanted]
     present = [name for name in violation.given if name in choices]

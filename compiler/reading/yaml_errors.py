@@ -1,4 +1,4 @@
-"""What the YAML parser's errors mean, in words that say what to do."""
+"""Explains errors of the YAML parser in sentences that say what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BARE_TEMPLATE = re.compile(r"(?:^|[:\-\[{,?])[ ]+(\{[{%#].*)|^(\{[{%#].*)")
 def report_syntax_error(
     error: yaml.MarkedYAMLError, source: SourceFile, last_quoted: int | None, diagnostics: Diagnostics
 ) -> None:
-    """Add a diagnostic for an error of the parser; `last_quoted` is where the last quoted scalar before it ended."""
+    """Add a diagnostic for an error of the parser. `last_quoted`: where the last quoted scalar before it ended."""
     mark = error.problem_mark or error.context_mark
     index = min(mark.index, len(source.text)) if mark else 0
     start = source.text.rfind("\n", 0, index) + 1

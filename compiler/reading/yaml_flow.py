@@ -1,6 +1,6 @@
-"""Expressions that YAML splits at their commas: `{a: coalesce(x, 0)}` has the keys `a` and `0)` to it.
+"""Finds expressions that YAML splits at their commas: `{a: coalesce(x, 0)}` has the two keys `a` and `0)`.
 
-They are found by their parentheses, and put together again, so that one mistake gives one diagnostic.
+Their parentheses show where they belong together. The parts are joined again, so that one mistake gives one diagnostic.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from .source import SourceFile
 
 @dataclass(slots=True)
 class Built:
-    """A node with its expanded size and height, and whether it is written as nothing at all (`a:`)."""
+    """A node with the numbers of its nodes and levels, aliases expanded.
+
+    `implied`: nothing is written for it (`a:`).
+    """
 
     node: Node
     size: int = 1
@@ -25,9 +28,9 @@ class Built:
 
 
 def rejoin_split(children: list[Built], is_mapping: bool, source: SourceFile) -> tuple[list[Built], list[Scalar]]:
-    """The children of a flow collection, with one broken scalar in place of each split expression; and those scalars.
+    """The children of a flow collection, with one broken scalar for each split expression; and these scalars.
 
-    A mapping's children are keys and values in turn.
+    The children of a mapping are keys and values in turn.
     """
     joined: list[Built] = []
     splits: list[Scalar] = []
@@ -53,7 +56,7 @@ def rejoin_split(children: list[Built], is_mapping: bool, source: SourceFile) ->
 
 
 def _is_rest(group: list[Built]) -> bool:
-    """Whether an item, or a key and its value, can be what follows a comma of an expression."""
+    """Whether an item, or a key with its value, can be the part of an expression after a comma."""
     return group[0].plain and (len(group) == 1 or group[1].implied)
 
 

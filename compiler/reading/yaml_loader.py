@@ -1,8 +1,8 @@
-"""Strict YAML: from text to positioned nodes, with the traps of YAML as errors.
+"""Reads YAML strictly: from text to nodes with places. YAML's traps are errors.
 
-Built on the parser's events, not on PyYAML's constructors: nothing is ever built from a tag, nesting needs no stack of
-calls, and aliases are counted before they are followed. A problem in one value does not hide the next one: the value
-is marked as broken and reading goes on. Only what makes the rest of the file unreadable stops it.
+It works on the parser's events and not on PyYAML's constructors. So tags build nothing, deep nesting needs no call
+stack, and aliases are counted before they are followed. An error in one value does not hide the next one: the value is
+marked as broken, and reading goes on. Reading stops only if the rest of the file cannot be read.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _MOST_PROBLEMS = 200
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one file may hold: levels of nesting; values, with those that aliases repeat."""
+    """How much one file may hold. `depth`: levels of nesting. `nodes`: values, counting repeated aliases."""
 
     depth: int = 64
     nodes: int = 100_000
 
 
 def read_yaml(source: SourceFile, diagnostics: Diagnostics, limits: Limits = Limits()) -> Node | None:
-    """The tree of the file's one document; None if it cannot be read or is empty (then a diagnostic says so)."""
+    """The tree of the file's one document; None if it cannot be read or is empty. Then a diagnostic says so."""
     if forbidden := _FORBIDDEN.search(source.text):
         shown = f"U+{ord(forbidden[0]):04X}"
         diagnostics.add("HW005", source.position(forbidden.start()), f"YAML forbids the character {shown}.")
@@ -54,6 +54,8 @@ def read_yaml(source: SourceFile, diagnostics: Diagnostics, limits: Limits = Lim
                 f"YAML reads a value that begins with '{source.text[bare.start : bare.start + 2]}' as a mapping.",
                 "Put the whole value in quotes.",
             )
+            # The template is overwritten with as many underscores, which keeps all positions, and the file is read
+            # again to find the other errors in it.
             repaired.add(bare.start)
             text = text[: bare.start] + "_" * (bare.end - bare.start) + text[bare.end :]
             if len(repaired) < _MOST_REPAIRS:
@@ -70,7 +72,7 @@ def read_yaml(source: SourceFile, diagnostics: Diagnostics, limits: Limits = Lim
 
 
 class _StopError(Exception):
-    """The rest of the file is not read."""
+    """Reading of the file ends here."""
 
 
 class _BareTemplateError(Exception):
@@ -84,7 +86,7 @@ class _BareTemplateError(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """A collection being read."""
+    """A collection whose end has not been read."""
 
     is_mapping: bool
     flow: bool
@@ -261,7 +263,7 @@ class _Composer:
         raise _StopError
 
     def _report(self, code: str, at: Position, message: str, hint: str) -> None:
-        """Add a problem after which reading goes on; when there are too many, it does not."""
+        """Add a finding and go on reading, unless there are too many findings."""
         self.diagnostics.add(code, at, message, hint)
         self._problems += 1
         if self._problems >= _MOST_PROBLEMS:
@@ -282,7 +284,7 @@ def _broken(text: str, at: Position) -> Scalar:
 
 
 def _end_of_template(text: str, start: int, in_flow: bool) -> int:
-    """Where the value that begins with a template at `start` was meant to end: its line, in flow style its braces."""
+    """The intended end of a value that begins with a template at `start`: its line, or in flow style its braces."""
     line = text.find("\n", start)
     line = len(text) if line < 0 else line
     closed = text.find("}}", start, line)

@@ -1,4 +1,4 @@
-"""What an unquoted YAML word means: the values on which YAML 1.1 and 1.2 agree. The rest is refused, not guessed."""
+"""The values of unquoted YAML words. Only values on which YAML 1.1 and 1.2 agree are read; other words are refused."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _WORDS: dict[str, Value] = {
 }
 _BOOLEAN_TO_SOME = re.compile(r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
 _NUMBER_START = re.compile(r"[-+.]?[0-9]")
+# Bounded, as Python refuses to convert texts of more than 4,300 digits.
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,999})")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,100}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -36,7 +37,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """A word that readers of YAML disagree about: the code for it, a message and the way out."""
+    """A word that YAML readers read differently: a diagnostic's code, message and way out."""
 
     code: str
     message: str
@@ -44,7 +45,7 @@ class Ambiguous:
 
 
 def resolve(word: str) -> Value | Ambiguous:
-    """The value of a plain scalar: null, boolean, number or text, or why it has none that all agree on."""
+    """The value of a plain scalar: null, boolean, number or text; or Ambiguous if readers disagree."""
     if word in _WORDS:
         return _WORDS[word]
     if _BOOLEAN_TO_SOME.fullmatch(word):
