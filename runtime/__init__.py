@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from .environment import duration, env_var, whole_number
     from .generated_code import topology_beside
     from .operators.aggregate import Aggregate
+    from .operators.columns import KeyBy, Select
     from .operators.declarations import Flow
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins import GlobalJoin, StreamTableJoin
     from .operators.materialize import Materialize
-    from .operators.project import Project
     from .operators.sink import Sink
     from .operators.source import Source
     from .operators.table import Table
@@ -41,11 +41,11 @@ _HOMES = {
     "environment": ("duration", "env_var", "whole_number"),
     "generated_code": ("topology_beside",),
     "operators.aggregate": ("Aggregate",),
+    "operators.columns": ("KeyBy", "Select"),
     "operators.declarations": ("Flow",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins": ("GlobalJoin", "StreamTableJoin"),
     "operators.materialize": ("Materialize",),
-    "operators.project": ("Project",),
     "operators.sink": ("Sink",),
     "operators.source": ("Source",),
     "operators.table": ("Table",),
@@ -71,11 +71,12 @@ __all__ = [
     "Fork",
     "GlobalJoin",
     "GlobalTable",
+    "KeyBy",
     "Materialize",
     "Merge",
     "Pipe",
     "PluginRef",
-    "Project",
+    "Select",
     "Settings",
     "Settle",
     "Sink",

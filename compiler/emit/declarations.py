@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
@@ -19,7 +19,10 @@ _POSITIONAL = {
     "Subtopology": 2,
     "Table": 2,
     "Materialize": 2,
+    "KeyBy": 2,
+    "Select": 2,
     "Sink": 2,
+    "Source": 2,
     "Window": 0,
     "Assignment": 0,
     "Topology": 0,
@@ -59,9 +62,12 @@ class Declarations:
         left = _POSITIONAL.get(name, 1)
         plain: list[Expression] = []
         named: dict[str, Expression] = {}
-        for field in _told(declared, set(instead)):
+        for field in fields(declared):
+            if field.name not in instead and _is_default(declared, field):
+                left = 0
+                continue
             expression = instead.get(field.name) or self._field(declared, field.name)
-            if len(plain) < left and not named:
+            if len(plain) < left:
                 plain.append(expression)
             else:
                 named[field.name] = expression
@@ -77,12 +83,6 @@ class Declarations:
         return self.place(value) if name == "at" else self.of(value)
 
 
-def _told(declared: Any, always: set[str]) -> Iterator[Field[Any]]:
-    """Fields that a call must name."""
-    for field in fields(declared):
-        if field.name in always or _default(field) is MISSING or getattr(declared, field.name) != _default(field):
-            yield field
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default_factory() if field.default_factory is not MISSING else field.default
+def _is_default(declared: Any, field: Field[Any]) -> bool:
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
+    return default is not MISSING and bool(getattr(declared, field.name) == default)

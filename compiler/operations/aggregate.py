@@ -212,8 +212,7 @@ def _aggregated(
         )
         for name, call in calls.items()
     )
-    clock = step.name.text if step.name else store.name
-    operation = Aggregation(store, arguments, "table" if shape.is_table else "stream", clock)
+    operation = Aggregation(store, arguments, "table" if shape.is_table else "stream")
     aggregated = replace(after, value={names[name]: types[name] for name in calls}, store=store)
     done = list(aggregated.value) == list(after.value) or (
         aggregated.value.keys() == after.value.keys() and all(v.result.plain for v in values)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import Project
+from ...runtime.operators.declarations import KeyBy
 from ..language.expressions import Expression
 from ..language.node_values import entries
 from ..language.reader import Pairs, Reader
@@ -95,7 +95,7 @@ class Rekeying(EitherOperation):
     def in_python(self, site: Site) -> PythonLayout:
         edge = site.input
         key = {name: edge.physical(e.refs[0]) for name, e in self.columns.items()}
-        return PythonLayout((Project(edge.name, key=key, at=site.at),), (site.onward,))
+        return PythonLayout((KeyBy(edge.name, key, site.at),), (site.onward,))
 
     def in_sql(self, site: Site) -> SqlLayout:
         edge = site.input

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...runtime.operators.declarations import Fork, Merge, Project, Side, Sink, SinkMode, Source
+from ...runtime.operators.declarations import Fork, Merge, Select, Side, Sink, SinkMode, Source
 from ...runtime.topology import GlobalTable, Topic
 from ..language.stores import columns_ddl
 from ..operations.base.edge import NOW, LiveEdge
@@ -29,7 +29,7 @@ from ..operations.base.site import Declared, PythonLayout, Site, SqlLayout, SqlS
 
 @dataclass(frozen=True)
 class Reading(PythonOperation):
-    """Reads a topic: one output for each name of `into`. `rank`: see `declarations.Source`."""
+    """Reads a topic: one output for each name of `into`. `rank`: 0 of a table, 1 of a stream."""
 
     topic: Topic
     into: tuple[str, ...]
@@ -62,8 +62,9 @@ class Reading(PythonOperation):
             topic = _repartition_topic(topic, shape, site.declared)
         site.declared.topics.setdefault(topic.name, topic)
         edges = tuple(LiveEdge(name, output.shape, value) for name, output in zip(self.into, site.outputs, strict=True))
-        columns = None if len(value) == len(shape.value) else edges[0].flow
-        return PythonLayout((Source(topic, self.into, columns, self.rank, site.at),), edges)
+        columns = None if len(value) == len(shape.value) else value
+        into = self.into[0] if len(self.into) == 1 else self.into
+        return PythonLayout((Source(topic, into, columns, site.at),), edges)
 
 
 @dataclass(frozen=True)
@@ -205,11 +206,7 @@ class Merging(EitherOperation):
     def in_python(self, site: Site) -> PythonLayout:
         shape = site.output.shape
         value = tuple(name for name in shape.value if name in site.output.needed)
-        cuts = (
-            Project(edge.name, value={name: name for name in value}, at=site.at)
-            for edge in site.inputs
-            if edge.value != value
-        )
+        cuts = (Select(edge.name, keep=value, at=site.at) for edge in site.inputs if {*edge.value} != {*value})
         merge = Merge(tuple(edge.name for edge in site.inputs), self.into, site.at)
         return PythonLayout((*cuts, merge), (LiveEdge(self.into, shape, value),))
 

@@ -18,6 +18,7 @@ from ..operations.base.operation import EitherOperation, PythonOperation, SqlOpe
 from ..operations.base.site import Declared, Output, Site, SqlStep
 from . import graph
 from .changes import Changes
+from .connections import Reading
 from .liveness import Needed
 from .wired import Vertex, Wired
 
@@ -45,7 +46,7 @@ class Layout:
         for level in range(last + 1 + last % 2):
             vertices = [vertex for vertex in self.part if self.levels[vertex.number] == level]
             if level % 2 == 0:
-                stages.append(self._python(level, vertices))
+                stages.append(self._python(level, _tables_first(vertices)))
             else:
                 stages += self._sql(level, vertices)
         return tuple(stages)
@@ -95,3 +96,16 @@ class Layout:
             declared=self.declared,
             changes=partial(self.changes.of, vertex.outputs[0] if vertex.outputs else -1),
         )
+
+
+def _tables_first(vertices: Sequence[Vertex]) -> list[Vertex]:
+    """The vertices of a stage, with the topics of tables read before those of streams.
+
+    Of records with equal timestamps those of a table come first; the order of sources is what says so.
+    """
+    ranks = [vertex.operation.rank if isinstance(vertex.operation, Reading) else None for vertex in vertices]
+    if 1 not in ranks:
+        return list(vertices)
+    first = ranks.index(1)
+    tables = [vertex for vertex, rank in zip(vertices[first:], ranks[first:], strict=True) if rank == 0]
+    return [*vertices[:first], *tables, *(vertex for vertex in vertices[first:] if vertex not in tables)]

@@ -9,7 +9,7 @@ edge carries a value column of that name. `at`: the step's place in the YAML.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ..topology import GlobalTable, Store, Topic
@@ -47,15 +47,19 @@ class Flow:
 class Source:
     """Reads a topic into an edge, or into several: then the first sees a record before the second does.
 
-    `columns`: those needed, by their own names; None: all. `rank`: what comes first of equal timestamps: global
-    tables, tables, streams, each in order of declaration; sources of equal rank come in the order of the stage.
+    `columns`: the value columns that are needed; None: all. Of records with equal timestamps, those of the source that
+    is declared first come first: the compiler puts tables before streams.
     """
 
     topic: Topic
-    into: tuple[str, ...]
-    columns: Flow | None = None
-    rank: int = 0
+    into: str | tuple[str, ...]
+    columns: tuple[str, ...] | None = None
     at: Place = ""
+
+    @property
+    def edges(self) -> tuple[str, ...]:
+        """The edges that it reads into."""
+        return (self.into,) if isinstance(self.into, str) else self.into
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,21 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Project:
-    """New key and value columns: new name -> physical name of the column it is; None leaves that side as it is."""
+class Select:
+    """Other value columns: those of `keep`, and `columns` (new name -> physical name of the column that it is)."""
 
     flow: str
-    key: Mapping[str, str] | None = None
-    value: Mapping[str, str] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
+    at: Place = ""
+
+
+@dataclass(frozen=True)
+class KeyBy:
+    """Another key: new name -> physical name of the column that it is."""
+
+    flow: str
+    key: Mapping[str, str]
     at: Place = ""
 
 
@@ -108,7 +121,7 @@ class Aggregate:
     """Aggregates by key, and by window if the store has one; what and how is in `store.aggregates`.
 
     `of`: a stream, or a table that was re-grouped: then its old rows are subtracted. `emit`: every update, or one
-    change for each key and epoch. `old`: with the replaced rows. `name`: the step's clock.
+    change for each key and epoch. `old`: with the replaced rows.
     """
 
     flow: str
@@ -116,7 +129,6 @@ class Aggregate:
     emit: Emit = "each"
     old: bool = False
     of: Side = "stream"
-    name: str = ""
     at: Place = ""
 
 
@@ -182,7 +194,8 @@ class Sink:
 Declaration = (
     Source
     | Table
-    | Project
+    | Select
+    | KeyBy
     | StreamTableJoin
     | GlobalJoin
     | Aggregate

@@ -28,18 +28,18 @@ class Source(declarations.Source):
 
 def take(plan: TaskPlan, sources: Sequence[Source], log: Log) -> tuple[TakenRecords, Edges]:
     """Read a task's records of an epoch, and put them on the sources' edges."""
-    ranks = {source.topic.name: place for place, source in enumerate(sorted(sources, key=lambda source: source.rank))}
-    readings = [Reading(source.topic, source_columns(source), ranks[source.topic.name]) for source in sources]
+    readings = [Reading(source.topic, source_columns(source), rank) for rank, source in enumerate(sources)]
     taken = read_task(plan, readings, log)
     edges: Edges = {}
     for source, rows in zip(sources, taken.rows, strict=True):
-        for number, name in enumerate(source.into):
-            edges[name] = rows if len(source.into) == 1 else rows.deeper(np.full(len(rows), number))
+        for number, name in enumerate(source.edges):
+            edges[name] = rows if len(source.edges) == 1 else rows.deeper(np.full(len(rows), number))
     return taken, edges
 
 
 def source_columns(source: declarations.Source) -> Flow:
     """The columns that a source puts on its edges."""
+    value = value_columns(source.topic)
     if source.columns is not None:
-        return source.columns
-    return Flow(columns_ddl(key_columns(source.topic)), columns_ddl(value_columns(source.topic)))
+        value = {name: value[name] for name in source.columns}
+    return Flow(columns_ddl(key_columns(source.topic)), columns_ddl(value))

@@ -36,7 +36,7 @@ MOST_ELEMENTS = 20
 
 def last_record(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecord | None:
     """The last record that the plan takes; None if it takes none."""
-    sources = [Source(topic, (topic.name,), rank=rank) for rank, topic in enumerate(part.sources)]
+    sources = [Source(topic, topic.name) for topic in part.sources]
     taken, _ = take(task, sources, log)
     if not len(taken):
         return None

@@ -5,7 +5,7 @@ the last one gave:
 
     @subtopology(0, "late", file=FILE)
     def late(rows: Pipe) -> Pipe:
-        rows = rows.process(Source(FLIGHTS, into=("late",), at=23))
+        rows = rows.process(Source(FLIGHTS, "late", at=23))
         rows = rows.where("dep_delay > 15", at=27)
         return rows.process(Sink("late", LATE, at=30))
 
@@ -244,7 +244,7 @@ class _Noting:
 
 def untouched(nodes: Sequence[Declaration], come: Mapping[str, Flow]) -> dict[str, Flow]:
     """The edges that come in, or that a source of the stage reads, and that none of its other operators names."""
-    read = {name: source_columns(node) for node in nodes if isinstance(node, Source) for name in node.into}
+    read = {name: source_columns(node) for node in nodes if isinstance(node, Source) for name in node.edges}
     named = {name for node in nodes for name in _named(node)}
     return {name: flow for name, flow in {**come, **read}.items() if name not in named}
 

@@ -29,7 +29,6 @@ class Aggregation(PythonOperation):
     store: Store
     arguments: tuple[AggregateArgument, ...]
     of: Side
-    name: str
 
     has_effect = True
     null_keys = "dropped"
@@ -55,7 +54,7 @@ class Aggregation(PythonOperation):
         store = replace(self.store, aggregates=aggregates)
         site.declared.stores[store.name] = store
         emit, old = site.changes(self._counts(), self.of == "table")
-        node = Aggregate(edge.name, store, emit, old, self.of, self.name, site.at)
+        node = Aggregate(edge.name, store, emit, old, self.of, site.at)
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
 
     def _counts(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ....runtime.operators.declarations import Project
+from ....runtime.operators.declarations import Select
 from ...language.expressions import Expression, column
 from ..base.context import FlowContext, StepPlace
 from ..base.edge import NOW, columns_read
@@ -63,10 +63,11 @@ class Projection(EitherOperation):
         """Renames and selects; nothing where the columns are there already."""
         edge, wanted = site.input, self._wanted(site.output.needed)
         out = replace(edge, shape=site.output.shape, value=tuple(wanted))
-        if out.value == edge.value and all(_value_column(e) == name for name, e in wanted.items()):
+        keep = tuple(name for name, e in wanted.items() if _value_column(e) == name)
+        if set(keep) == {*wanted} == {*edge.value}:
             return PythonLayout((), (out,))
-        value = {name: edge.physical(e.refs[0]) for name, e in wanted.items()}
-        return PythonLayout((Project(edge.name, value=value, at=site.at),), (out,))
+        columns = {name: edge.physical(e.refs[0]) for name, e in wanted.items() if name not in keep}
+        return PythonLayout((Select(edge.name, columns, keep, site.at),), (out,))
 
     def in_sql(self, site: Site) -> SqlLayout:
         """`with_columns` where the user says so and no column is dropped, else `select`."""

@@ -86,7 +86,7 @@ def test_step_with_its_two_classes_and_a_word_compiles_to_the_end(compiled: Call
     assert not list(project.diagnostics)
     (graph,) = project.topologies
     job = render_job(graph)
-    assert 'columns=Flow("user string", "seconds int")' not in job, "a table keeps all columns"
+    assert "columns=" not in job, "a table keeps all columns"
     assert 'Table("latest", LATEST, emit="collapsed", old=True' in job, "it filters, so old rows come along"
     assert 'Settle("latest"' in job
     assert "KTABLE-SUPPRESS" in describe(graph)

@@ -96,7 +96,7 @@ def test_carrier_delays_are_two_subtopologies(compiled: Compile) -> None:
         (1, "hourly", 4),
     ]
     assert [shape(part) for part in found.subtopologies] == [
-        [["Source", "Source"], "where", ["Table", "StreamTableJoin", "Project", "Sink"]],
+        [["Source", "Source"], "where", ["Table", "StreamTableJoin", "KeyBy", "Sink"]],
         [["Source", "Aggregate", "Sink"]],
     ]
 
@@ -104,7 +104,7 @@ def test_carrier_delays_are_two_subtopologies(compiled: Compile) -> None:
 def test_carrier_delays_carry_only_what_is_needed(compiled: Compile) -> None:
     found = topology(compiled, CARRIER_DELAYS, FLIGHTS)
     flights = next(source for source in nodes(found, declarations.Source) if source.topic.name == "flights")
-    assert flights.columns == declarations.Flow("carrier string", "dep_delay double")
+    assert flights.columns == ("dep_delay",)
     repartition = next(topic for topic in found.topics if topic.name == "shop-t-hourly-repartition")
     assert (repartition.key, repartition.value) == ("airline string", "dep_delay double")
     assert found.repartition_topics == (repartition.name,)
@@ -216,12 +216,12 @@ def test_renames_are_arrow_and_expressions_are_sql(compiled: Compile) -> None:
         compiled,
         "flows:\n  a: {from: clicks, steps: [{select: {page: url}}, {key_by: {page: page}}], to: o}\n",
     )
-    assert [shape(part) for part in pure.subtopologies] == [[["Source", "Project", "Project", "Sink"]]]
+    assert [shape(part) for part in pure.subtopologies] == [[["Source", "Select", "KeyBy", "Sink"]]]
     computed = topology(
         compiled,
         "flows:\n  a: {from: clicks, steps: [{select: {page: lower(url)}}, {key_by: {page: page}}], to: o}\n",
     )
-    assert [shape(part) for part in computed.subtopologies] == [[["Source"], "select", ["Project", "Sink"]]]
+    assert [shape(part) for part in computed.subtopologies] == [[["Source"], "select", ["KeyBy", "Sink"]]]
 
 
 def test_rename_between_two_sql_steps_stays_in_sql(compiled: Compile) -> None:
@@ -247,7 +247,7 @@ def test_column_that_nobody_reads_is_not_computed(compiled: Compile) -> None:
         """,
     )
     assert sql(found)[0].columns == {"m": "seconds * 2"}
-    assert nodes(found, declarations.Source)[0].columns == declarations.Flow("user string", "seconds int")
+    assert nodes(found, declarations.Source)[0].columns == ("seconds",)
 
 
 def test_key_column_is_renamed_where_its_namesake_goes(compiled: Compile) -> None:
@@ -474,3 +474,28 @@ def test_subtopologies_are_numbered_along_the_flow_wherever_their_tables_are_dec
         ["users", "shop-t-named-repartition"],
     ]
     assert [part.number for part in found.subtopologies] == [0, 1]
+
+
+def test_topic_of_a_table_is_read_before_that_of_a_stream_wherever_it_is_declared(compiled: Compile) -> None:
+    found = topology(
+        compiled,
+        """
+        tables:
+          people: {topic: users}
+        flows:
+          all: {from: clicks, to: copies}
+          by_name:
+            from: people
+            steps:
+              - key_by: {user: name}
+              - aggregate: {values: {namesakes: count(*)}}
+          a:
+            from: clicks
+            steps: [{join: {table: by_name, values: {namesakes: by_name.namesakes}}}]
+            to: out
+        """,
+    )
+    assert [[topic.name for topic in part.sources] for part in found.subtopologies] == [
+        ["users"],
+        ["shop-t-by_name-repartition", "clicks"],
+    ]

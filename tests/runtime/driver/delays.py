@@ -12,8 +12,8 @@ import pyarrow as pa
 from headwater.runtime import (
     Agg,
     Aggregate,
+    KeyBy,
     Pipe,
-    Project,
     Sink,
     Source,
     Store,
@@ -47,12 +47,12 @@ TOTALS = Store(
 
 @subtopology(0, "late", file="topologies/delays.yml")
 def late(rows: Pipe) -> Pipe:
-    rows = rows.process(Source(AIRLINES, into=("airlines",), rank=0), Source(FLIGHTS, into=("late",), rank=1))
+    rows = rows.process(Source(AIRLINES, "airlines"), Source(FLIGHTS, "late"))
     rows = rows.where("delay > 15 OR cast(text AS int) > 0", flow="late", at=22)
     return rows.process(
         Table("airlines", NAMES),
         StreamTableJoin("late", table="airlines", store=NAMES, how="left", values={"airline": "name"}),
-        Project("late", key={"airline": "airline"}),
+        KeyBy("late", {"airline": "airline"}),
         Sink("late", BY_NAME, mode="repartition"),
     )
 
@@ -60,7 +60,7 @@ def late(rows: Pipe) -> Pipe:
 @subtopology(1, "hourly")
 def hourly(rows: Pipe) -> Pipe:
     return rows.process(
-        Source(BY_NAME, into=("hourly",)),
+        Source(BY_NAME, "hourly"),
         Aggregate("hourly", TOTALS, emit="collapsed"),
         Sink("hourly", HOURLY, mode="per_epoch"),
     )

@@ -11,9 +11,9 @@ import pytest
 from local_application import part
 
 from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.columns import KeyBy, Select
 from headwater.runtime.operators.edges import Fork, Merge, Settle, ToStream
 from headwater.runtime.operators.joins import StreamTableJoin
-from headwater.runtime.operators.project import Project
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
@@ -88,11 +88,11 @@ def windowed_twice():
                 (
                     (
                         Source(ROWS_OF_TABLE, ("t",)),
-                        Source(FACTS, ("f", "copy"), rank=1),
+                        Source(FACTS, ("f", "copy")),
                         Table("t", TABLE),
                         StreamTableJoin("copy", "t", TABLE, "inner", {"g": "g", "x": "x"}, at="join"),
                         Merge(("f", "copy"), "m"),
-                        Project("m", key={"g": "g"}),
+                        KeyBy("m", {"g": "g"}),
                         Sink("m", BY_G, "repartition"),
                     ),
                     {},
@@ -110,7 +110,8 @@ def windowed_twice():
                         Source(BY_G, ("f",)),
                         Aggregate("f", WINDOWS, at="windows"),
                         ToStream("f"),
-                        Project("f", key={"h": "h"}, value={"n": "n", "s": "s"}),
+                        KeyBy("f", {"h": "h"}),
+                        Select("f", keep=("n", "s")),
                         Sink("f", BY_H, "repartition", keep_null_keys=True),
                     ),
                     {},
@@ -126,7 +127,7 @@ def windowed_twice():
                 (
                     (
                         Source(BY_H, ("f",)),
-                        Project("f", value={"n": "n", "s": "s", "g": "h"}),
+                        Select("f", {"g": "h"}, keep=("n", "s")),
                         Aggregate("f", LAST, at="last"),
                         Sink("f", OUT, "each"),
                     ),
@@ -155,7 +156,7 @@ def regrouped():
                         Source(ROWS_OF_TABLE, ("t",)),
                         Table("t", TABLE, old=True, at="table"),
                         Settle("t"),
-                        Project("t", key={"g": "g"}),
+                        KeyBy("t", {"g": "g"}),
                         Sink("t", GROUPED, "repartition", of="table"),
                     ),
                     {},
@@ -194,9 +195,9 @@ def forked():
                 (
                     (
                         Source(ROWS_OF_TABLE, ("t",)),
-                        Source(FACTS, ("f",), rank=1),
+                        Source(FACTS, ("f",)),
                         Table("t", TABLE),
-                        Project("f", value={"g": "g", "x": "x"}),
+                        Select("f", keep=("g", "x")),
                         Fork("f", ("a", "b")),
                         StreamTableJoin("b", "t", TABLE, "left", {"x": "x"}, at="join"),
                         Merge(("b", "a"), "m"),
@@ -222,7 +223,7 @@ def joined_after_rekeys():
         part(
             "facts",
             3,
-            (((Source(FACTS, ("f",)), Project("f", key={"g": "g"}), Sink("f", BY_G, "repartition")), {}, {}),),
+            (((Source(FACTS, ("f",)), KeyBy("f", {"g": "g"}), Sink("f", BY_G, "repartition")), {}, {}),),
         ),
         part(
             "rows",
@@ -231,7 +232,8 @@ def joined_after_rekeys():
                 (
                     (
                         Source(ROWS_OF_TABLE, ("t",)),
-                        Project("t", key={"g": "g"}, value={"x": "x"}),
+                        KeyBy("t", {"g": "g"}),
+                        Select("t", keep=("x",)),
                         Sink("t", TABLE_BY_G, "repartition", of="table"),
                     ),
                     {},
@@ -245,8 +247,8 @@ def joined_after_rekeys():
             (
                 (
                     (
-                        Source(BY_G, ("f",), rank=1),
                         Source(TABLE_BY_G, ("t",)),
+                        Source(BY_G, ("f",)),
                         Table("t", LATEST),
                         StreamTableJoin("f", "t", LATEST, "left", {"x": "x"}),
                         Sink("f", JOINED),
@@ -326,7 +328,7 @@ def collapsed(emit, mode):
         (GROUPS,),
     )
     rekey = part(
-        "facts", 3, (((Source(FACTS, ("f",)), Project("f", key={"g": "g"}), Sink("f", BY_G, "repartition")), {}, {}),)
+        "facts", 3, (((Source(FACTS, ("f",)), KeyBy("f", {"g": "g"}), Sink("f", BY_G, "repartition")), {}, {}),)
     )
     totals = part(
         "totals",

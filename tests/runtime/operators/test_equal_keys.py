@@ -6,7 +6,7 @@ import pytest
 from local_application import part
 
 from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.project import Project
+from headwater.runtime.operators.columns import KeyBy, Select
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
@@ -34,7 +34,8 @@ def test_zeros_of_either_sign_are_one_key_in_every_topic(application, max_record
         Sink("f", COUNTS, "each"),
         Table("t", ROWS),
         Sink("t", COPIES, "each"),
-        Project("r", key={"v": "v"}, value={}),
+        KeyBy("r", {"v": "v"}),
+        Select("r"),
         Sink("r", BY_V, "append"),
     )
     app = application(part("counting", 1, ((counting, {}, {}),), (NUMBERS, ROWS)))

@@ -80,7 +80,7 @@ def window_part(store, out):
 def join_part(how):
     nodes = (
         Source(T, ("t",)),
-        Source(A, ("f",), rank=1),
+        Source(A, ("f",)),
         Table("t", ROW, at="t"),
         StreamTableJoin("f", "t", ROW, how, {"w": "v"}, at="j"),
         Sink("f", JOINED),
@@ -97,7 +97,7 @@ def global_part(how):
 
 
 def merge_part():
-    nodes = (Source(A, ("a",)), Source(B, ("b",), rank=1), Merge(("a", "b"), "f"), Sink("f", OUT))
+    nodes = (Source(A, ("a",)), Source(B, ("b",)), Merge(("a", "b"), "f"), Sink("f", OUT))
     return part("p", 1, ((nodes, {}, {}),))
 
 

@@ -10,12 +10,12 @@ import pytest
 from local_application import part
 
 from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.columns import KeyBy
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.joins import StreamTableJoin
 from headwater.runtime.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.operators.materialize import Materialize
 from headwater.runtime.operators.node import Edges
-from headwater.runtime.operators.project import Project
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
@@ -54,10 +54,10 @@ def parts(emit="each"):
                 (
                     (
                         Source(AIRLINES, ("airlines",)),
-                        Source(FLIGHTS, ("late",), rank=1),
+                        Source(FLIGHTS, ("late",)),
                         Table("airlines", NAMES),
                         StreamTableJoin("late", "airlines", NAMES, "left", {"airline": "name"}),
-                        Project("late", key={"airline": "airline"}),
+                        KeyBy("late", {"airline": "airline"}),
                         Sink("late", REKEYED, "repartition"),
                     ),
                     {},
@@ -157,7 +157,7 @@ def test_several_edges_cross_sql_together(application):
         "p",
         1,
         (
-            ((Source(AIRLINES, ("airlines",)), Source(FLIGHTS, ("late",), flows["late"], 1)), {}, flows),
+            ((Source(AIRLINES, ("airlines",)), Source(FLIGHTS, ("late",), ("delay",))), {}, flows),
             swapped,
             (
                 (

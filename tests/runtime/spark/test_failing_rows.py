@@ -40,7 +40,7 @@ READ = {"orders": Flow("k string", "a string, n int")}
 @subtopology(0, "orders", file="t.yml")
 def two_steps(rows: Pipe) -> Pipe:
     """Each reads what it casts twice, so that Spark has a common subexpression to compute once."""
-    rows = rows.process(Source(ORDERS, into=("orders",)))
+    rows = rows.process(Source(ORDERS, "orders"))
     rows = rows.where("cast(a AS int) >= 0 OR cast(a AS int) < -1", at=1)
     rows = rows.select({"n": "cast(6 / n + 6 / n AS int)"}, keep=("k", "a"), at=2)
     return rows.process(Sink("orders", RESULTS), reads=READ)
@@ -48,7 +48,7 @@ def two_steps(rows: Pipe) -> Pipe:
 
 @subtopology(0, "orders", file="t.yml")
 def exploded(rows: Pipe) -> Pipe:
-    rows = rows.process(Source(ORDERS, into=("orders",)))
+    rows = rows.process(Source(ORDERS, "orders"))
     rows = rows.explode({"n": "array(1, cast(6 / n AS int))"}, keep=("k", "a"), at=1)
     return rows.process(Sink("orders", RESULTS), reads=READ)
 
@@ -56,7 +56,7 @@ def exploded(rows: Pipe) -> Pipe:
 @subtopology(0, "orders", file="t.yml")
 def behind_a_store(rows: Pipe) -> Pipe:
     rows = rows.process(
-        Source(ORDERS, into=("orders",), columns=Flow("k string", "n int")),
+        Source(ORDERS, "orders", columns=("n",)),
         Aggregate("orders", TOTALS),
         yields={"orders": Flow("k string", "total bigint")},
     )

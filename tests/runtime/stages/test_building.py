@@ -43,7 +43,7 @@ class Written:
         return rows + 1
 
 
-SOURCES = (Source(AIRLINES, ("airlines",), at=3), Source(FLIGHTS, ("late",), rank=1, at=7))
+SOURCES = (Source(AIRLINES, "airlines", at=3), Source(FLIGHTS, "late", at=7))
 AIRLINE = Flow("carrier string", "name string")
 FLIGHT = Flow("carrier string", "delay double, dest string")
 

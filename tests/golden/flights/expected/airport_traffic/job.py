@@ -11,8 +11,8 @@ from headwater.runtime import (
     Flow,
     GlobalJoin,
     GlobalTable,
+    KeyBy,
     Pipe,
-    Project,
     Sink,
     Source,
     Store,
@@ -108,26 +108,16 @@ AIRPORTS_TABLE = GlobalTable("airports", topic=AIRPORTS_RAW, store=AIRPORTS)
 def movements(rows: Pipe) -> Pipe:
     """4 tasks: flights -> flights-airport_traffic-zones-repartition, flights-airport_traffic-movements-repartition."""
     rows = rows.process(
-        Source(
-            FLIGHTS,
-            into=("movements", "zones"),
-            columns=Flow(
-                "carrier string",
-                "dep_time int, origin string, dest string, air_time double, distance double",
-            ),
-            rank=1,
-            at=17,
-        ),
+        Source(FLIGHTS, ("movements", "zones"), columns=("dep_time", "origin", "dest", "air_time", "distance"), at=17),
         GlobalJoin("zones", table=AIRPORTS_TABLE, how="inner", by={"faa": "dest"}, values={"zone": "tzone"}, at=58),
-        Project("zones", key={"zone": "zone"}, at=65),
+        KeyBy("zones", {"zone": "zone"}, at=65),
         Sink("zones", ZONES_REPARTITION, mode="repartition", at=67),
         yields={"movements": Flow("carrier string", "dep_time int, origin string, dest string, distance double")},
     )
     rows = rows.where("dep_time is not null", at=21)
     rows = rows.explode({"airport": "array(origin, dest)"}, keep=("carrier", "distance"), at=22)
     return rows.process(
-        Project("movements", value={"airport": "airport", "distance": "distance"}, at=24),
-        Project("movements", key={"airport": "airport"}, at=27),
+        KeyBy("movements", {"airport": "airport"}, at=27),
         Sink("movements", MOVEMENTS_REPARTITION, mode="repartition", keep_null_keys=True, at=29),
         reads={"movements": Flow("carrier string", "distance double, airport string")},
     )
@@ -140,7 +130,7 @@ def movements_rekeyed(rows: Pipe) -> Pipe:
     Stores: rolling.
     """
     return rows.process(
-        Source(MOVEMENTS_REPARTITION, into=("movements",), rank=1, at=29),
+        Source(MOVEMENTS_REPARTITION, "movements", at=29),
         GlobalJoin(
             "movements",
             table=AIRPORTS_TABLE,
@@ -149,7 +139,7 @@ def movements_rekeyed(rows: Pipe) -> Pipe:
             values={"airport_name": "name"},
             at=31,
         ),
-        Aggregate("movements", ROLLING, emit="collapsed", name="rolling", at=47),
+        Aggregate("movements", ROLLING, emit="collapsed", at=47),
         Sink("movements", AIRPORT_MOVEMENTS, mode="per_epoch", at=52),
     )
 
@@ -161,11 +151,11 @@ def zones(rows: Pipe) -> Pipe:
     Stores: zone_totals.
     """
     rows = rows.process(
-        Source(ZONES_REPARTITION, into=("zones",), rank=1, at=67),
+        Source(ZONES_REPARTITION, "zones", at=67),
     )
     rows = rows.select({"air_time / 60": "air_time / 60"}, keep=("zone", "distance"), at=67)
     return rows.process(
-        Aggregate("zones", ZONE_TOTALS, emit="collapsed", name="zone_totals", at=67),
+        Aggregate("zones", ZONE_TOTALS, emit="collapsed", at=67),
         Sink("zones", FLIGHTS_BY_ZONE, mode="per_epoch", at=73),
         reads={"zones": Flow("zone string", "distance double, `air_time / 60` double")},
     )
@@ -175,6 +165,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="127e17ed9aae96a2c2b625eb196b813b5d4caaace9d2c7253106ba82013d53fe",
+    content_hash="16f1df98205dc63604f1a50052376cde1c1709b2ccb66588c9dd628bf82c7518",
     subtopologies=(movements, movements_rekeyed, zones),
 )

@@ -10,8 +10,8 @@ from headwater.runtime import (
     Aggregate,
     Flow,
     Fork,
+    KeyBy,
     Pipe,
-    Project,
     Sink,
     Source,
     Store,
@@ -84,21 +84,15 @@ def late(rows: Pipe) -> Pipe:
     Stores: airline_names.
     """
     rows = rows.process(
-        Source(AIRLINES_RAW, into=("airlines",), at=7),
-        Source(
-            FLIGHTS,
-            into=("late",),
-            columns=Flow("carrier string", "dep_delay double, flight int, origin string, dest string"),
-            rank=1,
-            at=23,
-        ),
+        Source(AIRLINES_RAW, "airlines", at=7),
+        Source(FLIGHTS, "late", columns=("dep_delay", "flight", "origin", "dest"), at=23),
     )
     rows = rows.where("dep_delay > 15", flow="late", at=27)
     rows = rows.process(
         Table("airlines", AIRLINE_NAMES, at=7),
         StreamTableJoin("late", table="airlines", store=AIRLINE_NAMES, how="left", values={"airline": "name"}, at=28),
         Fork("late", into=("hourly", "very_late"), at=23),
-        Project("hourly", key={"airline": "airline"}, at=38),
+        KeyBy("hourly", {"airline": "airline"}, at=38),
         Sink("hourly", HOURLY_REPARTITION, mode="repartition", at=43),
         yields={
             "very_late": Flow(
@@ -126,8 +120,8 @@ def hourly(rows: Pipe) -> Pipe:
     Stores: delay_totals.
     """
     return rows.process(
-        Source(HOURLY_REPARTITION, into=("hourly",), rank=1, at=43),
-        Aggregate("hourly", DELAY_TOTALS, emit="collapsed", name="delay_totals", at=43),
+        Source(HOURLY_REPARTITION, "hourly", at=43),
+        Aggregate("hourly", DELAY_TOTALS, emit="collapsed", at=43),
         Sink("hourly", HOURLY_DELAYS, mode="per_epoch", at=50),
     )
 
@@ -136,6 +130,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="c8784df3cd7c2198e8d6199e6a84441ed55ca5637c47ef97aac6714f89baef2c",
+    content_hash="927cdf111e4fcd551b3fb695f52834f4907ecba6190bd2c3db041c3bc0247a20",
     subtopologies=(late, hourly),
 )

@@ -10,8 +10,9 @@ from headwater.runtime import (
     Aggregate,
     Flow,
     Fork,
+    KeyBy,
     Pipe,
-    Project,
+    Select,
     Settle,
     Sink,
     Source,
@@ -132,31 +133,12 @@ PARKED_PLANES = Store(
 def flown(rows: Pipe) -> Pipe:
     """4 tasks: flights -> flights-fleet-flown-repartition."""
     rows = rows.process(
-        Source(
-            FLIGHTS,
-            into=("flown",),
-            columns=Flow(
-                "carrier string",
-                "dep_delay double, tailnum string, origin string, dest string, distance double, scheduled timestamp",
-            ),
-            rank=1,
-            at=20,
-        ),
+        Source(FLIGHTS, "flown", columns=("dep_delay", "tailnum", "origin", "dest", "distance", "scheduled"), at=20),
     )
     rows = rows.where("dep_delay is not null", at=24)
     return rows.process(
-        Project(
-            "flown",
-            value={
-                "tailnum": "tailnum",
-                "origin": "origin",
-                "dest": "dest",
-                "distance": "distance",
-                "scheduled": "scheduled",
-            },
-            at=25,
-        ),
-        Project("flown", key={"tailnum": "tailnum"}, at=31),
+        Select("flown", keep=("tailnum", "origin", "dest", "distance", "scheduled"), at=25),
+        KeyBy("flown", {"tailnum": "tailnum"}, at=31),
         Sink("flown", FLOWN_REPARTITION, mode="repartition", at=33),
     )
 
@@ -169,20 +151,20 @@ def flown_rekeyed(rows: Pipe) -> Pipe:
     Stores: planes, itineraries, latest_positions.
     """
     rows = rows.process(
-        Source(PLANES_RAW, into=("planes",), at=7),
+        Source(PLANES_RAW, "planes", at=7),
         Table("planes", PLANES, old=True, at=7),
         Fork("planes", into=("planes", "veterans"), at=7),
-        Source(FLOWN_REPARTITION, into=("flown",), rank=1, at=33),
+        Source(FLOWN_REPARTITION, "flown", at=33),
         StreamTableJoin("flown", table="planes", store=PLANES, how="inner", values={"seats": "seats"}, at=33),
         Fork("flown", into=("days", "positions"), at=20),
-        Aggregate("days", ITINERARIES, emit="collapsed", name="itineraries", at=46),
+        Aggregate("days", ITINERARIES, emit="collapsed", at=46),
         Sink("days", PLANE_DAYS, mode="per_epoch", at=54),
         Table("positions", LATEST_POSITIONS, old=True, at=60),
         Fork("positions", into=("parked", "moves"), at=56),
-        Project("parked", key={"airport": "dest"}, at=67),
+        KeyBy("parked", {"airport": "dest"}, at=67),
         Sink("parked", PARKED_REPARTITION, mode="repartition", of="table", at=69),
         ToStream("moves", at=81),
-        Project("moves", value={"at": "dest", "since": "scheduled"}, at=82),
+        Select("moves", {"at": "dest", "since": "scheduled"}, at=82),
         Sink("moves", PLANE_MOVES, at=85),
         yields={"veterans": Flow("tailnum string", "year int, manufacturer string, model string")},
     )
@@ -202,8 +184,8 @@ def parked(rows: Pipe) -> Pipe:
     Stores: parked_planes.
     """
     return rows.process(
-        Source(PARKED_REPARTITION, into=("parked",), at=69),
-        Aggregate("parked", PARKED_PLANES, emit="collapsed", of="table", name="parked_planes", at=69),
+        Source(PARKED_REPARTITION, "parked", at=69),
+        Aggregate("parked", PARKED_PLANES, emit="collapsed", of="table", at=69),
         Sink("parked", PARKED_BY_AIRPORT, mode="per_epoch", at=75),
     )
 
@@ -212,6 +194,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="437fbe3397bdabdbc551e9de60d15b72f2cf7104dcd8ebc4c8266778c56e975b",
+    content_hash="377d675bea7a5628f47f08d55f9635b7f407977edf3e6484a603887f918e8be2",
     subtopologies=(flown, flown_rekeyed, parked),
 )

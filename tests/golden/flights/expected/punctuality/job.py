@@ -6,7 +6,7 @@ than the grace period after its hour comes too late to be counted.
 Made by `headwater compile` from topologies/punctuality.yml: change that file, not this one.
 """
 
-from headwater.runtime import Agg, Aggregate, Flow, Pipe, Sink, Source, Store, Topic, Topology, Window, subtopology
+from headwater.runtime import Agg, Aggregate, Pipe, Sink, Source, Store, Topic, Topology, Window, subtopology
 
 FILE = "topologies/punctuality.yml"
 
@@ -66,16 +66,10 @@ def by_hour(rows: Pipe) -> Pipe:
     Stores: hourly_departures, rush.
     """
     return rows.process(
-        Source(
-            DEPARTURES,
-            into=("by_hour", "rush"),
-            columns=Flow("origin string", "carrier string, flight int, dep_delay double"),
-            rank=1,
-            at=14,
-        ),
-        Aggregate("by_hour", HOURLY_DEPARTURES, name="hourly_departures", at=21),
+        Source(DEPARTURES, ("by_hour", "rush"), columns=("carrier", "flight", "dep_delay"), at=14),
+        Aggregate("by_hour", HOURLY_DEPARTURES, at=21),
         Sink("by_hour", DEPARTURES_BY_HOUR, mode="each", at=28),
-        Aggregate("rush", RUSH, emit="collapsed", name="rush", at=38),
+        Aggregate("rush", RUSH, emit="collapsed", at=38),
         Sink("rush", RUSH_HOURS, mode="per_epoch", at=42),
     )
 
@@ -84,6 +78,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="punctuality",
     version="1.0",
-    content_hash="b851c37da015b7d182ba57b46882d80a6d0805fdb385426c8c97e9de03fd2675",
+    content_hash="4f7f69e66b8357bd42fbb91295a2ef89aa2823aa0322504f7721a4dd0f3aae53",
     subtopologies=(by_hour,),
 )

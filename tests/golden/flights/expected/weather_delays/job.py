@@ -9,10 +9,10 @@ from headwater.runtime import (
     Agg,
     Aggregate,
     Flow,
+    KeyBy,
     Materialize,
     Merge,
     Pipe,
-    Project,
     Sink,
     Source,
     Store,
@@ -103,19 +103,8 @@ WEATHER_TOTALS = Store(
 def observed(rows: Pipe) -> Pipe:
     """4 tasks: flights -> flights-weather_delays-observed-repartition."""
     return rows.process(
-        Source(
-            FLIGHTS,
-            into=("observed",),
-            columns=Flow("carrier string", "dep_delay double, tailnum string, origin string, time_hour timestamp"),
-            rank=1,
-            at=22,
-        ),
-        Project(
-            "observed",
-            value={"tailnum": "tailnum", "dep_delay": "dep_delay", "time_hour": "time_hour", "origin": "origin"},
-            at=26,
-        ),
-        Project("observed", key={"origin": "origin"}, at=31),
+        Source(FLIGHTS, "observed", columns=("dep_delay", "tailnum", "origin", "time_hour"), at=22),
+        KeyBy("observed", {"origin": "origin"}, at=31),
         Sink("observed", OBSERVED_REPARTITION, mode="repartition", at=33),
     )
 
@@ -127,9 +116,9 @@ def observed_rekeyed(rows: Pipe) -> Pipe:
     Stores: latest_weather.
     """
     rows = rows.process(
-        Source(WEATHER, into=("conditions",), at=8),
+        Source(WEATHER, "conditions", at=8),
         Table("conditions", LATEST_WEATHER, at=8),
-        Source(OBSERVED_REPARTITION, into=("observed",), rank=1, at=33),
+        Source(OBSERVED_REPARTITION, "observed", at=33),
         StreamTableJoin(
             "observed",
             table="conditions",
@@ -160,7 +149,7 @@ def observed_rekeyed(rows: Pipe) -> Pipe:
     rows = rows.with_columns({"weather": "'calm'"}, flow="calm", at=72)
     return rows.process(
         Merge(("wet", "windy", "calm"), into="impact", at=75),
-        Project("impact", key={"origin": "origin", "weather": "weather"}, at=81),
+        KeyBy("impact", {"origin": "origin", "weather": "weather"}, at=81),
         Sink("impact", IMPACT_REPARTITION, mode="repartition", at=84),
         reads={
             "wet": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
@@ -177,8 +166,8 @@ def impact(rows: Pipe) -> Pipe:
     Stores: weather_totals.
     """
     rows = rows.process(
-        Source(IMPACT_REPARTITION, into=("impact",), rank=1, at=84),
-        Aggregate("impact", WEATHER_TOTALS, name="weather_totals", at=84),
+        Source(IMPACT_REPARTITION, "impact", at=84),
+        Aggregate("impact", WEATHER_TOTALS, at=84),
         yields={
             "impact": Flow(
                 "origin string, weather string",
@@ -213,6 +202,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="f85ceb8aa3a26b704b13807f453b99422b22bbe3ac1753d4127a33ca18efe8d7",
+    content_hash="f607607e054b18614a63e5997e0cf8b305e171f7f6163bb8496c651086f6c2f3",
     subtopologies=(observed, observed_rekeyed, impact),
 )

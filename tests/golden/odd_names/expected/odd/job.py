@@ -84,8 +84,8 @@ def filter_(rows: Pipe) -> Pipe:
     Stores: settings, o.
     """
     rows = rows.process(
-        Source(TOPOLOGY_TOPIC, into=("settings",), at=7),
-        Source(O_TOPIC, into=("filter",), rank=1, at=18),
+        Source(TOPOLOGY_TOPIC, "settings", at=7),
+        Source(O_TOPIC, "filter", at=18),
     )
     rows = rows.where("`key.id` <> 'it''s \"quoted\"' and amount > 0", flow="filter", at=21)
     rows = rows.with_columns(
@@ -104,7 +104,7 @@ def filter_(rows: Pipe) -> Pipe:
         StreamTableJoin("filter", table="settings", store=SETTINGS, how="left", values={"text": "text"}, at=28),
         Fork("filter", into=("filter", "where", "l"), at=18),
         Sink("filter", TEXTS, at=33),
-        Aggregate("where", O_STORE, name="o", at=38),
+        Aggregate("where", O_STORE, at=38),
         reads={
             "filter": Flow(
                 "id string",
@@ -139,7 +139,7 @@ TOPOLOGY = Topology(
     project="odd",
     name="odd",
     version="2",
-    content_hash="0907c3bf6cd4546fa81f54e8e29f0d2329e6a2958c0a5c817594c6921384d806",
+    content_hash="10257bf72a5ec81ca67dca21ed96ab81f1fc6af6ef8512ef7bea46aeabb095a8",
     subtopologies=(filter_,),
     assignment=Assignment(
         standby_replicas=1,

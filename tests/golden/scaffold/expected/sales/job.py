@@ -9,8 +9,8 @@ from headwater.runtime import (
     Agg,
     Aggregate,
     Flow,
+    KeyBy,
     Pipe,
-    Project,
     Sink,
     Source,
     Store,
@@ -60,17 +60,11 @@ SALES_BY_DAY = Store(
 def sales(rows: Pipe) -> Pipe:
     """2 tasks: orders -> shop-sales-sales-repartition."""
     rows = rows.process(
-        Source(
-            ORDERS,
-            into=("sales",),
-            columns=Flow("order_id bigint", "product string, quantity int, price double"),
-            rank=1,
-            at=10,
-        ),
+        Source(ORDERS, "sales", columns=("product", "quantity", "price"), at=10),
     )
     rows = rows.where("quantity >= 1", at=13)
     return rows.process(
-        Project("sales", key={"product": "product"}, at=14),
+        KeyBy("sales", {"product": "product"}, at=14),
         Sink("sales", SALES_REPARTITION, mode="repartition", at=19),
     )
 
@@ -82,11 +76,11 @@ def sales_rekeyed(rows: Pipe) -> Pipe:
     Stores: sales_by_day.
     """
     rows = rows.process(
-        Source(SALES_REPARTITION, into=("sales",), rank=1, at=19),
+        Source(SALES_REPARTITION, "sales", at=19),
     )
     rows = rows.select({"quantity * price": "quantity * price"}, null_values=True, keep=("product",), at=19)
     return rows.process(
-        Aggregate("sales", SALES_BY_DAY, emit="collapsed", name="sales_by_day", at=19),
+        Aggregate("sales", SALES_BY_DAY, emit="collapsed", at=19),
         Sink("sales", DAILY_SALES, mode="per_epoch", at=24),
         reads={"sales": Flow("product string", "`quantity * price` double")},
     )
@@ -96,6 +90,6 @@ TOPOLOGY = Topology(
     project="shop",
     name="sales",
     version="1.0",
-    content_hash="1ddfbd34067b93748ece433c732dcf09e9f298a377875c065b4d3b897997ab2c",
+    content_hash="831bda01868b055d5facc5b31390b5577b9dc576f2532b099c128a6aad08a956",
     subtopologies=(sales, sales_rekeyed),
 )
