@@ -1,1 +1,1 @@
-"""From a laid-out topology to files: job.py, runner.py, manifest.json."""
+"""Generates files from a laid-out topology: job.py, runner.py, manifest.json."""

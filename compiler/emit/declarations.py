@@ -1,4 +1,4 @@
-"""Dataclasses of the runtime and of the graph, written down as the calls that make them."""
+"""Writes dataclasses of the runtime and of the graph as the calls that make them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ _POSITIONAL = {
     "Topology": 0,
     "Settings": 0,
 }
-"""How many arguments go without a name, where it is not one."""
+"""How many arguments are written without a name; one for a class that is not listed."""
 
 
 class Declarations:
-    """Writes declarations down, each topic, store and global table by its constant; collects the classes it names."""
+    """Writes declarations as code. Topics, stores and global tables are written as their constants.
+
+    `classes` collects the names of the classes used.
+    """
 
     def __init__(self, constants: Constants, file: str) -> None:
-        """`file`: the one whose lines are said alone."""
+        """`file`: the topology's file. A place in it is written as its line alone."""
         self._constants = constants
         self._file = file
         self.classes: set[str] = set()
 
     def of(self, value: Any) -> Expression:
-        """An expression for a value: a constant, a call, or plain data."""
+        """A value as an expression: a constant, a call, or plain data."""
         if isinstance(value, Topic | Store | GlobalTable):
             return Code(self._constants[value])
         if is_dataclass(value) and not isinstance(value, type):
@@ -53,9 +56,9 @@ class Declarations:
         return literal(value)
 
     def call(self, declared: Any, **instead: Expression) -> Items:
-        """The call that makes `declared`: its class and the fields that differ from their defaults.
+        """The call that makes `declared`: its class, and the fields that differ from their defaults.
 
-        `instead`: expressions for some fields in place of their values.
+        `instead`: expressions that replace the values of some fields.
         """
         name = type(declared).__name__
         self.classes.add(name)
@@ -74,7 +77,7 @@ class Declarations:
         return call(name, *plain, **named)
 
     def place(self, at: str) -> Expression:
-        """`file:line` as the line alone, where it is in the topology's file."""
+        """`file:line`, or the line alone for a place in the topology's file."""
         file, _, line = at.rpartition(":")
         return Code(line) if file == self._file else literal(at)
 

@@ -1,4 +1,7 @@
-"""`job.py`: a topology's topics, stores and subtopologies as PySpark code. Python computes, the template lays out."""
+"""Generates `job.py`: a topology's topics, stores and subtopologies as PySpark code.
+
+All text is computed here; the template only puts it in place.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from .template import content_hash, docstring, import_from, render, title
 
 @dataclass(frozen=True)
 class FunctionText:
-    """One subtopology: how it is registered, its name, its docstring and its statements, indented."""
+    """One subtopology: its decorator, name, docstring and indented statements."""
 
     registered: str
     name: str
@@ -29,7 +32,7 @@ class FunctionText:
 
 @dataclass(frozen=True)
 class JobTemplate:
-    """What `job.py.j2` lays out: finished lines of code."""
+    """The input of `job.py.j2`: finished lines of code."""
 
     docstring: str
     imports: str
@@ -40,7 +43,7 @@ class JobTemplate:
 
 
 def render_job(graph: TopologyGraph) -> str:
-    """The text of `job.py`, the same for the same graph."""
+    """The text of `job.py`. The same graph gives the same text."""
     constants = Constants(graph)
     writer = Declarations(constants, graph.file)
     names = function_names([part.function for part in graph.subtopologies], ("subtopology",))
@@ -98,7 +101,7 @@ def _summary(part: SubtopologyGraph) -> str:
 
 
 class _Stages:
-    """Writes the calls of a subtopology's pipe, and takes a pipe along to see what need not be written."""
+    """Writes the calls of a subtopology's pipe. A pipe of its own tells it which arguments need not be written."""
 
     def __init__(self, writer: Declarations) -> None:
         self._writer = writer
@@ -126,23 +129,23 @@ class _Stages:
 
 
 def _beyond(known: Mapping[str, Flow | None], flows: Mapping[str, Flow]) -> dict[str, Flow]:
-    """The flows that are not known to be so. All that is known must be among them."""
+    """The flows that the pipe does not know already. Each edge that the pipe knows must be among them."""
     assert known.keys() <= flows.keys(), f"{set(known) - set(flows)} would reach a stage that does not read it"
     return {name: flow for name, flow in flows.items() if known.get(name) != flow}
 
 
 class _Nothing:
-    """An engine for a pipe that is only asked for its edges."""
+    """An engine for a pipe that is used only for its edges."""
 
     def process(self, *_: object) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def sql(self, *_: object) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _arguments(step: SqlStep) -> tuple[list[Any], dict[str, Any]]:
-    """What the method of `Pipe` is called with: arguments without and with a name, those that say something."""
+    """The positional and named arguments of the `Pipe` method, without those that are defaults."""
     plain: list[Any]
     named: dict[str, Any] = {}
     match step.kind:

@@ -1,6 +1,6 @@
-"""`target/manifest.json`: the compiled project as data, in the form of `schemas/manifest.json`.
+"""Generates `target/manifest.json`: the compiled project as data, in the form of `schemas/manifest.json`.
 
-Holds nothing of the machine or the hour: the same project gives the same bytes.
+It contains nothing about the machine or the time, so the same project gives the same bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names that generated code gives to topics, stores, global tables and subtopologies."""
+"""The names of topics, stores, global tables and subtopologies in generated code."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Declared = Topic | Store | GlobalTable
 _SUFFIXES: dict[type, str] = {Topic: "_TOPIC", Store: "_STORE", GlobalTable: "_TABLE"}
 
 _AMBIGUOUS = frozenset({"l", "I", "O"})
-"""Names that a reader takes for digits, and that linters refuse (E741)."""
+"""Names that look like digits. Linters refuse them (E741)."""
 
 _TAKEN = frozenset({"FILE", "TOPOLOGY"}) | _AMBIGUOUS
 
 
 class Constants:
-    """The constant of each topic, store and global table: its name in capitals, told apart where two are alike.
+    """The constant of each topic, store and global table: its name in capitals, made unique.
 
     Topics are named first, then stores, then global tables, each in order of declaration, so that a name depends on
-    nothing else. A repartition topic goes without its application's name.
+    nothing else. The application's name is left out of the names of repartition topics.
     """
 
     def __init__(self, graph: TopologyGraph) -> None:
@@ -46,7 +46,7 @@ class Constants:
 
 
 def function_names(wanted: Iterable[str], imported: Iterable[str]) -> list[str]:
-    """Names of functions: as wanted, with a `_` behind those that would hide a keyword, a built-in or an import."""
+    """Names of functions, with a `_` added to a name that would hide a keyword, a built-in or an import."""
     taken = {*keyword.kwlist, *dir(builtins), *imported, *_AMBIGUOUS, "rows"}
     names = []
     for name in wanted:

@@ -1,7 +1,7 @@
-"""Python expressions as data, and their text laid out as `ruff format` would leave it.
+"""Python expressions as data, printed in the layout of `ruff format`.
 
-Generated code is never sent through a formatter: a bracket goes on one line where it fits into 120 columns, else one
-item on each line with a comma behind the last. The formatter keeps both, which a test holds.
+Generated code goes through no formatter. A bracket that fits into 120 columns is printed on one line. Otherwise each
+item is on its own line, with a comma after the last. A test checks that the formatter changes nothing.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Any
 from ..reading.environment import DurationFromEnvironment, FromEnvironment, Lookup, NumberFromEnvironment
 
 WIDTH = 120
-"""Columns of generated code."""
+"""The width of generated code, in columns."""
 
 INDENT = 4
 
 
 @dataclass(frozen=True)
 class Code:
-    """An expression that is never broken: a name, a number."""
+    """An expression that is never broken into lines: a name, a number."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Text:
-    """A string, cut at spaces and line ends into several pieces where it is too long for a line."""
+    """A string. If it is too long for a line it is cut at spaces and line ends."""
 
     value: str
 
 
 @dataclass(frozen=True)
 class Items:
-    """Something in brackets: a call, a tuple, a list, a dict. Each item has a prefix (`name=`, `"key": `) or none.
+    """Something in brackets: a call, a tuple, a list, a dict. An item may have a prefix (`name=`, `"key": `).
 
-    `broken`: one item on each line, even where all would fit on one.
+    `broken`: each item is on its own line, even if all would fit on one.
     """
 
     opening: str
@@ -56,7 +56,7 @@ def call(function: str, /, *arguments: Expression, **named: Expression) -> Items
 
 
 def one_a_line(items: Items) -> Items:
-    """The same, never on one line."""
+    """The same, with each item on its own line."""
     return replace(items, broken=True)
 
 
@@ -71,9 +71,9 @@ def dict_of(items: Mapping[str, Expression]) -> Items:
 
 
 def literal(value: Any) -> Expression:
-    """Plain data as an expression: None, bool, int, float, str, and lists, tuples and mappings of those.
+    """Plain data as an expression: None, bool, int, float, str, and lists, tuples and mappings of these.
 
-    What was looked up in the environment is looked up again: its value is not written down.
+    A value from the environment is written as its lookup. The value itself may be a secret and is not written.
     """
     if isinstance(value, FromEnvironment):
         return Code(_looked_up(value))
@@ -106,17 +106,17 @@ def _lookup(read: Lookup, at: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string literal: in double quotes, unless it holds more of those than of single ones."""
+    """A string literal in double quotes, or in single quotes if the text has more double than single ones."""
     quote = "'" if text.count('"') > text.count("'") else '"'
     escaped = "".join(_escape(character, quote) for character in text)
     return f"{quote}{escaped}{quote}"
 
 
 def laid_out(expression: Expression, indent: int = 0, before: int = 0, after: int = 0) -> str:
-    """The text of an expression that starts in a line indented by `indent`, `before` columns in.
+    """The text of an expression that starts `before` columns into a line indented by `indent`.
 
-    `after`: columns that follow its last character on the last line (a comma, a bracket). Lines but the first carry
-    their indent.
+    `after`: columns that follow its last character on the last line (a comma, a bracket). All lines but the first
+    include their indent.
     """
     flat = _flat(expression)
     if flat is not None and indent + before + len(flat) + after <= WIDTH:
@@ -139,7 +139,7 @@ def statement(start: str, expression: Expression, indent: int = 0) -> str:
 
 
 def _flat(expression: Expression) -> str | None:
-    """On one line; None where something in it must be broken."""
+    """The text on one line; None if some part must be broken."""
     if isinstance(expression, Code):
         return expression.text
     if isinstance(expression, Text):
@@ -157,7 +157,7 @@ def _flat(expression: Expression) -> str | None:
 
 
 def _broken_text(text: str, indent: int) -> str:
-    """Pieces in parentheses, one on each line; all in the quotes that the whole string would have."""
+    """The string in pieces, one on each line in parentheses. All have the quotes that the whole string would have."""
     inner = " " * (indent + INDENT)
     whole = quoted(text)
     if len(inner) + len(whole) <= WIDTH:
@@ -168,7 +168,7 @@ def _broken_text(text: str, indent: int) -> str:
 
 
 def _pieces(line: str, width: int) -> Iterable[str]:
-    """The line in pieces whose literals fit into `width`: cut behind a comma, or else behind a space."""
+    """The line in pieces whose literals fit into `width`, cut after a comma or else after a space."""
     piece: list[str] = []
     for word in re.findall(r"[^ ]* +|[^ ]+", line):
         if piece and len(quoted("".join(piece) + word)) > width:

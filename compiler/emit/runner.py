@@ -1,4 +1,4 @@
-"""`runner.py`: where a topology runs, as a program of its own."""
+"""Generates `runner.py`: a program that runs one topology."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .python import Code, Expression, Text, call, dict_of, laid_out, literal, qu
 from .template import docstring, import_from, render, title
 
 _LOOKING_UP = ("env_var", "whole_number", "duration")
-"""Functions of `headwater.runtime` that generated settings are looked up with."""
+"""Functions of `headwater.runtime` with which generated settings read the environment."""
 
 
 @dataclass(frozen=True)
 class RunnerTemplate:
-    """What `runner.py.j2` lays out: finished lines of code."""
+    """The input of `runner.py.j2`: finished lines of code."""
 
     docstring: str
     imports: str
@@ -29,7 +29,7 @@ class RunnerTemplate:
 
 
 def render_runner(graph: TopologyGraph, settings: Settings) -> str:
-    """The text of `runner.py`. Relative paths of `settings` are meant from the project's root."""
+    """The text of `runner.py`. Relative paths in `settings` are relative to the project's root."""
     writer = Declarations(Constants(graph), graph.file)
     written = _settings(settings, writer)
     looked_up = comes_from_environment(
@@ -51,7 +51,7 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
 
 
 def _function(written: Expression) -> str:
-    """The settings as a function, where some are looked up when it is called."""
+    """The settings as a function, so that the environment is read when it is called."""
     return f"\ndef settings() -> Settings:\n{statement('return ', written, indent=4)}\n"
 
 
@@ -66,7 +66,7 @@ def _settings(settings: Settings, writer: Declarations) -> Expression:
 
 
 def _plugin(plugin: PluginRef, writer: Declarations) -> Expression:
-    """A log's reference; the `path` of one that lies in files is made absolute when the runner starts."""
+    """The log's PluginRef. A `path` option is made absolute when the runner starts."""
     writer.classes.add("PluginRef")
     path = plugin.options.get("path")
     if not isinstance(path, str):
@@ -78,7 +78,7 @@ def _plugin(plugin: PluginRef, writer: Declarations) -> Expression:
 
 
 def _path(path: str) -> Expression:
-    """An expression for a path: from the project's root, where it is not absolute (or a URL)."""
+    """An expression for a path. A relative path is relative to the project's root."""
     if isinstance(path, FromEnvironment):
         return Code(f"str(PROJECT / ({laid_out(literal(path))}))")
     if PurePath(path).is_absolute() or "://" in path:

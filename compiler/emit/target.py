@@ -1,4 +1,4 @@
-"""Writes a compiled project to `target/`: job.py and runner.py for each topology, manifest.json for all."""
+"""Writes a compiled project to `target/`: job.py and runner.py for each topology, and one manifest.json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CACHE = ".cache"
 
 @dataclass(frozen=True)
 class Emitted:
-    """The generated files of one topology. `changed`: whether any of them differs from what was there."""
+    """The generated files of one topology. `changed`: whether any of them has new content."""
 
     topology: str
     job: Path
@@ -37,11 +37,10 @@ class Emitted:
 def emit(
     target: Path, graphs: Iterable[TopologyGraph], settings: Settings, manifest: Mapping[str, Any]
 ) -> tuple[Emitted, ...]:
-    """Write the code of `graphs`, and the manifest, of the whole project, below the folder `target`.
+    """Write the code of `graphs` and the manifest of the whole project to the folder `target`.
 
-    A file whose content would not change is left alone. Code of topologies that the last manifest has and this one
-    has not is removed. Of several who do this at the same time, one comes after the other, so that job, runner and
-    manifest are of one of them.
+    A file with unchanged content is not written. Code of topologies that are in the previous manifest and not in this
+    one is removed. Concurrent calls run one after another, so that job, runner and manifest come from the same call.
     """
     with _alone(target):
         _remove_stale(target, manifest)
@@ -52,7 +51,7 @@ def emit(
 
 @contextmanager
 def _alone(target: Path) -> Iterator[None]:
-    """Keep others from writing code. Files that were left half written are removed.
+    """Keep other processes from writing code. Remove files that were left half written.
 
     The operating system releases the lock when a process dies.
     """
@@ -60,7 +59,7 @@ def _alone(target: Path) -> Iterator[None]:
     with open(target / _LOCK, "a", opener=opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         for left in (*target.glob(PARTIAL), *target.glob(f"*/{PARTIAL}")):
-            if left.parent.name != _CACHE:  # which is written without the lock
+            if left.parent.name != _CACHE:  # the cache is written without the lock
                 left.unlink(missing_ok=True)
         yield
 
@@ -80,13 +79,14 @@ def _remove_stale(target: Path, manifest: Mapping[str, Any]) -> None:
         return
     now = {each["job"] for each in manifest["topologies"]}
     for job, runner in before:
+        # The manifest may have been edited: only files below `target` are removed.
         if job not in now and not Path(job).is_absolute() and ".." not in Path(job).parts:
             for name in (job, runner):
                 (target / name).unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a file whole, unless it says this already."""
+    """Write a file in one step, unless it has this content already. Returns whether it was written."""
     content = text.encode("utf-8")
     if path.is_file() and path.read_bytes() == content:
         return False

@@ -1,4 +1,4 @@
-"""What the templates of generated code share: loading them, docstrings, imports, the content hash."""
+"""What the templates of generated code share: loading, docstrings, imports, the content hash."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..topology.graph import TopologyGraph
 from .python import WIDTH, Code, laid_out, one_a_line, tuple_of
 
 _PLACES = frozenset({"at", "file", "about"})
-"""Where something stands in the YAML does not change what it is."""
+"""Fields that name a place in the YAML. They do not count for the content hash."""
 
 
 def render(template: str, data: Any) -> str:
-    """The text of a template, laid out with the fields of `data`, a frozen dataclass."""
+    """The text of a template filled with the fields of `data`, a frozen dataclass."""
     return _template(template).render({field.name: getattr(data, field.name) for field in fields(data)})
 
 
@@ -34,7 +34,7 @@ def _template(name: str) -> Template:
 
 
 def content_hash(graph: TopologyGraph) -> str:
-    """SHA-256 over what the topology computes, in hexadecimal: comments, order of files and places do not count."""
+    """SHA-256 of what the topology computes, in hexadecimal. Comments, places and the order of files do not count."""
     text = json.dumps(_plain(graph), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -56,7 +56,7 @@ def title(graph: TopologyGraph) -> str:
 
 
 def docstring(*paragraphs: str, indent: int = 0) -> str:
-    """A docstring of these paragraphs (empty ones are left out), wrapped; its first line carries no indent."""
+    """A docstring of these paragraphs, wrapped. Empty ones are left out. Its first line has no indent."""
     margin = " " * indent
     wrapped = [
         "\n".join(
@@ -76,12 +76,12 @@ def docstring(*paragraphs: str, indent: int = 0) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Text that may stand in a docstring: no escapes, no end of it."""
+    """The text made safe for a docstring: without escapes and without its closing quotes."""
     return "".join(c if c.isprintable() else " " for c in text.replace("\\", "\\\\").replace('"""', "'''"))
 
 
 def import_from(module: str, names: Iterable[str]) -> str:
-    """The import of names as ruff sorts them: CONSTANTS, Classes, functions."""
+    """An import in ruff's order: CONSTANTS, Classes, functions."""
     ordered = sorted(names, key=lambda name: (not name.isupper(), not name[:1].isupper(), name.lower(), name))
     line = f"from {module} import {', '.join(ordered)}"
     if len(line) <= WIDTH:

@@ -1,6 +1,6 @@
-"""The steps of the language, a module for each. None knows another, nor how they are wired to each other.
+"""The steps of the language, one module for each. No module knows another one or how steps are connected.
 
-`base` says what a step and an operation are; `parts` has operations that several steps are made of.
+`base` defines steps and operations. `parts` has operations that several steps use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STEPS: Mapping[str, type[StepAction]] = {
     "to_stream": ToStreamStep,
     "branch": BranchStep,
 }
-"""What each word of `steps:` is."""
+"""The class of each word in `steps:`."""
 
 RESERVED = frozenset({"process", "suppress"})
-"""Words of steps to come."""
+"""Words reserved for later steps."""

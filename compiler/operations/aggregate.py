@@ -1,4 +1,7 @@
-"""`aggregate`: the rows of each key, and window, as one row: arguments, aggregates, expressions over them."""
+"""`aggregate`: combines the rows of each key, or of each key and window, into one row.
+
+It becomes three kinds of operations: its arguments, the aggregation, and expressions over the results.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class AggregateStep(StepAction):
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """A key, and aggregates that can be kept up; of a table, those that can take a row back."""
+        """Require a key and supported aggregates. On a table, the aggregates must be able to remove a row again."""
         scope = scope_of(shape)
         context.distinct([name for name, _ in self.values])
         values = [read_aggregate(name, sql, scope, context.diagnostics) for name, sql in self.values]
@@ -68,7 +71,7 @@ class AggregateStep(StepAction):
         )
 
     def _after(self, shape: Shape, value: Mapping[str, str | None]) -> Shape:
-        """The table that comes out."""
+        """The resulting table."""
         return replace(
             shape,
             kind="table",
@@ -82,9 +85,10 @@ class AggregateStep(StepAction):
 
 
 def _grouped(context: FlowContext, step: Step, shape: Shape) -> Shape:
-    """The input in the partitions of its keys. A table always goes through a topic: there its changes become updates.
+    """The input in the partitions of its keys. A table always goes through a topic, where its changes become updates.
 
-    A change leaves its old group and enters its new one; within one group that is a single update (`sink.Sink`).
+    A change removes a row from its old group and adds it to its new one. Within one group that is one update
+    (`sink.Sink`).
     """
     if not shape.is_table or shape.rekey is not None:
         return context.rekeyed(shape, step)
@@ -102,7 +106,9 @@ def _check_subtracts(context: FlowContext, values: Sequence[AggregateValue]) -> 
 def _judged(
     context: FlowContext, values: Sequence[AggregateValue], scope: Scope
 ) -> tuple[dict[str, AggregateCall], dict[str, str | None], dict[str, str | None]]:
-    """The aggregates of a step by their SQL, arguments typed; the types of their results by that and as written."""
+    """The aggregates of a step by their SQL, with typed arguments; the types of their results by their SQL and as
+    written.
+    """
     every = [_with_columns(context, call, scope) for value in values for call in value.calls]
     refused = {call.name for call in every if not _accepts(context, call)}
     calls = {call.name: call for call in every}
@@ -123,7 +129,7 @@ def _with_columns(context: FlowContext, call: AggregateCall, scope: Scope) -> Ag
 
 
 def _accepts(context: FlowContext, call: AggregateCall) -> bool:
-    """Whether all its columns have types, and such as the aggregate takes; else reports those that it does not."""
+    """Whether all columns of an aggregate have types that it accepts; otherwise reports those that do not."""
     written = call.written
     for column in written.columns:
         if column.type is None or written.function.accepts(column.type):
@@ -142,7 +148,7 @@ _TAKES = {
 
 
 def _cast(written: WrittenCall, column: Expression) -> str | None:
-    """What to write where Spark would cast without being told."""
+    """A hint that spells out the cast which Spark would make silently."""
     to = {"numbers": "double", "booleans": "boolean"}.get(written.function.takes)
     castable = ("string", "timestamp") if to == "double" else ("string",)
     if to is None or column.type not in castable:
@@ -152,7 +158,10 @@ def _cast(written: WrittenCall, column: Expression) -> str | None:
 
 
 def _result_type(call: AggregateCall, type_: str | None) -> str | None:
-    """The type of an aggregate as it is written: of `min_by` and its like the first column's, not the pair's."""
+    """The type of an aggregate as written.
+
+    For `min_by` and the like it is that of the first column, not of the pair.
+    """
     return call.written.columns[0].type if type_ is not None and call.written.function.columns > 1 else type_
 
 
@@ -191,7 +200,7 @@ def _aggregated(
     calls: Mapping[str, AggregateCall],
     types: Mapping[str, str | None],
 ) -> Shape:
-    """The operations of an aggregate: its arguments, the aggregation, expressions over its results."""
+    """Add the operations of an aggregate: its arguments, the aggregation, and expressions over its results."""
     ready = with_arguments(context, step, shape, [call.argument for call in calls.values() if call.argument])
     names = {name: name for name in calls}
     for value in values:

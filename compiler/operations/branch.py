@@ -1,4 +1,4 @@
-"""`branch`: each row goes on in the first flow whose predicate holds."""
+"""`branch`: sends each row to the first flow whose predicate is true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .base.step import References, Refusal, Step, StepAction, streams_only
 
 @dataclass(frozen=True)
 class BranchCase:
-    """One flow of a `branch`; without `when`: the rest."""
+    """One flow of a `branch`. Without `when` it gets the remaining rows."""
 
     flow: Scalar
     when: Scalar | None
@@ -50,7 +50,7 @@ class BranchStep(StepAction):
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Booleans; a case without one takes the rest, so it is the last."""
+        """Require booleans. A case without one gets the remaining rows, so it must be the last."""
         for case, after in pairwise(self.cases):
             if case.when is None:
                 message = f"'{case.flow.text}' takes the rest, so '{after.flow.text}' gets nothing."
@@ -66,7 +66,10 @@ class BranchStep(StepAction):
 
 @dataclass(frozen=True)
 class Branching(SqlOperation):
-    """Each row to the first flow whose predicate holds: an output for each of `into`, the flows that somebody reads."""
+    """Sends each row to the first flow whose predicate is true.
+
+    `into`: the flows that are read, one output for each.
+    """
 
     cases: tuple[tuple[str, Expression | None], ...]
     into: tuple[str, ...]
@@ -75,11 +78,11 @@ class Branching(SqlOperation):
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on, and what the predicates read."""
+        """The columns read later, and those that the predicates read."""
         return output | columns_read(when for _, when in self.cases if when is not None)
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It is for streams."""
+        """Its input is never a table."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

@@ -20,7 +20,7 @@ from .base.step import References, Refusal, Step, StepAction, streams_only
 
 @dataclass(frozen=True)
 class ExplodeStep(StepAction):
-    """`explode:` one column from an array."""
+    """`explode:` makes one column from an array."""
 
     column: Scalar
     array: Scalar
@@ -39,7 +39,7 @@ class ExplodeStep(StepAction):
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """An array."""
+        """Require an array."""
         array = context.expressions([self.array], scope_of(shape))[0]
         context.distinct([self.column], shape.value)
         element = None
@@ -57,7 +57,7 @@ class ExplodeStep(StepAction):
 
 @dataclass(frozen=True)
 class Explosion(SqlOperation):
-    """One row for each element of an array; the other value columns stay."""
+    """One row for each element of an array. The other value columns stay."""
 
     column: str
     array: Expression
@@ -66,11 +66,11 @@ class Explosion(SqlOperation):
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on, and what the array reads."""
+        """The columns read later, and those that the array reads."""
         return (output - {self.column}) | columns_read([self.array])
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It is for streams."""
+        """Its input is never a table."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

@@ -1,4 +1,4 @@
-"""`filter`: keep the rows that a predicate holds for; of a table, the deletions of others."""
+"""`filter`: keeps the rows for which a predicate is true. On a table, the other rows become deletions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FilterStep(StepAction):
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """A boolean."""
+        """Require a boolean."""
         predicate = context.predicate(self.predicate, shape)
         if predicate is None:
             return shape
@@ -47,7 +47,7 @@ class FilterStep(StepAction):
 
 @dataclass(frozen=True)
 class Filter(SqlOperation):
-    """Keep what the predicate holds for."""
+    """Keeps the rows for which the predicate is true."""
 
     predicate: Expression
 
@@ -55,7 +55,7 @@ class Filter(SqlOperation):
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on, and what the predicate reads."""
+        """The columns read later, and those that the predicate reads."""
         return output | columns_read([self.predicate])
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -78,17 +78,17 @@ class Filter(SqlOperation):
 
 @dataclass(frozen=True)
 class Settling(PythonOperation):
-    """After a filter of a table: removes the deletions of rows that were not there."""
+    """Removes deletions of rows that did not exist, after a filter on a table."""
 
     has_effect = False
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on."""
+        """The columns read later."""
         return output - {NOW}
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """All that matter go on."""
+        """All changes that matter go on."""
         return TableUse(positive=positive)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

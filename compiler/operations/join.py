@@ -1,4 +1,4 @@
-"""`join`: a stream's records look rows up in a table by their key, or in a global table by any expression."""
+"""`join`: a stream's records look up rows in a table by their key, or in a global table by any expression."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .parts.projection import Projection, with_arguments
 
 @dataclass(frozen=True)
 class JoinStep(StepAction):
-    """`join:` of a table or global table. `values` and `by` are None where they are omitted."""
+    """`join:` with a table or a global table. `values` and `by` are None if omitted."""
 
     table: Scalar
     how: How
@@ -62,7 +62,7 @@ class JoinStep(StepAction):
         return Refusal("HW502", message, "Put `to_stream` before it.")
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """A table, by the stream's key and in as many partitions; or a global table, by what `by` says."""
+        """Require a table with the stream's key and number of partitions, or a global table with the keys in `by`."""
         table = context.topology.tables.get(self.table.text)
         side = self._side(context)
         scope = Scope(
@@ -90,7 +90,7 @@ class JoinStep(StepAction):
         return _joined(context, step, self, shape, side, table, by, added)
 
     def _side(self, context: FlowContext) -> Shape:
-        """The table; unknown where there is none."""
+        """The shape of the table; UNKNOWN if there is none."""
         side = context.topology.shapes.get(self.table.text)
         if side is None:
             known = [*context.topology.tables, *(n for n, s in context.topology.shapes.items() if s.is_table)]
@@ -108,7 +108,7 @@ class JoinStep(StepAction):
 def _added(
     context: FlowContext, action: JoinStep, shape: Shape, side: Shape, scope: Scope
 ) -> dict[str, Expression | None]:
-    """The columns that a join adds."""
+    """The columns that the join adds."""
     if action.values is not None:
         context.distinct([name for name, _ in action.values], shape.value)
         return context.columns(action.values, scope)
@@ -120,7 +120,7 @@ def _added(
 
 
 def _by(context: FlowContext, action: JoinStep, shape: Shape, side: Shape) -> dict[str, Expression]:
-    """For each key column of a global table what is looked up."""
+    """The expression to look up for each key column of a global table."""
     if action.by is None:
         if not side.open:
             keys = ", ".join(side.key)
@@ -175,7 +175,7 @@ def _joined(
     by: Mapping[str, Expression] | None,
     added: Mapping[str, Expression | None],
 ) -> Shape:
-    """The operations of a join: what is looked up, the lookup, expressions over what was found."""
+    """Add the operations of a join: arguments to look up, the lookup, and expressions over the rows found."""
     final = {**shape.value, **{name: expression.type if expression else None for name, expression in added.items()}}
     after = replace(shape.with_value(final), open=shape.open or side.open)
     complete = {name: expression for name, expression in added.items() if expression is not None}
@@ -210,7 +210,7 @@ def _joined(
 
 
 def _of_flow(expression: Expression, table: str) -> Expression:
-    """The expression with the columns of a joined table as the columns that the join has put into the flow."""
+    """The expression, reading the columns that the join has added to the flow in place of the table's."""
     refs = tuple(
         replace(ref, role="value", name=f"{table}.{ref.name}") if ref.role == "table" else ref
         for ref in expression.refs

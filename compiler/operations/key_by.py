@@ -1,4 +1,4 @@
-"""`key_by`: new key columns, of a stream or of a table that is about to be aggregated."""
+"""`key_by`: new key columns for a stream, or for a table that is aggregated next."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class KeyByStep(StepAction):
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Of a stream, or of a table on its way to an aggregate."""
+        """Require a stream, or a table with `aggregate` as the next step."""
         if shape.is_table and not (following and following.word.text == "aggregate"):
             message = "A table can be re-keyed only to be aggregated."
             hint = "Put `aggregate` right behind `key_by`, or `to_stream` before it."
@@ -69,7 +69,7 @@ class KeyByStep(StepAction):
 
 @dataclass(frozen=True)
 class Rekeying(EitherOperation):
-    """New key columns."""
+    """Sets new key columns."""
 
     columns: Mapping[str, Expression]
 
@@ -81,7 +81,7 @@ class Rekeying(EitherOperation):
         return "either" if is_pure(self.columns) else "sql"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on, and what the key reads."""
+        """The columns read later, and those that the key reads."""
         return output | columns_read(self.columns.values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:

@@ -1,4 +1,4 @@
-"""`repartition`: through a topic at once, perhaps with another number of partitions."""
+"""`repartition`: sends a stream through a repartition topic, with the same or another number of partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .base.step import References, Refusal, Step, StepAction, streams_only
 
 @dataclass(frozen=True)
 class RepartitionStep(StepAction):
-    """`repartition:`, perhaps with another number of partitions. Its operation is `base.checked.Repartition`."""
+    """`repartition:`, with an optional number of partitions. Its operation is `base.checked.Repartition`."""
 
     partitions: int | None
 
@@ -34,7 +34,7 @@ class RepartitionStep(StepAction):
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Whether the key has changed or not."""
+        """Add a repartition topic, whether the key has changed or not."""
         if shape.open or not context.has_key(step, shape):
             return replace(shape, rekey=None)
         own = step.name.text if step.name else None

@@ -1,4 +1,4 @@
-"""`select`, `with_columns`, `drop`: which value columns go on, and what they are."""
+"""`select`, `with_columns`, `drop`: choose and compute value columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .parts.projection import Projection
 
 @dataclass(frozen=True)
 class SelectStep(StepAction):
-    """`select`: new value columns by name, each with an expression; they are all."""
+    """`select`: value columns by name, each with an expression. They replace all value columns."""
 
     columns: Pairs
 
@@ -42,7 +42,7 @@ class SelectStep(StepAction):
 
 @dataclass(frozen=True)
 class WithColumnsStep(StepAction):
-    """`with_columns`: value columns that are added, or take the place of others."""
+    """`with_columns`: value columns to add, or to put in place of others."""
 
     columns: Pairs
 
@@ -86,7 +86,7 @@ class DropStep(StepAction):
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Value columns that are there."""
+        """Require existing value columns."""
         dropped = set()
         for name in self.columns:
             if name.text in shape.value:

@@ -1,4 +1,4 @@
-"""`to_stream`: each change of a table becomes a record."""
+"""`to_stream`: turns each change of a table into a record."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class ToStreamStep(StepAction):
 
 @dataclass(frozen=True)
 class ToStream(PythonOperation):
-    """A table's changes become records."""
+    """Turns a table's changes into records."""
 
     has_effect = False
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on."""
+        """The columns read later."""
         return output - {NOW}
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each is a record of its own."""
+        """Each change becomes a record."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

@@ -1,4 +1,4 @@
-"""`to_table`, and each entry of `tables:`: a stream of upserts becomes a table, the last row of each key."""
+"""`to_table`, and each entry of `tables:`: turns a stream of upserts into a table with the last row of each key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .base.step import References, Refusal, Step, StepAction
 
 @dataclass(frozen=True)
 class ToTableStep(StepAction):
-    """`to_table:`, perhaps with a store."""
+    """`to_table:`, with an optional store."""
 
     store: Scalar | None
     emit: str
@@ -41,7 +41,7 @@ class ToTableStep(StepAction):
         return Refusal("HW501", f"'{word}' is for streams; this is a table already.", "Remove it.")
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """A key."""
+        """Require a key."""
         if shape.open or not context.has_key(step, shape):
             return replace(shape, kind="table", rekey=None)
         shape = context.rekeyed(shape, step)
@@ -52,7 +52,7 @@ class ToTableStep(StepAction):
 
 @dataclass(frozen=True)
 class ToTable(PythonOperation):
-    """A stream of upserts becomes a table. `source`: whether it is an entry of `tables:`."""
+    """Turns a stream of upserts into a table. `source`: whether it is an entry of `tables:`."""
 
     store: Store
     source: bool = False
@@ -65,7 +65,7 @@ class ToTable(PythonOperation):
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It is for streams."""
+        """Its input is never a table."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

@@ -1,4 +1,4 @@
-"""`window`: which windows of time the `aggregate` behind it is for. It does nothing by itself."""
+"""`window`: the time windows of the `aggregate` after it. It has no operation of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_WINDOWS = 100_000
 
 @dataclass(frozen=True)
 class WindowStep(StepAction):
-    """`window:` tumbling or hopping."""
+    """`window:`, tumbling or hopping."""
 
     window: Window
 
@@ -54,7 +54,7 @@ class WindowStep(StepAction):
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """An `aggregate` behind it, and no window yet."""
+        """Require an `aggregate` as the next step, and no window yet."""
         if following is None or (following.action is not None and following.word.text != "aggregate"):
             what = "nothing" if following is None else f"'{following.word.text}'"
             message = f"A 'window' must be followed by an 'aggregate', not by {what}."
@@ -69,7 +69,7 @@ class WindowStep(StepAction):
 
 
 def _advances(size: int, size_node: Scalar, advance: int, advance_node: Scalar, reader: Reader) -> bool:
-    """Whether windows of a size can begin so often; else it is reported."""
+    """Whether windows of this size can begin at this interval; otherwise reports it."""
     if not 0 < advance <= size:
         message = f"The advance ({advance_node.text}) must be above zero and at most the size ({size_node.text})."
     elif size > advance * _MOST_WINDOWS:

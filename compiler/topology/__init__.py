@@ -1,1 +1,1 @@
-"""From checked flows to subtopologies, laid out in stages of Python and SQL, and described."""
+"""From checked flows to subtopologies: connects operations, lays them out in stages, describes them."""

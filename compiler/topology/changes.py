@@ -1,9 +1,11 @@
-"""Which changes a table sends on: every one or the collapsed ones, with the replaced rows or without.
+"""Decides which changes a table emits: every change or collapsed ones, with or without the rows that they replace.
 
-Collapsed, a key has one change an epoch. That is what a topic of a table gets (`emit: per_epoch`); but group-bys,
-joins and `to_stream` see every change, or results would depend on where epochs end. So a table collapses its own
-changes only if everything behind it leads to such topics, and no expression on the way can fail: one that fails for a
-row that lasts for a moment must do so wherever epochs end. Else the sinks collapse.
+Collapsed, a key has one change in each epoch. A topic that is written from a table gets these (`emit: per_epoch`).
+Group-bys, joins and `to_stream` see every change, because otherwise results would depend on where epochs end.
+
+So a table collapses its own changes only under two conditions. All changes must end in such topics, and no expression
+on the way may fail: an expression that fails for a row that existed for a moment must fail wherever epochs end. If one
+of the conditions does not hold, the sinks collapse.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from .wired import Vertex, Wired
 
 @dataclass(frozen=True)
 class Changes:
-    """Asks what is behind a table."""
+    """Decides for each table of a wired topology."""
 
     wired: Wired
 
     def of(self, edge: int, positive: frozenset[str], deletes: bool) -> tuple[Emit, bool]:
         """How the table that makes this edge emits, and whether with the rows that are replaced.
 
-        `positive`: its value columns that are never 0 nor less; `deletes`: whether its rows can go.
+        `positive`: its value columns that are always above 0. `deletes`: whether its rows can disappear.
         """
         uses = list(self._behind(edge, positive))
         ends = {use.sees for use in uses} - {None}
@@ -37,7 +39,7 @@ class Changes:
         return ("collapsed" if collapsed else "each"), old
 
     def _behind(self, edge: int, positive: frozenset[str]) -> Iterator[TableUse]:
-        """What all operations on the ways from an edge do with the table's changes."""
+        """How each operation that the edge's changes reach uses them."""
         for vertex in self.wired.consumers[edge]:
             if edge in vertex.lookups:
                 yield EVERY_CHANGE
@@ -50,7 +52,7 @@ class Changes:
 
 
 def with_null_keys(wired: Wired) -> Wired:
-    """The graph with sinks that write records without a key to a repartition topic if some reader keeps them."""
+    """The graph in which a sink writes records without a key to a repartition topic if some reader keeps them."""
     vertices = (
         replace(vertex, operation=replace(vertex.operation, keep_null_keys=_null_keys_matter(wired, vertex.operation)))
         if isinstance(vertex.operation, Writing)
@@ -61,12 +63,13 @@ def with_null_keys(wired: Wired) -> Wired:
 
 
 def _null_keys_matter(wired: Wired, writing: Writing) -> bool:
-    """Whether some reader of a repartition topic keeps records without a key: a left join of a stream does."""
+    """Whether some reader of a repartition topic keeps records without a key, as a left join of a stream does."""
     consumers = wired.consumers
     readers = {v.operation.topic.name: v for v in wired.vertices if isinstance(v.operation, Reading)}
     seen: set[int] = set()
 
     def keeps(vertex: Vertex) -> bool:
+        # Topics can form a circle.
         if vertex.number in seen:
             return False
         seen.add(vertex.number)

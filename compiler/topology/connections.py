@@ -1,7 +1,7 @@
-"""What stands between flows: topics that are read and written, forks, merges. The wiring puts these in.
+"""Operations that connect flows: reading and writing topics, forks and merges. The wiring adds them.
 
-They are operations like those of the language. A topic's columns are settled here: a repartition topic has those that
-its readers need.
+They are operations like those of steps. They also decide the columns of a repartition topic, which are those that its
+readers need.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..operations.base.site import Declared, PythonLayout, Site, SqlLayout, SqlS
 
 @dataclass(frozen=True)
 class Reading(PythonOperation):
-    """Reads a topic: one output for each name of `into`. `rank`: 0 of a table, 1 of a stream."""
+    """Reads a topic, with one output for each name in `into`. `rank`: 0 for a table, 1 for a stream."""
 
     topic: Topic
     into: tuple[str, ...]
@@ -69,7 +69,7 @@ class Reading(PythonOperation):
 
 @dataclass(frozen=True)
 class GlobalReading(PythonOperation):
-    """Loads a global table; it has no edges, but a number among the subtopologies."""
+    """Loads a global table. It has no edges, but takes a number among the subtopologies, as in Kafka Streams."""
 
     table: GlobalTable
 
@@ -106,7 +106,7 @@ class Writing(PythonOperation):
 
     @property
     def null_keys(self) -> NullKeys:
-        """A sink writes what it gets, but for a repartition topic."""
+        """The readers of a repartition topic decide. No other sink needs records without a key."""
         return "passed" if self.mode == "repartition" else "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
@@ -114,11 +114,11 @@ class Writing(PythonOperation):
         return output if self.mode == "repartition" else offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Here a table's changes end."""
+        """A table's changes end here."""
         return EVERY_CHANGE if self.mode == "append" else TableUse(self.mode)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """A sink; before it what Kafka has there too."""
+        """A sink, after the filter or `toStream` that Kafka Streams has there."""
         sink = Processor("KSTREAM-SINK", "sink", topics=(self.topic.name,))
         if self.mode == "repartition":
             role = "KTABLE-FILTER" if of_table else "KSTREAM-FILTER"
@@ -139,7 +139,7 @@ class Writing(PythonOperation):
 
 @dataclass(frozen=True)
 class Forking(EitherOperation):
-    """A copy for each reader: joins that look at it share one, each writer has its own."""
+    """A copy for each reader. Joins that look up rows in it share one copy; each writer has its own."""
 
     into: tuple[str, ...]
 
@@ -159,7 +159,7 @@ class Forking(EitherOperation):
         return TableUse(positive=positive)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: in Kafka Streams a node has several behind it."""
+        """Nothing: in Kafka Streams a node can have several successors."""
         return Description()
 
     def in_python(self, site: Site) -> PythonLayout:
@@ -181,7 +181,7 @@ class Forking(EitherOperation):
 
 @dataclass(frozen=True)
 class Merging(EitherOperation):
-    """Several edges as one. Those that carry other columns are cut first."""
+    """Several edges as one. Edges with other columns get a projection first."""
 
     into: str
 
@@ -193,11 +193,11 @@ class Merging(EitherOperation):
         return "either"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on, of each."""
+        """The columns read later, of each input."""
         return output
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It is for streams."""
+        """Its input is never a table."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -224,7 +224,7 @@ class Merging(EitherOperation):
 
 
 def _repartition_topic(topic: Topic, shape: Shape, declared: Declared) -> Topic:
-    """The topic with only the columns that its readers need."""
+    """The topic with only those columns that its readers need."""
     if topic.name not in declared.topics:
         declared.topics[topic.name] = replace(topic, value=columns_ddl(shape.value))
     return declared.topics[topic.name]

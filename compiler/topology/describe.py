@@ -1,6 +1,6 @@
-"""A topology in words and pictures: the text of Kafka Streams' `Topology.describe()`, and a Mermaid chart.
+"""Describes a topology: as text in the format of Kafka Streams' `Topology.describe()`, and as a Mermaid chart.
 
-Processor names are made as Kafka's builder makes them: a role and a running number over the topology.
+Processor names follow Kafka's builder: a role, and a number that counts over the whole topology.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .graph import ProcessorNode, TopologyGraph
 from .wired import Vertex, Wired
 
 _LONGEST = 100
-"""Characters that are shown of what a step says."""
+"""The most characters shown of a step's text."""
 
 
 def processor_nodes(wired: Wired) -> dict[int, tuple[ProcessorNode, ...]]:
@@ -38,7 +38,7 @@ class _Nodes:
         return self._connected()
 
     def _vertex(self, vertex: Vertex) -> tuple[str, ...]:
-        """Make the nodes of a vertex; gives the last ones."""
+        """Make the nodes of a vertex. Returns the last ones."""
         shapes = self._wired.shapes
         of_table = bool(vertex.inputs) and shapes[vertex.inputs[0]].is_table
         found = vertex.operation.describe(of_table, [shapes[edge] for edge in vertex.lookups])
@@ -77,7 +77,10 @@ def _about(vertex: Vertex, text: str) -> str:
 
 
 def describe(topology: TopologyGraph) -> str:
-    """The topology in the format of Kafka Streams' `Topology.describe()`; after `#`, what of the file a node is."""
+    """The topology in the format of Kafka Streams' `Topology.describe()`.
+
+    After `#`: the node's step and place in the file.
+    """
     parts = {part.number: _subtopology(part.number, part.nodes) for part in topology.subtopologies}
     parts |= {number: _global(number, nodes) for number, nodes in topology.global_nodes.items()}
     return "Topologies:\n " + "".join(f"  {parts[number]}" for number in sorted(parts))
@@ -95,7 +98,7 @@ def _global(number: int, nodes: Sequence[ProcessorNode]) -> str:
 
 
 def _by_size(nodes: Sequence[ProcessorNode]) -> dict[str, ProcessorNode]:
-    """Nodes by name, in Kafka's order: those with more nodes behind them first, then by name."""
+    """Nodes by name, in Kafka's order: those with more nodes after them first, then by name."""
     known = {node.name: node for node in nodes}
     sizes: dict[str, int] = {}
 
@@ -124,7 +127,7 @@ def _names(names: Iterable[str], order: Mapping[str, ProcessorNode]) -> str:
 
 
 def mermaid(topology: TopologyGraph) -> str:
-    """The topology as a Mermaid flowchart: a box for each subtopology, topics and stores by name."""
+    """The topology as a Mermaid flowchart: a box for each subtopology; topics and stores by name."""
     lines = ["flowchart TD"]
     repartition = set(topology.repartition_topics)
     for topic in topology.topics:

@@ -1,17 +1,18 @@
-"""What the compiler hands to the emitter: a checked topology, cut into subtopologies and laid out in stages.
+"""The input of the code emitter: a checked topology, cut into subtopologies and laid out in stages.
 
-Owns the shape of `job.py` as data; templates only lay it out. Every choice (which engine runs a step, which columns
-travel, where repartition topics are) has been made when these objects exist. Topics, stores and windows are the
-runtime's own declarations, and so are the operators of a Python stage (`runtime/operators/declarations.py`): a node is
-written down as `<class name>(<fields that differ from the default>)`.
+These classes have the structure of `job.py` as data, and templates only print it. All choices have been made: which
+engine runs a step, which columns travel, where repartition topics are. Topics, stores, windows and the operators of a
+Python stage are the runtime's own declarations (`runtime/operators/declarations.py`). A node is printed as
+`<class name>(<fields that differ from the default>)`.
 
 **Pipe.** One ordered pipe of rows runs through a subtopology: Python stage 0 (reads the sources), SQL steps, Python
-stage, SQL steps, ..., Python stage (writes). Edges are named by flow or table and rebound in place: a step on flow
-`late` reads edge `late` and yields edge `late`. The pipe is *flat* while exactly one edge is live between two stages,
-otherwise *tagged*; `SqlStep.flow` is None while it is flat, and what a step yields is flat iff one edge is left.
+stage, SQL steps, ..., Python stage (writes). An edge has the name of a flow or table and keeps it through the steps: a
+step on flow `late` reads edge `late` and yields edge `late`. The pipe is *flat* while exactly one edge is live between
+two stages, otherwise *tagged*. `SqlStep.flow` is None while it is flat. After a step the pipe is flat if one edge is
+left.
 
-**Physical names.** A value column has its own name; a key column its name, or `key.<name>` while the edge carries a
-value column of that name. All column names below are physical.
+**Physical names.** The physical name of a value column is its own name. That of a key column is its name, or
+`key.<name>` while the edge has a value column of that name. All column names below are physical.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from ..operations.base.site import SqlStep
 
 @dataclass(frozen=True)
 class PythonStage:
-    """Operators that run one after the other in one `mapInArrow`.
+    """Operators that run one after another in one `mapInArrow`.
 
-    `reads`: edges that come from SQL (empty in stage 0); `yields`: edges that go on to SQL (empty in the last stage).
+    `reads`: edges that come from SQL (empty in stage 0). `yields`: edges that go on to SQL (empty in the last stage).
     """
 
     nodes: tuple[Declaration, ...]
@@ -39,9 +40,9 @@ class PythonStage:
 
 @dataclass(frozen=True)
 class ProcessorNode:
-    """A node as `Topology.describe()` of Kafka Streams shows it; `topics` of sources and sinks.
+    """A node as `Topology.describe()` of Kafka Streams shows it. `topics`: of sources and sinks.
 
-    `about`: the flow (or table) whose part it is, what the step says, and its place.
+    `about`: its flow or table, the text of the step, and its place.
     """
 
     kind: Literal["source", "processor", "sink"]
@@ -55,9 +56,9 @@ class ProcessorNode:
 
 @dataclass(frozen=True)
 class SubtopologyGraph:
-    """A connected part of a topology: one function of `job.py`, `partitions` tasks.
+    """A connected part of a topology: one function in `job.py` and `partitions` tasks.
 
-    `name`: its first flow's (or table's), stable while that flow stays; `function`: the same as a Python identifier.
+    `name`: that of its first flow or table, stable while that flow stays. `function`: the name as a Python identifier.
     """
 
     number: int
@@ -74,10 +75,10 @@ class SubtopologyGraph:
 
 @dataclass(frozen=True, repr=False)
 class TopologyGraph:
-    """One application. `topics`: all it reads and writes, repartition topics among them.
+    """One application. `topics`: all that it reads and writes, including repartition topics.
 
     `file`: the YAML file, relative to the project. `global_nodes`: the source and the processor of each global table by
-    its number, which it takes among the subtopologies as in Kafka Streams, though it has no tasks.
+    its number. A global table takes a number among the subtopologies, as in Kafka Streams, but has no tasks.
     """
 
     project: str

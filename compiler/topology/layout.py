@@ -1,9 +1,10 @@
-"""A part of the graph as stages of one pipe: Python operators and SQL steps with physical names.
+"""Lays out a subtopology as stages of one pipe: Python operators and SQL steps with physical names.
 
-Walks the operations stage by stage and keeps, for each live edge, its name in the pipe and the value columns that it
-really carries at this point. Each operation lays itself out (`Site`). Where a value column comes or goes that a key
-column shares its name with, the key column's physical name changes (`graph`): only SQL steps do that by what they are
-told, and Python operators do it themselves.
+It goes through the operations stage by stage. For each live edge it keeps the name in the pipe and the value columns
+that the edge carries at this point. Each operation lays itself out (`Site`).
+
+When a value column with the name of a key column appears or disappears, the physical name of the key column changes
+(see `graph`). SQL steps are told the new names; Python operators find them themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .wired import Vertex, Wired
 
 @dataclass
 class Layout:
-    """Lays out one subtopology. `declared` collects the final declarations of all of them."""
+    """Lays out one subtopology. `declared` collects the final declarations of all subtopologies."""
 
     wired: Wired
     part: Sequence[Vertex]
@@ -37,7 +38,7 @@ class Layout:
     _last: dict[int, int] = field(default_factory=dict)
 
     def stages(self) -> tuple[graph.PythonStage | SqlStep, ...]:
-        """The stages, Python first and last."""
+        """The stages, of which the first and the last are Python."""
         for vertex in self.part:
             for edge in (*vertex.inputs, *vertex.lookups):
                 self._last[edge] = max(self._last.get(edge, 0), self.levels[vertex.number])

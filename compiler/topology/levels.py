@@ -1,9 +1,9 @@
-"""The stage in which each operation runs: the one place where that is decided.
+"""Decides in which stage each operation runs. No other module decides this.
 
-State, topics and order need Python; expressions need Spark SQL; renaming and selecting columns is free in Arrow, and
-copying and merging edges is possible in both. Each operation says where it can run. A hop between the two costs about
-0.4 s per million rows, so what both can do stays where the rows are: in SQL only if they would have to come back for
-another SQL step.
+State, topics and order need Python. Expressions need Spark SQL. Renaming and selecting columns costs nothing in Arrow,
+and copying and merging edges is possible in both. Each operation says where it can run. A hop between the two costs
+about 0.4 s for a million rows. So an operation that can run in both runs where the rows are. It runs in SQL only if the
+rows would otherwise come back for another SQL step.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from .wired import Vertex, Wired
 
 
 def levels(wired: Wired, needed: Mapping[int, frozenset[str]]) -> dict[int, int]:
-    """The stage of each vertex: even numbers are Python stages, odd ones SQL in between; each as early as can be.
+    """The stage of each vertex, as early as possible. Even numbers are Python stages; odd ones are SQL between them.
 
-    A table that is there for joins only moves to the first of them, so that its source's rows cross SQL in its place.
+    A table that only joins read moves to the stage of the first join. Then the rows of its source cross SQL, and not
+    those of the table.
     """
     producer, consumers = wired.producer, wired.consumers
     engines = {

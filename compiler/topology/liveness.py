@@ -1,6 +1,6 @@
-"""Which columns travel: only those that some later step reads, back to the topics themselves.
+"""Finds the columns that must travel: only those that a later step reads, all the way back to the topics.
 
-Keys always travel whole. `NOW`, the epoch's planned time, is needed no further back than the Python stage before.
+All key columns travel. `NOW`, the epoch's planned time, is added by the Python stage before the step that needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Needed = dict[int, frozenset[str]]
 
 
 def live_columns(wired: Wired) -> Needed:
-    """For each edge the value columns that are read further on."""
+    """For each edge, the value columns that are read later."""
     needed: dict[int, frozenset[str]] = dict.fromkeys(wired.shapes, frozenset())
     topics: dict[str, frozenset[str]] = {}
     """What the readers of each repartition topic need."""
@@ -32,7 +32,7 @@ def live_columns(wired: Wired) -> Needed:
 
 
 def _needed_behind(vertex: Vertex, needed: Needed, topics: dict[str, frozenset[str]]) -> frozenset[str]:
-    """What is needed of an operation's outputs; of a repartition topic, what its readers need."""
+    """The needed columns of an operation's outputs; for a repartition topic, those that its readers need."""
     if isinstance(vertex.operation, Writing):
         return topics.get(vertex.operation.topic.name, frozenset())
     return frozenset().union(*(needed[edge] for edge in vertex.outputs))

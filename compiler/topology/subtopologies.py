@@ -1,4 +1,4 @@
-"""A checked topology as the graph that is rendered: cut into subtopologies, each laid out in stages."""
+"""Builds the graph of a checked topology: cuts it into subtopologies and lays out each of them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Build:
         )
 
     def _names(self, components: Sequence[Sequence[Vertex]]) -> dict[int, str]:
-        """A name for each part; where a flow goes through several, the one it starts in has its name."""
+        """A name for each part. If a flow runs through several parts, the part in which it starts has its name."""
 
         def start(number: int) -> int:
             part = components[number]
@@ -113,7 +113,10 @@ class _Build:
         return {number: self._name(components[number]) for number in sorted(range(len(components)), key=start)}
 
     def _name(self, part: Sequence[Vertex]) -> str:
-        """That of the first flow (or else table) in it; with what re-keyed it where that has been taken."""
+        """The name of the part's first flow, or else table.
+
+        If it is taken, the flow that re-keyed the part's input is used.
+        """
         flows = [vertex.flow for vertex in part if vertex.flow not in self.checked.tables]
         first = [*flows, part[0].flow][0]
         candidates = [first]

@@ -1,7 +1,7 @@
-"""A topology as a graph of vertices and edges, before anything is laid out.
+"""A topology as a graph of vertices and edges, before it is laid out.
 
-Vertices are the operations of all flows, and what stands between flows: reading and writing topics, forks, merges.
-Each edge has one producer and, but for joins that only look at it (`lookups`), one consumer.
+Vertices are the operations of all flows and the connections between flows: reading and writing topics, forks, merges.
+Each edge has one producer and one consumer. Joins that only look up rows in it (`lookups`) come on top.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .connections import GlobalReading, Reading, Writing
 
 @dataclass(frozen=True)
 class Vertex:
-    """One operation in its place. `flow`: the flow or table whose part it is; `lookups`: table edges of a join."""
+    """One operation in the graph. `flow`: the flow or table to which it belongs. `lookups`: table edges of a join."""
 
     number: int
     operation: Operation
@@ -31,19 +31,19 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Wired:
-    """Vertices in an order in which each comes after those it reads, and the shapes of edges."""
+    """The vertices, each after those that it reads, and the shapes of the edges."""
 
     vertices: tuple[Vertex, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict)
 
     @cached_property
     def producer(self) -> dict[int, Vertex]:
-        """Who makes each edge."""
+        """The vertex that makes each edge."""
         return {edge: vertex for vertex in self.vertices for edge in vertex.outputs}
 
     @cached_property
     def consumers(self) -> dict[int, list[Vertex]]:
-        """Who reads each edge, those who only look among them."""
+        """The vertices that read each edge, including those that only look up rows in it."""
         found: dict[int, list[Vertex]] = {edge: [] for edge in self.shapes}
         for vertex in self.vertices:
             for edge in (*vertex.inputs, *vertex.lookups):
@@ -51,7 +51,7 @@ class Wired:
         return found
 
     def components(self) -> list[list[Vertex]]:
-        """Connected parts, each in order; the parts along the flow, see `_along_the_flow`."""
+        """The connected parts, in the order of `_along_the_flow`; the vertices of each part in order."""
         parent = {vertex.number: vertex.number for vertex in self.vertices}
 
         def root(number: int) -> int:
@@ -70,10 +70,10 @@ class Wired:
 
 
 def _along_the_flow(parts: Sequence[list[Vertex]]) -> list[list[Vertex]]:
-    """Each part behind those that write what it reads; of parts that may come next, the one that was declared first.
+    """Each part after those that write what it reads. Of parts that may come next, the one declared first.
 
-    Kafka Streams takes the order of declaration alone, so a table that is declared above the flows may put the last
-    part first. In a circle of topics the order of declaration decides too.
+    Kafka Streams follows the order of declaration alone. There a table declared above the flows can make the last part
+    the first. In a circle of topics the order of declaration decides here, too.
     """
     left = sorted(parts, key=lambda part: min(_sources(part)))
     ordered: list[list[Vertex]] = []

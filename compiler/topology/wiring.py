@@ -1,7 +1,7 @@
-"""From checked flows to the graph: who reads whom, where copies are made, where repartition topics stand.
+"""Connects checked flows to a graph: who reads whom, where copies are needed, and where repartition topics stand.
 
-Flows read one another in place; only where several read the same, each gets its own copy, in the order of the file.
-Joins on one re-keyed stream share its repartition topic. What leads nowhere is left out.
+A flow that reads another one continues it. If several flows read the same one, each gets its own copy, in the order of
+the file. Joins on the same re-keyed stream share its repartition topic. Operations without any effect are left out.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Wiring:
         name: str = "",
         lookups: tuple[int, ...] = (),
     ) -> tuple[int, ...]:
-        """Add a vertex; gives its output edges, one for each shape."""
+        """Add a vertex. Returns its output edges, one for each shape."""
         outputs = tuple(range(len(self._shapes), len(self._shapes) + len(shapes)))
         self._shapes.update(zip(outputs, shapes, strict=True))
         self._vertices.append(Vertex(len(self._vertices), operation, inputs, outputs, flow, at, name, lookups))
@@ -87,7 +87,7 @@ class _Wiring:
         self._finish(table.name, end, table.at)
 
     def _read(self, topic: Topic, reader: str, shape: Shape, at: str) -> int:
-        """The edge on which a reader gets a topic: all of its readers share one source."""
+        """The edge on which a reader gets a topic. All readers of a topic share one source."""
         if (topic.name, reader) not in self._given:
             readers = self._topic_readers[topic.name]
             names = tuple(name for name, _ in readers)
@@ -152,7 +152,7 @@ class _Wiring:
             self._finish(name, branch, placed.at)
 
     def _finish(self, name: str, edge: int, at: str, to: Topic | None = None, to_at: str = "") -> None:
-        """Give the end of a flow or table to those who read it, and write it."""
+        """Connect the end of a flow or table to its readers, and write it to its topic."""
         joined = any(
             isinstance(placed.operation, Lookup) and placed.operation.looks_at() == name
             for flow in self._topology.flows.values()
@@ -189,7 +189,7 @@ class _Wiring:
         return (self._topology.flows[name] for name in self._topology.declared)
 
     def _materialized(self, name: str, edge: int, at: str) -> int:
-        """A store for a table that has none of its own and that joins look rows up in."""
+        """Add a store to a table that has none and in which joins look up rows."""
         shape = self._shapes[edge]
         store = declared_store(name, None, "key_value", shape.key, shape.value, shape.partitions)
         (stream,) = self._vertex(ToStream(), (edge,), (replace(shape, kind="stream"),), name, at)
@@ -197,12 +197,12 @@ class _Wiring:
 
 
 def _edge_name(flow: CheckedFlow, source: str) -> str:
-    """A reader's own name for what it reads; with the source's where it reads several."""
+    """The name of the edge that a reader gets. If it reads several sources, the source's name is added."""
     return flow.name if len(flow.sources) == 1 else f"{flow.name}.{source}"
 
 
 def _shares(flow: CheckedFlow, name: str) -> Repartition | None:
-    """The repartition topic at the end of `name` that a flow begins with."""
+    """The repartition topic with which the flow begins, if that topic stands at the end of `name`."""
     first = flow.operations[0].operation if flow.operations else None
     return first if isinstance(first, Repartition) and first.of == name else None
 
@@ -214,7 +214,7 @@ def _mode(shape: Shape) -> SinkMode:
 
 
 def _without_dead_ends(wired: Wired) -> Wired:
-    """The graph without what nobody sees: neither written nor kept in a store."""
+    """The graph without operations whose output is neither written nor stored."""
     alive: set[int] = set()
     kept: list[Vertex] = []
     read: dict[str, bool] = {}
@@ -234,7 +234,7 @@ def _without_dead_ends(wired: Wired) -> Wired:
 
 
 def _narrowed(vertex: Vertex, outputs: tuple[int, ...]) -> Vertex:
-    """A vertex with only those of its outputs that somebody reads."""
+    """The vertex with only those outputs that are read."""
     operation = vertex.operation
     if isinstance(operation, (Reading, Forking, Branching)):
         into = tuple(name for name, edge in zip(operation.into, vertex.outputs, strict=True) if edge in outputs)

@@ -1,1 +1,1 @@
-"""What an operation is, what it is given and what it gives back. Nothing here knows a single operation."""
+"""What a step and an operation are, and what each of them is given and returns. No single operation is known here."""

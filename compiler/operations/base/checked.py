@@ -1,7 +1,7 @@
-"""Topologies whose every part has been checked: what comes between the checks and the graph.
+"""Checked topologies: the result of the checks, from which the graph is built.
 
-A flow is a sequence of operations, each with the shape of its input and output. Repartition topics are in place; who
-runs what, and which columns travel, is decided later.
+A flow is a sequence of operations, each with the shape of its input and output. Repartition topics are in place. Where
+each operation runs and which columns travel is decided later.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from .shape import Shape
 
 @dataclass(frozen=True)
 class Repartition:
-    """Through a topic, so that each record is in the partition of its key. The wiring makes a sink and a source of it.
+    """A repartition topic, which brings each record to the partition of its key.
 
-    `of`: the flow at whose end it stands, if its readers share it; else None: it stands where it is.
+
+    The wiring makes a sink and a source of it. `of`: the flow at whose end it stands, if the readers of that flow share
+    it; None: it belongs to the reading flow alone.
     """
 
     topic: str
@@ -28,7 +30,7 @@ class Repartition:
 
 @dataclass(frozen=True)
 class PlacedOperation:
-    """One operation with its place (`file:line`), the step's name, and what goes in and comes out."""
+    """An operation with its place (`file:line`), the step's name, and the shapes before and after it."""
 
     operation: Operation | Repartition
     before: Shape
@@ -39,7 +41,7 @@ class PlacedOperation:
 
 @dataclass(frozen=True)
 class CheckedFlow:
-    """A flow that may run. `sources`: topics, tables and flows by name; `at`, `to_at`: `file:line`."""
+    """A flow without errors. `sources`: topics, tables and flows by name. `at`, `to_at`: `file:line`."""
 
     name: str
     sources: tuple[str, ...]
@@ -53,7 +55,7 @@ class CheckedFlow:
 
 @dataclass(frozen=True)
 class CheckedTable:
-    """An entry of `tables:`; its shape and topic; `global_table` if it is one."""
+    """An entry of `tables:` with its topic and shape. `global_table`: set if the table is global."""
 
     name: str
     topic: Topic
@@ -65,9 +67,9 @@ class CheckedTable:
 
 @dataclass(frozen=True)
 class CheckedTopology:
-    """A topology whose every part has been checked.
+    """A topology whose flows and tables have been checked.
 
-    `flows` are in an order in which each comes after what it reads; `declared` is the order of the file.
+    `flows`: each after those that it reads. `declared`: their names in the order of the file.
     """
 
     name: str

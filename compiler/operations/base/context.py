@@ -1,4 +1,4 @@
-"""What the checks of a flow's steps share: names, findings, and the operations so far."""
+"""What the checks of a flow's steps share: names, findings and the operations so far."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MOST_CARRIED = 400_000
 
 @dataclass
 class Carried:
-    """How many columns the operations of a project have, one after the other: each step carries those before it.
+    """How many columns all operations of a project have together: each step carries the columns of those before it.
 
-    What is beyond a limit is not checked, so that a short file cannot make a long and large work.
+    Steps beyond a limit are not checked, so that a short file cannot cause long and large work.
     """
 
     columns: int = 0
@@ -33,17 +33,16 @@ class Carried:
 
     @property
     def too_many(self) -> bool:
-        """Whether the limit is passed."""
+        """Whether the limit is exceeded."""
         return self.columns > _MOST_CARRIED
 
 
 @dataclass
 class TopologyContext:
-    """One topology while it is checked. `names`: of its tables and flows; `shapes`: of those that have been checked.
+    """One topology during the checks. `names`: its tables and flows. `shapes`: those of the checked ones.
 
-    `stores`: those that are declared.
-    `repartitions`: repartition topics by name, with their partitions and the flow whose readers share them.
-    `default_stores`: stores that are not declared, by name.
+    `stores`: the declared stores. `repartitions`: repartition topics by name, with their partitions and, if it is
+    shared, the flow whose readers share it. `default_stores`: names of stores that are not declared.
     """
 
     application: str
@@ -59,7 +58,7 @@ class TopologyContext:
 
 @dataclass(frozen=True)
 class StepPlace:
-    """Where a step stands: its word in the file, and its optional name."""
+    """The place of a step: its word in the file, and its optional name."""
 
     word: Scalar
     name: Scalar | None
@@ -72,7 +71,7 @@ class StepPlace:
 
 @dataclass
 class FlowContext:
-    """One flow while it is checked. `source`: what it reads, if that is one thing."""
+    """One flow during the checks. `source`: the name of its source, if it has exactly one."""
 
     topology: TopologyContext
     name: Scalar
@@ -89,24 +88,24 @@ class FlowContext:
         step: StepPlace | None = None,
         at: str = "",
     ) -> Shape:
-        """Append an operation; gives the shape after it."""
+        """Add an operation. Returns the shape after it."""
         self.topology.carried.columns += len(after.key) + len(after.value)
         name = step.name.text if step and step.name else ""
         self.operations.append(PlacedOperation(operation, before, after, step.at if step else at, name))
         return after
 
     def report(self, code: str, position: Position, message: str, hint: str | None = None) -> None:
-        """Append a finding."""
+        """Add a finding."""
         self.diagnostics.add(code, position, message, hint)
 
     def expressions(self, scalars: Sequence[Scalar], scope: Scope) -> list[Expression | None]:
-        """Expressions of one row with their types; None for each that was reported."""
+        """Expressions over one row, with their types; None for each one with a reported error."""
         found = [read(scalar, scope, self.diagnostics) for scalar in scalars]
         types = iter(self.judge.types([(expression, scope) for expression in found if expression is not None]))
         return [None if expression is None else expression.typed(next(types)) for expression in found]
 
     def columns(self, columns: Columns, scope: Scope) -> dict[str, Expression | None]:
-        """Named expressions of one row. Names that Spark SQL cannot tell apart are reported."""
+        """Named expressions over one row. Names that Spark SQL cannot tell apart are reported."""
         names = [name for name, _ in columns]
         self.distinct(names)
         return dict(
@@ -114,7 +113,7 @@ class FlowContext:
         )
 
     def predicate(self, scalar: Scalar, shape: Shape) -> Expression | None:
-        """A boolean expression of one row; None where it was reported."""
+        """A boolean expression over one row; None if an error was reported."""
         predicate = self.expressions([scalar], scope_of(shape))[0]
         if predicate is not None and predicate.type not in (None, "boolean"):
             self.report("HW412", predicate.position, f"This must be a boolean; it is of type {predicate.type}.")
@@ -131,7 +130,7 @@ class FlowContext:
                 self.report("HW516", name.position, message)
 
     def too_much(self, step: StepPlace) -> bool:
-        """Whether the project is too large to be checked from this step on; reported once."""
+        """Whether the project is too large to be checked from this step on, which is reported once."""
         carried = self.topology.carried
         if carried.too_many and not carried.reported:
             carried.reported = True
@@ -140,7 +139,7 @@ class FlowContext:
         return carried.too_many
 
     def has_key(self, step: StepPlace, shape: Shape) -> bool:
-        """Whether there is a key for a step that works by it; else reports it."""
+        """Whether there is a key, for a step that needs one; otherwise reports it."""
         if shape.key:
             return True
         message = f"'{step.word.text}' works by the key, and '{self.name.text}' has none here."
@@ -171,16 +170,17 @@ class FlowContext:
         return declared_store(name, model, type_, key, value, shape.partitions), model
 
     def rekeyed(self, shape: Shape, at: StepPlace, partitions: int | None = None) -> Shape:
-        """The stream behind a repartition topic, if its key has changed and none has followed yet."""
+        """The stream after a repartition topic, which is added if the key has changed since the last one."""
         if shape.rekey is None or shape.open:
             return shape
         first_join = not self.operations and partitions is not None and self.source == shape.rekey.flow
         return self.repartition(shape, at, shape.rekey, partitions or shape.partitions, first_join)
 
     def repartition(self, shape: Shape, step: StepPlace, rekey: Rekey, partitions: int, shared: bool = False) -> Shape:
-        """The stream behind a repartition topic, named after flow and step.
+        """The stream after a repartition topic, which is named after flow and step.
 
-        `shared`: it stands at the end of the flow that changed the key, for all readers that begin with a join.
+        `shared`: the topic stands at the end of the flow that changed the key. All readers that begin with a join share
+        it.
         """
         owner = rekey.flow if shared else self.name.text
         named = rekey.step if rekey.flow == owner else None
@@ -205,6 +205,6 @@ def scope_of(shape: Shape) -> Scope:
 
 
 def complete(columns: Mapping[str, Expression | None]) -> dict[str, Expression] | None:
-    """The columns; None if one of them was reported."""
+    """The columns; None if one of them has a reported error."""
     found = {name: expression for name, expression in columns.items() if expression is not None}
     return found if len(found) == len(columns) else None

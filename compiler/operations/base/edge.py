@@ -1,4 +1,4 @@
-"""An edge on its way through the pipe, with the physical names of its columns at one point."""
+"""An edge between two operations, with the physical names of its columns at one point of the pipe."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...language.stores import columns_ddl
 from .shape import Shape
 
 NOW = "_now"
-"""The epoch's planned time, a column that each Python stage can add to what it hands to SQL."""
+"""The column with the epoch's planned time, which each Python stage can add to the rows that it gives to SQL."""
 
 
 @dataclass(frozen=True)
 class LiveEdge:
-    """A live edge: its name in the pipe, its shape, the value columns it carries, in order."""
+    """An edge with its name in the pipe, its shape, and the value columns that it carries, in order."""
 
     name: str
     shape: Shape
@@ -26,12 +26,12 @@ class LiveEdge:
 
     @property
     def physical_key(self) -> dict[str, str]:
-        """The key columns' physical names, by their own."""
+        """The physical names of the key columns, by their own names."""
         return {name: f"key.{name}" if name in self.value else name for name in self.shape.key}
 
     @property
     def flow(self) -> Flow:
-        """Its columns as the graph declares them."""
+        """The edge's columns as the graph declares them."""
         types = {**self.shape.value, NOW: "timestamp"}
         return Flow(columns_ddl(self.shape.key), columns_ddl({name: types[name] for name in self.value}))
 
@@ -40,13 +40,13 @@ class LiveEdge:
         return self.physical_key[ref.name] if ref.role == "key" else ref.name
 
     def sql(self, ref: Ref) -> str:
-        """What SQL calls the column."""
+        """The SQL that reads the column."""
         return meta_name(ref) if ref.role == "meta" else quote(self.physical(ref))
 
     def kept(self, after: LiveEdge, unchanged: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-        """What passes a SQL step unchanged, and the key columns whose physical names change (new -> old).
+        """The columns that pass a SQL step unchanged, and the key columns whose physical names change (new -> old).
 
-        `after`: the edge behind the step; `unchanged`: the value columns that the step leaves as they are.
+        `after`: the edge after the step. `unchanged`: the value columns that the step does not change.
         """
         old, new = self.physical_key, after.physical_key
         same = [new[name] for name in new if old[name] == new[name]]
@@ -55,11 +55,11 @@ class LiveEdge:
 
 
 def columns_read(expressions: Iterable[Expression]) -> frozenset[str]:
-    """The value columns that expressions in SQL read, and `NOW`."""
+    """The value columns that SQL expressions read, possibly with `NOW`."""
     refs = [ref for expression in expressions for ref in expression.refs]
     return frozenset(ref.name for ref in refs if ref.role == "value" or ref.name == NOW)
 
 
 def argument_columns(expressions: Iterable[Expression]) -> frozenset[str]:
-    """The value columns in which an operator in Python finds its arguments."""
+    """The value columns that hold the arguments of an operator in Python."""
     return frozenset(e.as_column.name for e in expressions if e.as_column.role == "value")

@@ -1,7 +1,8 @@
-"""What an operation is: one thing that the runtime does with rows, and all that the compiler must know of it.
+"""What an operation is: one thing that the runtime does with rows, with everything that the compiler must know about
+it.
 
-A step of the language becomes one operation or several. Every part of an operation is abstract: one that lacks a part
-cannot be made. How operations are connected, and in which order their parts are asked for, is `topology`'s business.
+A step of the language becomes one or several operations. Every part of an operation is abstract, so an operation that
+lacks a part cannot be made. `topology` connects operations and asks for their parts.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ Engine = Literal["python", "sql", "either"]
 """Where an operation can run."""
 
 NullKeys = Literal["kept", "dropped", "passed"]
-"""What happens to records without a key: `passed` leaves it to the operations behind."""
+"""What happens to records without a key. `passed`: the operations after this one decide."""
 
 
 @dataclass(frozen=True)
 class TableUse:
-    """What an operation does with the changes of a table before it.
+    """What an operation does with the changes of the table that it reads.
 
-    `sees`: where their way ends here: every change, one for each key and epoch, or every change with the row before
-    it, to regroup it; None where they go on. `filters`: whether some go no further. `may_fail`: whether an expression
-    may fail. `positive`: the value columns behind it that are never 0 nor less.
+    `sees`: how the changes end here: every change by itself, one for each key and epoch, or every change with the row
+    that it replaces, to regroup it. None: the changes go on. `filters`: whether some changes go no further. `may_fail`:
+    whether an expression may fail. `positive`: the value columns of the output that are always above 0.
     """
 
     sees: Literal["each", "per_epoch", "repartition"] | None = None
@@ -39,12 +40,12 @@ class TableUse:
 
 
 EVERY_CHANGE = TableUse("each")
-"""Of an operation that takes every change by itself, and of one that has no table before it."""
+"""For an operation that needs every change by itself, and for one that never has a table as input."""
 
 
 @dataclass(frozen=True)
 class Processor:
-    """A node in `describe`. `role`: what Kafka's builder calls it."""
+    """A node in `describe`. `role`: its name in Kafka's builder."""
 
     role: str
     kind: Literal["source", "processor", "sink"] = "processor"
@@ -54,9 +55,9 @@ class Processor:
 
 @dataclass(frozen=True)
 class Description:
-    """An operation in `describe`. `text`: the step as the user wrote it, with what its templates gave.
+    """An operation in `describe`. `text`: the step as the user wrote it, with rendered templates.
 
-    `chain`: its nodes, each behind the one before. `fan`: those behind the last, one for each output; or none.
+    `chain`: its nodes, each after the one before. `fan`: nodes after the last one, one for each output; or none.
     """
 
     text: str = ""
@@ -65,12 +66,12 @@ class Description:
 
 
 class Operation(ABC):
-    """What all operations have; each is one of the three kinds below. Operations are frozen dataclasses."""
+    """What all operations have. Each is one of the three kinds below, and a frozen dataclass."""
 
     @property
     @abstractmethod
     def has_effect(self) -> bool:
-        """Whether something remains of it where nobody reads what it makes: a store, a topic."""
+        """Whether it has an effect even if nobody reads its output: it fills a store or writes a topic."""
 
     @property
     @abstractmethod
@@ -79,22 +80,25 @@ class Operation(ABC):
 
     @abstractmethod
     def engine(self, needed: frozenset[str]) -> Engine:
-        """Where it can run; `needed`: the value columns of its output that some later step reads."""
+        """Where it can run. `needed`: the value columns of its output that a later step reads."""
 
     @abstractmethod
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
         """The value columns of an input that it reads or passes on.
 
-        `output`: those that are needed of what it makes, maybe with `NOW`; `offered`: all that the input has.
+        `output`: those columns of its output that are needed, possibly with `NOW`. `offered`: all columns of the input.
         """
 
     @abstractmethod
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """What it does with a table's changes of this shape; `positive`: value columns that are never 0 nor less."""
+        """What it does with changes of a table of this shape. `positive`: value columns that are always above 0."""
 
     @abstractmethod
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """What `describe` says. `of_table`: whether its input is a table; `lookups`: the tables that it looks at."""
+        """What `describe` shows.
+
+        `of_table`: whether its input is a table. `lookups`: the tables in which it looks up rows.
+        """
 
 
 class PythonOperation(Operation):
@@ -122,7 +126,7 @@ class SqlOperation(Operation):
 
 
 class EitherOperation(Operation):
-    """An operation that can run in both, maybe depending on what is needed of it."""
+    """An operation that can run in both, possibly depending on the columns that are needed."""
 
     @abstractmethod
     def in_python(self, site: Site) -> PythonLayout:
@@ -134,7 +138,7 @@ class EitherOperation(Operation):
 
 
 class Lookup(PythonOperation):
-    """An operation that looks rows up in a table of the same topology, which must have been brought there first."""
+    """An operation that looks up rows in a table of the same topology, which must come before it."""
 
     @abstractmethod
     def looks_at(self) -> str:
@@ -142,7 +146,7 @@ class Lookup(PythonOperation):
 
     @abstractmethod
     def needs_of_table(self, output: frozenset[str]) -> frozenset[str]:
-        """The table's value columns that it reads; `output`: those that are needed of what it makes."""
+        """The value columns of the table that it reads. `output`: the columns of its output that are needed."""
 
 
 def may_fail(expressions: Iterable[Expression], shape: Shape, positive: frozenset[str]) -> bool:
@@ -153,12 +157,12 @@ def may_fail(expressions: Iterable[Expression], shape: Shape, positive: frozense
 
 
 def is_pure(columns: Mapping[str, Expression]) -> bool:
-    """Whether columns are only renamed or selected, which Arrow does for nothing."""
+    """Whether columns are only renamed or selected, which Arrow does without copying."""
     return all(e.plain is not None and e.plain.role in ("key", "value") for e in columns.values())
 
 
 def columns_text(columns: Mapping[str, Expression]) -> str:
-    """Columns with what they are, for `describe`."""
+    """Columns with their expressions, for `describe`."""
     texts = {name: expression.sql.text for name, expression in columns.items()}
     return ", ".join(name if name == text else f"{name}: {text}" for name, text in texts.items())
 

@@ -1,4 +1,4 @@
-"""What flows between two steps: columns with their types, and what is known of the key."""
+"""The shape of the rows between two steps: columns with their types, and what is known about the key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WINDOW_COLUMNS = {"window_start": "timestamp", "window_end": "timestamp"}
 
 @dataclass(frozen=True)
 class Rekey:
-    """The change of a stream's key that no repartition topic has followed yet: which step of which flow made it."""
+    """A change of a stream's key that no repartition topic has followed yet: the flow and the step that made it."""
 
     flow: str
     step: str | None
@@ -23,13 +23,12 @@ class Rekey:
 
 @dataclass(frozen=True)
 class Shape:
-    """What flows between two steps.
+    """The shape of the rows between two steps.
 
-    `key` holds `window_start` and `window_end` too where `windowed`. A type is None where it is not known; with `open`
-    some columns are not known either, because of an error that has been reported. `rekey`: the stream's records are
-    not (all) in the partitions of their keys.
-    `window`: a stream between `window` and `aggregate`. `unsettled`: a table behind a filter whose deletions of rows
-    that were not there are still among its changes. `store`: the table's own store, None where it has none.
+    If `windowed`, `key` includes `window_start` and `window_end`. A type is None if it is unknown. With `open` some
+    columns are unknown, because of an error that has been reported. `rekey`: not all records of the stream are in the
+    partitions of their keys. `window`: set for a stream between `window` and `aggregate`. `unsettled`: a table after a
+    filter, whose changes may delete rows that did not exist. `store`: the table's own store; None if it has none.
     """
 
     kind: Literal["stream", "table"] = "stream"
@@ -60,9 +59,9 @@ class Shape:
         return not self.open and None not in self.key.values() and None not in self.value.values()
 
     def with_value(self, value: Types) -> Shape:
-        """The same with other value columns; a table has no store of its own then."""
+        """The same with other value columns. A table has no store of its own then."""
         return replace(self, value=dict(value), store=None)
 
 
 UNKNOWN = Shape(open=True)
-"""What comes after an error."""
+"""The shape after an error."""

@@ -1,4 +1,4 @@
-"""Where an operation stands when the pipe is laid out: what it is given there, and what it gives back."""
+"""What an operation is given and returns when it is laid out in the pipe."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class Declared:
 class Site:
     """What an operation is given when it is laid out.
 
-    `inputs`, `lookups`: the edges that it reads and the tables that it looks rows up in, as they are at this point.
-    `needed`: the value columns that it or a later step needs of its first input.
-    `tagged`: whether several edges are live here. `changes(positive, deletes)`, of an operation that makes a table:
-    how it emits, and whether with the rows that are replaced; `positive` are its value columns that are never 0 nor
-    less, `deletes` says whether rows can go.
+    `inputs`: the edges that it reads. `lookups`: the tables in which it looks up rows, as they are at this point.
+    `needed`: the value columns of its first input that it or a later step needs. `tagged`: whether several edges are
+    live here. `changes(positive, deletes)`, for an operation that makes a table: how it emits changes, and whether it
+    emits the replaced rows too. `positive` are its value columns that are always above 0; `deletes` says whether rows
+    can disappear.
     """
 
     inputs: tuple[LiveEdge, ...]
@@ -86,28 +86,28 @@ class Site:
 
     @property
     def input(self) -> LiveEdge:
-        """The only input, or the first."""
+        """The only or first input."""
         return self.inputs[0]
 
     @property
     def output(self) -> Output:
-        """The only output, or the first."""
+        """The only or first output."""
         return self.outputs[0]
 
     @property
     def onward(self) -> LiveEdge:
-        """The input behind an operation that leaves its value columns as they are."""
+        """The input with the output's shape, for an operation that does not change the value columns."""
         return replace(self.input, shape=self.output.shape)
 
     @property
     def flow(self) -> str | None:
-        """What a SQL step names as its edge."""
+        """The edge that a SQL step names; None in a flat pipe."""
         return self.input.name if self.tagged else None
 
     def copies(self, into: Sequence[str]) -> tuple[tuple[LiveEdge, ...], tuple[str, ...] | None]:
-        """The input under several names, with the columns that any of them needs, and what is kept (None: everything).
+        """The input under several names with the columns that any of them needs, and the columns kept (None: all).
 
-        A value column with a key column's name stays, so that physical names do not change here.
+        A value column that shares its name with a key column stays, so that physical names do not change here.
         """
         edge = self.input
         needed = frozenset[str]().union(*(output.needed for output in self.outputs), edge.shape.key)
@@ -121,7 +121,7 @@ class Site:
 
 @dataclass(frozen=True)
 class PythonLayout:
-    """What an operation is in a Python stage: operators, and an edge for each output."""
+    """An operation in a Python stage: its operators, and an edge for each output."""
 
     nodes: tuple[Declaration, ...]
     edges: tuple[LiveEdge, ...]
@@ -129,7 +129,7 @@ class PythonLayout:
 
 @dataclass(frozen=True)
 class SqlLayout:
-    """What an operation is in Spark SQL: steps, and an edge for each output."""
+    """An operation in Spark SQL: its steps, and an edge for each output."""
 
     steps: tuple[SqlStep, ...]
     edges: tuple[LiveEdge, ...]

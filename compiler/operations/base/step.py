@@ -1,4 +1,4 @@
-"""What a step of the language is: an entry of `steps:`, built from the YAML and checked against what comes to it."""
+"""What a step of the language is: an entry of `steps:`, read from the YAML and checked against its input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shape import Shape
 
 @dataclass(frozen=True)
 class References:
-    """What a step names: the tables that it joins, its store, the flows that it makes."""
+    """The names in a step: tables that it joins, its store, flows that it makes."""
 
     tables: tuple[Scalar, ...] = ()
     stores: tuple[Scalar, ...] = ()
@@ -23,7 +23,7 @@ class References:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a step cannot have what comes to it."""
+    """Why a step cannot have this input."""
 
     code: str
     message: str
@@ -31,12 +31,12 @@ class Refusal:
 
 
 class StepAction(ABC):
-    """What a step does, as the file says it. Each kind of step is a frozen dataclass and has all of these parts."""
+    """The action of a step. Each kind of step is a frozen dataclass and has all of these parts."""
 
     @classmethod
     @abstractmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        """The step from what stands behind its word; None where its shape is wrong or it has been reported."""
+        """Read the step from the value of its key; None if it has the wrong shape or an error was reported."""
 
     @abstractmethod
     def references(self) -> References:
@@ -44,30 +44,30 @@ class StepAction(ABC):
 
     @abstractmethod
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
-        """Why it cannot have an input of this kind: a stream or a table whose columns are known."""
+        """Why it cannot have this input, a stream or a table with known columns; None if it can."""
 
     @property
     @abstractmethod
     def passes_tombstones(self) -> bool:
-        """Whether deletions of rows that were not there do it no harm. Behind a filter of a table there are some."""
+        """Whether it tolerates deletions of rows that did not exist. A table has such deletions after a filter."""
 
     @abstractmethod
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Check it against the shape of its input, add its operations to `context`, and give the shape behind it.
+        """Check it against the shape of its input, add its operations to `context`, and return the shape after it.
 
-        Where something is wrong, it is reported, and the shape is as much as is known.
+        Errors are reported. After one, the returned shape has what is known.
         """
 
 
 @dataclass(frozen=True)
 class Step(StepPlace):
-    """One step: its place, and what it does (None where that was reported)."""
+    """One step: its place, and its action (None if an error was reported)."""
 
     action: StepAction | None
 
 
 def streams_only(word: str, shape: Shape) -> Refusal | None:
-    """The refusal of tables."""
+    """A refusal if the input is a table."""
     if not shape.is_table:
         return None
     return Refusal("HW501", f"'{word}' is for streams; this is a table.", "Put `to_stream` before it.")

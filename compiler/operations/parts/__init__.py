@@ -1,1 +1,4 @@
-"""Operations that steps are made of: a join is a lookup with projections, an aggregate an aggregation with them."""
+"""Operations that several steps use.
+
+A join is a lookup with projections; an aggregate is an aggregation with projections.
+"""

@@ -1,4 +1,6 @@
-"""What an `aggregate` step is made of, beside projections: the aggregation, and the keeping of what follows it."""
+"""The operations of an `aggregate` step besides projections: the aggregation, and storing the columns computed after
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ..base.site import PythonLayout, Site
 
 @dataclass(frozen=True)
 class AggregateArgument:
-    """An aggregate with the column of its input that it reads, before that has a physical name."""
+    """An aggregate with the input column that it reads, which has no physical name yet."""
 
     aggregate: Agg
     column: Expression | None = None
@@ -24,7 +26,10 @@ class AggregateArgument:
 
 @dataclass(frozen=True)
 class Aggregation(PythonOperation):
-    """Aggregate by key (and window). `store` lacks its `aggregates`: they get their columns' names in the layout."""
+    """Aggregates by key, or by key and window.
+
+    `store` has no `aggregates` yet; the layout adds them with column names.
+    """
 
     store: Store
     arguments: tuple[AggregateArgument, ...]
@@ -34,11 +39,11 @@ class Aggregation(PythonOperation):
     null_keys = "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What the aggregates take."""
+        """The columns that the aggregates read."""
         return argument_columns(argument.column for argument in self.arguments if argument.column is not None)
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """A table comes here through a repartition topic."""
+        """A table's changes arrive here through a repartition topic."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -58,14 +63,14 @@ class Aggregation(PythonOperation):
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
 
     def _counts(self) -> frozenset[str]:
-        """The results of `count(*)`: a group without rows has no row."""
+        """The results of `count(*)`, which are positive because a group without rows has no row."""
         aggregates = (argument.aggregate for argument in self.arguments if argument.column is None)
         return frozenset(aggregate.name for aggregate in aggregates if aggregate.function == "count")
 
 
 @dataclass(frozen=True)
 class Materialization(PythonOperation):
-    """Keep the value columns that expressions over aggregates make, beside the aggregates."""
+    """Stores the value columns that expressions over aggregates make, beside the aggregates."""
 
     store: Store
 

@@ -1,4 +1,4 @@
-"""Looking rows up in a table by the key, or in a global table by any expression: the heart of a `join`."""
+"""The lookups of a `join`: in a table by the key, or in a global table by any expression."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..base.site import PythonLayout, Site
 
 @dataclass(frozen=True)
 class TableJoin(Lookup):
-    """Look up the key in a table. `values`: new column -> column of the table."""
+    """Looks up the key in a table. `values`: new column -> column of the table."""
 
     table: str
     how: How
@@ -38,18 +38,18 @@ class TableJoin(Lookup):
         return "kept" if self.how == "left" else "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on and does not come from the table."""
+        """The columns read later that do not come from the table."""
         return output - self.values.keys() - {NOW}
 
     def looks_at(self) -> str:
         return self.table
 
     def needs_of_table(self, output: frozenset[str]) -> frozenset[str]:
-        """The columns that are read on."""
+        """The table's columns that are read later."""
         return frozenset(_wanted(self.values, output).values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It looks at the table as it is for each record."""
+        """Each record needs the table as it was at that record."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -66,7 +66,7 @@ class TableJoin(Lookup):
 
 @dataclass(frozen=True)
 class GlobalTableJoin(PythonOperation):
-    """Look up `by` (key column of the table -> value or key column of the flow, as an expression) in a global table."""
+    """Looks up rows in a global table. `by`: key column of the table -> expression over the flow's columns."""
 
     table: GlobalTable
     how: How
@@ -77,15 +77,18 @@ class GlobalTableJoin(PythonOperation):
 
     @property
     def null_keys(self) -> NullKeys:
-        """An inner join drops what it does not find, by other columns than the stream's key."""
+        """An inner join drops records without a match.
+
+        It looks up other columns than the key, so the key may be null.
+        """
         return "kept" if self.how == "left" else "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What is read on and does not come from the table, and what is looked up."""
+        """The columns read later that do not come from the table, and those that are looked up."""
         return (output - self.values.keys() - {NOW}) | argument_columns(self.by.values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It is for streams."""
+        """Its input is never a table."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -110,7 +113,7 @@ def _wanted(values: Mapping[str, str], needed: frozenset[str]) -> dict[str, str]
 
 
 def _with_values(site: Site, values: Mapping[str, str]) -> LiveEdge:
-    """The edge with the columns that a join adds or replaces."""
+    """The edge with the columns that the join adds or replaces."""
     edge = site.input
     value = (*edge.value, *(name for name in values if name not in edge.value))
     return replace(edge, shape=site.output.shape, value=value)

@@ -1,4 +1,4 @@
-"""New value columns: what `select`, `with_columns` and `drop` are, and a part of joins and aggregates."""
+"""New value columns: the operation of `select`, `with_columns` and `drop`, and a part of joins and aggregates."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from ..base.site import PythonLayout, Site, SqlKind, SqlLayout, SqlStep
 
 @dataclass(frozen=True)
 class Projection(EitherOperation):
-    """New value columns, all of them. `word`: the step's, or "" for one that the compiler puts in.
+    """All value columns of the output. `word`: that of the step, or "" for a projection that the compiler adds.
 
-    `null_values`: compute them for null values too, whose columns are null: windows aggregate those like any record.
+    `null_values`: compute them for records with a null value too, whose columns are all null. A windowed aggregate
+    counts such records like others.
     """
 
     columns: Mapping[str, Expression]
@@ -42,7 +43,7 @@ class Projection(EitherOperation):
         return "either" if is_pure(self._wanted(needed)) else "sql"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What the columns read that somebody needs."""
+        """The columns that the needed output columns read."""
         return (output & {NOW}) | columns_read(self._wanted(output).values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -51,7 +52,7 @@ class Projection(EitherOperation):
         return TableUse(may_fail=may_fail(self.columns.values(), shape, positive), positive=onward)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """What the step says; nothing for a projection that the compiler has put in."""
+        """What the step says; nothing for a projection that the compiler has added."""
         if not self.word:
             return Description()
         adds = self.word == "with_columns"
@@ -60,7 +61,7 @@ class Projection(EitherOperation):
         return Description(text, (Processor("KTABLE-MAPVALUES" if of_table else "KSTREAM-MAPVALUES"),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        """Renames and selects; nothing where the columns are there already."""
+        """A projection, or nothing if the columns are already as needed."""
         edge, wanted = site.input, self._wanted(site.output.needed)
         out = replace(edge, shape=site.output.shape, value=tuple(wanted))
         keep = tuple(name for name, e in wanted.items() if _value_column(e) == name)
@@ -70,7 +71,7 @@ class Projection(EitherOperation):
         return PythonLayout((Select(edge.name, columns, keep, site.at),), (out,))
 
     def in_sql(self, site: Site) -> SqlLayout:
-        """`with_columns` where the user says so and no column is dropped, else `select`."""
+        """`with_columns` if the user wrote that and no column is dropped, otherwise `select`."""
         edge, needed = site.input, site.output.needed
         wanted = self._wanted(needed)
         now = (NOW,) if NOW in needed and NOW in edge.value else ()
@@ -97,13 +98,13 @@ class Projection(EitherOperation):
 
 
 def _value_column(expression: Expression) -> str | None:
-    """The value column that an expression is; None for anything else."""
+    """The name, if the expression is exactly one value column; otherwise None."""
     plain = expression.plain
     return plain.name if plain is not None and plain.role == "value" else None
 
 
 def with_arguments(context: FlowContext, step: StepPlace, shape: Shape, expressions: Sequence[Expression]) -> Shape:
-    """The flow with each expression that is not a column already as one named by its SQL."""
+    """The flow with a column for each expression that is not a column yet, named by its SQL."""
     computed = {e.sql.text: e for e in expressions if e.as_column != e.plain}
     if not computed:
         return shape
