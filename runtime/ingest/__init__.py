@@ -1,1 +1,1 @@
-"""Records from outside: appended by a user, or the seeds that a topic begins with."""
+"""Records from outside: seeds, with which a topic begins, and appended records."""

@@ -1,4 +1,4 @@
-"""Appending records from outside to a topic: written as segments, then listed by one commit."""
+"""Appends records from outside to a topic: writes segments, then creates one commit that lists them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from .incoming import Incoming, join
 from .seed_rows import times_of, yielded_rows
 
 SOURCE = "the rows to append"
-"""What errors call them."""
+"""The name of the rows in errors."""
 
 WRITE_ROWS = 500_000
-"""Records of one segment file: bounds the memory of an append that comes in pieces."""
+"""Records in one segment file. This limits the memory of an append that arrives in pieces."""
 
 
 @dataclass(frozen=True)
 class AppendResult:
-    """What an append committed. `commit`: its number, 0 if there was nothing to append. `offsets`: partition -> offsets
-    of the first record and after the last.
+    """The result of an append. `commit`: its number, 0 if there was nothing to append.
+
+    `offsets`: partition -> the offset of the first record and the offset after the last.
     """
 
     topic: str
@@ -47,11 +48,11 @@ class AppendResult:
 def append(
     log: Log, application: str, topic: Topic, rows: Any, timestamps: Sequence[int] | None = None
 ) -> AppendResult:
-    """Append records to a topic that is fed from outside; all are committed, or none.
+    """Append records to a topic that is fed from outside. Either all are committed, or none.
 
     `rows`: a table (Arrow's, pandas', ...), or an iterable of tables, of objects with a field for each column, or of
-    objects in record form. `timestamps`: ms, one for each row; otherwise the record gives it, the topic's column for
-    it, or the clock. `application`: `<project>-seed`.
+    objects in record form. `timestamps`: ms, one for each row; otherwise they come from the record, from the topic's
+    timestamp column, or from the clock. `application`: `<project>-seed`.
 
     Raises SeedError for rows that the topic cannot hold, TopicChangedError.
     """
@@ -69,7 +70,7 @@ def append(
 
 
 def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Segment, ...]:
-    """Write records into segments that no commit lists yet. Records with a null key go round robin by row number."""
+    """Write records to segments that no commit lists yet. Records with a null key go round robin by row number."""
     segments: list[Segment] = []
     row = 0
     for piece in _pieces(incoming):
@@ -82,9 +83,10 @@ def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[
 
 
 def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> AppendResult:
-    """Commit, after whatever others commit meanwhile. `state`: what a seed was compared with.
+    """Create the commit, after any commits that others create meanwhile.
 
-    Raises TopicChangedError, SeededMeanwhileError.
+
+    `state`: the one that a seed was compared with. Raises TopicChangedError, SeededMeanwhileError.
     """
     seeded = state.seeds.get(topic.name)
     while True:
@@ -106,6 +108,7 @@ def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> Append
 
 
 def _with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:
+    # -0.0 equals 0.0, and all NaN are equal in Spark, so equal keys must be equal bytes.
     keys = {f"key.{name}" for name, data_type in key_columns(topic).items() if holds_floats(data_type)}
     columns = [normal_key(table[name].combine_chunks()) if name in keys else table[name] for name in table.column_names]
     return pa.table(columns, schema=table.schema)
@@ -119,7 +122,7 @@ def _partitions(topic: Topic, piece: Incoming, first: int) -> Int64s:
 
 
 def _timed(incoming: Iterable[Incoming], timestamps: pa.Array) -> Iterator[Incoming]:
-    """The same records at other times. Raises SeedError where there are more of one than of the other."""
+    """The same records with other timestamps. Raises SeedError if the numbers differ."""
     first = 0
     for piece in incoming:
         times = timestamps[first : first + len(piece)]

@@ -1,4 +1,4 @@
-"""Functions that a project names as `functions.module:name`, loaded from its folder."""
+"""Loads functions of a project, which are named as `functions.module:name`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..log.errors import SeedError
 def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callable[..., Any], str]]:
     """The function, and a hash of all source files of the project that were loaded for it.
 
-    Inside the context the project's modules can be imported, by the function's body too. Afterwards they are forgotten,
-    so that another project's `functions` can be loaded by the same process. Raises SeedError.
+    Inside the context the project's modules can be imported, also by the function's body. Afterwards they are removed
+    from `sys.modules`, so that the same process can load another project's `functions`. Raises SeedError.
     """
     module, _, name = reference.partition(":")
     root = module.partition(".")[0]
@@ -43,7 +43,7 @@ def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callab
 
 @contextmanager
 def blamed(reference: str, project_dir: Path) -> Iterator[None]:
-    """Say of an error that code of the project raises what it is, and where. Raises SeedError."""
+    """Turn an error that the project's code raises into a SeedError with its place."""
     try:
         yield
     except (ImportError, HeadwaterError):

@@ -1,4 +1,4 @@
-"""Records from outside, made into the columns of a topic: tables and Python rows by the names of their columns."""
+"""Turns records from outside into the columns of a topic. Tables and Python rows are matched by column names."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..records.values import BadValueError, located, nested, no, parse_text, val
 from ..topology import Topic
 
 _REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)
-"""What Arrow raises for Python values that it cannot take."""
+"""What Arrow raises for Python values that it cannot convert."""
 
 _LAST = 253_402_300_799_999
-"""The last millisecond of the year 9999. A later time is one in another unit, and 64 bits of microseconds end soon."""
+"""The last millisecond of the year 9999. A later time is in another unit, and would soon overflow microseconds."""
 
 
 @dataclass(frozen=True)
 class Incoming:
     """Records of one topic, in order. `table` has the columns of `topic_schema`.
 
-    `partitions`: where each goes, -1 for where its key belongs; None: all where their keys belong.
+    `partitions`: the partition of each record, -1 for that of its key; None: all go to those of their keys.
     """
 
     table: pa.Table
@@ -40,7 +40,7 @@ class Incoming:
 
 
 def join(pieces: Sequence[Incoming]) -> Incoming:
-    """Pieces of one topic, one after the other; headers are null where a piece has none."""
+    """Pieces of one topic, one after another. Headers are null for a piece without headers."""
     table = pa.concat_tables([piece.table for piece in pieces], promote_options="default")
     if all(piece.partitions is None for piece in pieces):
         return Incoming(table)
@@ -51,7 +51,7 @@ def join(pieces: Sequence[Incoming]) -> Incoming:
 
 
 class SourceColumnsError(Exception):
-    """Rows that lack a column of the topic, or have two of its name."""
+    """Rows that lack a column of the topic, or have two columns with its name."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
@@ -59,9 +59,10 @@ class SourceColumnsError(Exception):
 
 
 def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str, pa.DataType]]:
-    """For each column of the topic's segments (`key.a`, `value.b`), which of the columns `found` it is taken from.
+    """For each column of the topic's segments (`key.a`, `value.b`), the one of the columns `found` that it is read
+    from.
 
-    That is the one called `key.a`, `value.b`, else the one called `a`, `b`. Others are left out. Raises
+    That is the column `key.a` or `value.b`, or else the column `a` or `b`. Other columns are ignored. Raises
     SourceColumnsError.
     """
     roles = (("key", key_columns(topic)), ("value", value_columns(topic)))
@@ -81,7 +82,7 @@ def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str,
 
 
 def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array | None = None) -> Incoming:
-    """The rows of a table as records with a value. `clock`: the timestamp where neither topic nor caller gives one.
+    """The rows of a table as records with a value. `clock`: the timestamp if neither topic nor caller gives one.
 
     Raises SourceColumnsError, BadValueError.
     """
@@ -96,7 +97,7 @@ def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array |
 
 
 def from_text(topic: Topic, table: pa.Table, clock: int) -> Incoming:
-    """The same, of a table whose columns are all text."""
+    """The same for a table whose columns are all text."""
     columns = source_columns(topic, table.column_names)
     return build(
         topic,
@@ -109,7 +110,7 @@ def from_text(topic: Topic, table: pa.Table, clock: int) -> Incoming:
 def build(
     topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int, timestamps: pa.Array | None = None
 ) -> Incoming:
-    """Records with a value, of the columns of their keys and values. Raises BadValueError."""
+    """Records with a value, from the columns of their keys and values. Raises BadValueError."""
     if timestamps is None:
         times = event_times(topic, columns, rows, clock)
     else:
@@ -119,19 +120,23 @@ def build(
 
 
 def event_times(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int) -> pa.Array:
-    """The records' timestamps, ms: from the topic's column for it, else `clock`. Raises BadValueError."""
+    """The records' timestamps in ms: from the topic's timestamp column, or else `clock`. Raises BadValueError."""
     if topic.timestamp is None:
         return pa.array(np.full(rows, clock, np.int64))
     column = columns[f"value.{topic.timestamp}"]
     if pa.types.is_temporal(column.type):
-        # Through microseconds, and rounded down, so that a date is midnight and no time before 1970 comes nearer to it.
+        # Arrow casts a date to microseconds as midnight. Division rounds down, where a cast to milliseconds would move
+        # times before 1970 up, to 1970 at worst.
         micros = column.cast(pa.timestamp("us")).cast(pa.int64())
         column = pa.array(micros.to_numpy(zero_copy_only=False) // 1000) if not micros.null_count else micros
     return valid_times(column, topic.timestamp)
 
 
 def valid_times(times: pa.Array, column: str | None) -> pa.Array:
-    """Timestamps as int64; BadValueError for a null one, for one after 9999 and, as in Kafka, for one before 1970."""
+    """Timestamps as int64.
+
+    Raises BadValueError for a null, for one after 9999 and, as in Kafka, for one before 1970.
+    """
     bad = times.is_null() if times.null_count else pc.or_(pc.less(times, 0), pc.greater(times, _LAST))
     row = pc.index(bad, True).as_py()
     if row >= 0:
@@ -142,9 +147,11 @@ def valid_times(times: pa.Array, column: str | None) -> pa.Array:
 
 
 def missing_time(topic: Topic, error: BadValueError, columns: Mapping[str, Any] | None) -> BadValueError:
-    """The error; where it calls the topic's column for the timestamp null, and it is not there at all, that.
+    """The error to show.
 
-    `columns`: what was given, None for a tombstone.
+
+    If the topic's timestamp column is missing altogether, the error says so instead of calling it null. `columns`: the
+    given columns, None for a tombstone.
     """
     column = topic.timestamp
     if (
@@ -178,7 +185,7 @@ def convert(
 
 
 def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """A column of another type as one of `data_type`, without loss but for parts of a microsecond. Text is parsed.
+    """A column as one of `data_type`, without loss except for parts of a microsecond. Text is parsed.
 
     Raises BadValueError.
     """
@@ -189,7 +196,7 @@ def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return parse_text(column.cast(pa.string()), data_type)
     if pa.types.is_floating(column.type) and not pa.types.is_floating(data_type):
-        # What pandas makes of integers with nulls.
+        # pandas represents integers with nulls as floats with NaN.
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     return located(column, data_type, _cast)
 
@@ -205,7 +212,7 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_float32(data_type):
         return narrow(column)
     if pa.types.is_decimal(data_type) and not pa.types.is_decimal(column.type):
-        # Through the digits, as Arrow rounds floats and wants room for every integer of the type.
+        # Through text: Arrow rounds floats, and refuses integers whose type has more digits than the decimal.
         return pc.cast(pc.cast(column, pa.string()), data_type)
     exact = not (pa.types.is_floating(data_type) and pa.types.is_integer(column.type))
     options = pc.CastOptions(data_type, allow_time_truncate=True) if exact else pc.CastOptions.unsafe(data_type)
@@ -213,7 +220,7 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    """Python values, or their JSON forms, as a column; None, NaN and pandas' NaT are null. Raises BadValueError."""
+    """Python values, or their JSON forms, as a column. None, NaN and pandas' NaT are null. Raises BadValueError."""
     try:
         return _from_python(values, data_type)
     except BadValueError:
@@ -230,12 +237,12 @@ def _from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
         raise TypeError("not a single value; of a list that holds itself Arrow would find no end")
     if pa.types.is_temporal(data_type) and int in classes:
         raise TypeError("a number has no unit of time; beside other times Arrow would take it for microseconds")
-    # Arrow itself says what they are: if it were told what they should be, it would cut 1.5 down to an int.
+    # Arrow infers the type first. If it were given the type, it would silently truncate 1.5 to an int.
     return cast(pa.array(values, from_pandas=True), data_type)
 
 
 def _in_json_form(value: Any, data_type: pa.DataType) -> Any:
-    """A list, an object or a map as JSON would have it; what is inside stays as it is."""
+    """A list, an object or a map in its JSON form. Nested values are unchanged."""
     if pa.types.is_map(data_type) and value is not None:
         pairs = value.items() if isinstance(value, Mapping) else value
         as_object = pa.types.is_string(data_type.key_type)

@@ -1,4 +1,4 @@
-"""Records in record form, as `headwater read --format json` prints them, made into the columns of a topic."""
+"""Turns records in record form, as `headwater read --format json` prints them, into the columns of a topic."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def parse_records(
     clock: int,
     values: Callable[[Sequence[Any], pa.DataType], pa.Array] = from_json,
 ) -> Incoming:
-    """Objects in record form as records of a topic. `values` makes a column of its values.
+    """Objects in record form as records of a topic. `values` converts the values of a column.
 
-    Only `value` must be there. `timestamp` is otherwise as in other seeds, offsets are ignored. Raises BadValueError.
+    Only `value` is required. Without `timestamp` the record gets one as in other seeds. Offsets are ignored. Raises
+    BadValueError.
     """
     for row, record in enumerate(rows):
         _check_fields(row, record)

@@ -1,4 +1,4 @@
-"""The rows of a seed, read piece by piece: files, and what a function of the project yields."""
+"""Reads the rows of a seed piece by piece, from a file or from a function of the project."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ from .incoming import (
 from .incoming import source_columns as columns_of
 from .record_form import parse_records
 
-csv.field_size_limit(2**31 - 1)  # of the process; less would be no limit of Arrow's, which reads the rows
+# A setting of the whole process. Python's csv only checks quotes and finds lines here; Arrow, which reads the rows, has
+# no such limit, so a smaller one would refuse valid files.
+csv.field_size_limit(2**31 - 1)
 
 _NOT_UTF8 = "invalid UTF8"
-"""What Arrow says of it."""
+"""The words in Arrow's error."""
 
 PIECE_ROWS = 65_536
-"""Rows that are turned into columns at once: enough for Arrow, little memory."""
+"""Rows that are converted at once: enough for Arrow to be fast, with little memory."""
 
 _CSV_BLOCK = 16 << 20
-"""Bytes of a CSV file that are parsed at once: no row may be longer."""
+"""Bytes of a CSV file that are parsed at once. No row may be longer."""
 
 
 def csv_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
@@ -60,7 +62,7 @@ def csv_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
 
 
 def jsonl_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
-    """The rows of a file with one JSON object a line, a field for each column; one that is missing is null."""
+    """The rows of a file with one JSON object on each line and a field for each column. A missing field is null."""
     seen: set[str] = set()
     for numbers, objects in _json_lines(path):
         with _told(path.name, _line_among(numbers)):
@@ -70,7 +72,7 @@ def jsonl_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
 
 
 def record_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
-    """The records of a file with one JSON object in record form a line."""
+    """The records of a file with one JSON object in record form on each line."""
     for numbers, objects in _json_lines(path):
         with _told(path.name, _line_among(numbers)):
             yield parse_records(topic, objects, clock)
@@ -87,8 +89,10 @@ def parquet_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
 
 
 def yielded_rows(source: str, found: Any, topic: Topic, clock: int) -> Iterator[Incoming]:
-    """The rows of what a function gave, or a caller: a table (Arrow's, pandas' or another that Arrow understands), an
-    iterable of tables, of objects with a field for each column, or of objects in record form. Raises SeedError.
+    """The rows that a function or a caller has given. Raises SeedError.
+
+    `found`: a table (Arrow's, pandas' or another that Arrow understands), or an iterable of tables, of objects with a
+    field for each column, or of objects in record form.
     """
     seen: set[str] = set()
     first = 1
@@ -107,14 +111,14 @@ def yielded_rows(source: str, found: Any, topic: Topic, clock: int) -> Iterator[
 
 
 def times_of(source: str, timestamps: Sequence[int]) -> pa.Array:
-    """Timestamps that a caller gives, ms. Raises SeedError."""
+    """Timestamps that a caller has given, in ms. Raises SeedError."""
     with _told(source, lambda row: f"row {row + 1}"):
         return valid_times(from_python(timestamps, pa.int64()), "timestamps")
 
 
 @contextmanager
 def _told(source: str, place: Callable[[int], str] = str) -> Iterator[None]:
-    """Say of a bad value in which file and line it is."""
+    """Add the file and the line to the error of a bad value."""
     try:
         yield
     except BadValueError as error:
@@ -127,7 +131,7 @@ def _told(source: str, place: Callable[[int], str] = str) -> Iterator[None]:
 
 @contextmanager
 def _in_utf8(path: Path) -> Iterator[None]:
-    """Say in which line a file is not UTF-8."""
+    """Add the line to the error of a file that is not UTF-8."""
     try:
         yield
     except (SeedError, UnicodeDecodeError) as error:
@@ -142,7 +146,7 @@ def _in_utf8(path: Path) -> Iterator[None]:
 
 
 def _not_utf8(path: Path) -> tuple[int, int] | None:
-    """The first line that is not UTF-8, from 1, and the byte that is to blame."""
+    """The first line that is not UTF-8, counted from 1, and the faulty byte."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -157,7 +161,7 @@ def _line_among(numbers: Sequence[int]) -> Callable[[int], str]:
 
 
 def _csv_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The columns as text. An empty cell is null, an empty text is written `""`."""
+    """The columns as text. An empty cell is null; `""` is an empty text."""
     wrong: list[arrow_csv.InvalidRow] = []
 
     def refuse(row: arrow_csv.InvalidRow) -> str:
@@ -185,7 +189,7 @@ def _csv_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
 
 
 def _check_quotes(path: Path) -> None:
-    """Raises SeedError for a quote that is not closed: Arrow would take all lines up to the next one for one cell."""
+    """Raise SeedError for an unclosed quote. Arrow would read all lines up to the next quote as one cell."""
     with path.open("rb") as file:
         if not any(b'"' in block for block in iter(partial(file.read, _CSV_BLOCK), b"")):
             return
@@ -200,12 +204,12 @@ def _check_quotes(path: Path) -> None:
 
 
 def _csv_line(path: Path, row: int) -> int:
-    """The line in which a row starts, from 1; the header is no row."""
+    """The line on which a row starts, from 1. The header is no row."""
     return next(islice(_csv_lines(path), row + 1, None))[0]
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with the lines they start in. Slow: read only to tell of an error."""
+    """The rows that are not empty, with the lines on which they start. It is slow and used only for errors."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         reader = csv.reader(file)
         start = 1
@@ -216,7 +220,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
-    """The objects of a file, with their lines, in pieces. Empty lines are passed over."""
+    """The objects of a file with their lines, in pieces. Empty lines are skipped."""
     with _in_utf8(path), _told(path.name), path.open(encoding="utf-8-sig") as file:
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
         while piece := list(islice(lines, PIECE_ROWS)):
@@ -270,9 +274,9 @@ def _as_table(found: Any) -> pa.Table | None:
 
 
 def _in_record_form(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether objects are records, and not rows of a topic that may have a column called `value`.
+    """Whether objects are in record form, and not rows of a topic, which may have a column `value`.
 
-    If the first one can be nothing else, the others are wrong where they are none.
+    If the first object can only be in record form, all are taken to be, and others are errors.
     """
     columns = _columns_of(topic)
 
@@ -285,7 +289,7 @@ def _in_record_form(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _columns_of(topic: Topic) -> set[str]:
-    """The names by which rows may have the topic's columns."""
+    """The names by which rows may give the topic's columns."""
     names = {"key": key_columns(topic), "value": value_columns(topic)}
     return {each for role, columns in names.items() for name in columns for each in (name, f"{role}.{name}")}
 
@@ -297,7 +301,7 @@ def _from_objects(
     values: Callable[[Sequence[Any], pa.DataType], pa.Array],
     seen: set[str],
 ) -> Incoming:
-    """Objects with a field for each column; adds their fields to `seen`."""
+    """Objects with a field for each column. Adds their fields to `seen`."""
     known = _columns_of(topic)
     for number, row in enumerate(rows):
         if known.isdisjoint(row):

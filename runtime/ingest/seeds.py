@@ -1,4 +1,4 @@
-"""Seeds: the records a topic begins with, from a file or function of the project, in one commit with its hash."""
+"""Seeds: the records with which a topic begins, from a file or function of the project, in one commit with its hash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .seed_rows import csv_rows, jsonl_rows, parquet_rows, record_rows, yielded_
 Format = Literal["csv", "jsonl", "parquet", "records"]
 
 CLOCK = 0
-"""The timestamp of a seed's records where nothing gives one: so they are there before all others."""
+"""The timestamp of a seed's records if nothing gives one. They come before all others."""
 
 _READERS: dict[str, Callable[[Path, Topic, int], Iterator[Incoming]]] = {
     "csv": csv_rows,
@@ -43,8 +43,8 @@ _READERS: dict[str, Callable[[Path, Topic, int], Iterator[Incoming]]] = {
 class SeedSpec:
     """A topic's `seed:`. Either `path`, relative to the project, or `function`, as `functions.module:name`.
 
-    `format`: of the file; None: its suffix says it. `order`: `time` sorts by timestamp (records in record form always
-    stay as they stand), `file` leaves them.
+    `format`: of the file; None: its suffix decides. `order`: `time` sorts by timestamp, `file` does not. Records in
+    record form are never sorted.
     """
 
     path: str | None = None
@@ -60,7 +60,7 @@ class SeedSpec:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """What seeding a topic did. `commit`: the commit with its records; `records`: how many were committed now."""
+    """The result of seeding a topic. `commit`: the commit with its records. `records`: how many were committed now."""
 
     topic: str
     outcome: Literal["unchanged", "seeded", "replaced"]
@@ -71,10 +71,10 @@ class SeedResult:
 def seed(
     log: Log, application: str, topic: Topic, spec: SeedSpec, project_dir: Path, full_refresh: bool = False
 ) -> SeedResult:
-    """Seed a topic, once: if its seed is committed already, do nothing.
+    """Seed a topic once. If its seed is committed already, do nothing.
 
-    `full_refresh`: where the seed or the topic's declaration has changed, start the topic anew, appended records
-    included. Raises SeedError, SeedChangedError, TopicChangedError.
+    `full_refresh`: if the seed or the topic's declaration has changed, start the topic again, without the records that
+    were appended. Raises SeedError, SeedChangedError, TopicChangedError.
     """
     state = LogState.load(log.commits(application))
     known = state.seeds.get(topic.name)
@@ -100,7 +100,7 @@ def seed(
 
 @contextmanager
 def _opened(topic: Topic, spec: SeedSpec, project_dir: Path) -> Iterator[tuple[str, Iterator[Incoming]]]:
-    """A hash of the seed's content, and its rows, which are read when they are asked for."""
+    """A hash of the seed's content, and its rows, which are read on demand."""
     if spec.function is not None:
         with project_function(project_dir, spec.function) as (function, content):
             yield content, _called(spec.function, project_dir, function, topic)
@@ -118,7 +118,7 @@ def _called(source: str, project_dir: Path, function: Callable[[], object], topi
 
 
 def _each(source: str, project_dir: Path, found: Iterator[object]) -> Iterator[object]:
-    """What a generator of the project yields."""
+    """The values that a generator of the project yields."""
     end = object()
     while True:
         with blamed(source, project_dir):
@@ -148,13 +148,13 @@ def _file_hash(path: Path, name: str) -> str:
 
 
 def _digest(topic: Topic, spec: SeedSpec, content: str) -> str:
-    """A hash of all that decides what is committed: the content, how it is read, and into which columns."""
+    """A hash of everything that decides what is committed: the content, how it is read, and into which columns."""
     read = [content, _format(spec), spec.order, topic.timestamp, {"name": topic.name, **declared(topic)}]
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 
 def _by_time(topic: Topic, rows: Iterator[Incoming]) -> Iterator[Incoming]:
-    """The rows by timestamp, those of the same one in their order. Holds all of them, unless all have the same one."""
+    """The rows sorted by timestamp, stable. All are held in memory, unless all have the same timestamp."""
     if topic.timestamp is None:
         yield from rows
         return

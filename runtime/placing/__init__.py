@@ -1,1 +1,1 @@
-"""Which client runs which task: the question an assignor is asked, and what is made of its answer."""
+"""Places tasks on clients: asks the assignor, and carries out its answer."""

@@ -1,4 +1,4 @@
-"""An assignment as it is carried out, and as it is told: in the log and in the results of a run."""
+"""An assignment that is carried out, with its forms for the log and for a run's results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..tasks.task_id import TaskId, TaskKey
 
 @dataclass(frozen=True)
 class PlacedClient:
-    """A client as the assignor saw it: its process id, which stays with its state, and where its host stands."""
+    """A client as the assignor saw it: its process id, which belongs to its state; rack and tags of its host."""
 
     process_id: ProcessId
     rack: str | None = None
@@ -25,10 +25,10 @@ class PlacedClient:
 
 @dataclass(frozen=True)
 class Move:
-    """An active task on another client than before. `source`: None where that one is gone, or came back without state.
+    """An active task that moved to another client. `source`: None if the old client is gone or has lost its state.
 
-    `lags`: how many changelog records the copies of its state are behind, of the clients that have one. `emptied`: the
-    client that has come back under its old name, but without what it had.
+    `lags`: client -> how many changelog records its copy of the state is behind, for clients with a copy. `emptied`:
+    the name of the old client if it is back under that name, but without its state.
     """
 
     task: TaskId
@@ -44,9 +44,10 @@ class Move:
 
 @dataclass(frozen=True)
 class AssignorFailure:
-    """Why an assignor's answer was not carried out. `entries`: what of the answer it is about.
+    """Why an assignor's answer was not carried out. `entries`: the parts of the answer concerned.
 
-    `code`: an AssignmentError's name; `NO_ASSIGNMENT`: it was none at all; `RAISED`: there was none.
+    `code`: the name of an AssignmentError, or `NO_ASSIGNMENT` for an answer that is no assignment, or `RAISED` if the
+    assignor raised an error.
     """
 
     code: str
@@ -60,12 +61,12 @@ class AssignorFailure:
 
 @dataclass(frozen=True)
 class Assigned:
-    """Who has which tasks, by the clients' names.
+    """The tasks of each client, by the clients' names.
 
-    `kept`, `new`: numbers of active tasks that stay with their previous owner, and that had none; `moves`: all others.
-    `unassigned`: tasks that the assignor left out, which do not run. `followup_deadline`: when it wants to be asked
-    again, ms since 1970; nothing acts on it while it runs, the next start asks anyway. `failure`: the assignor's answer
-    was of no use, and tasks are where they were. Standbys are what the assignor asked for; no client keeps them yet.
+    `kept`, `new`: how many active tasks stay with their previous owner, and how many had none. `moves`: the others.
+    `unassigned`: tasks that the assignor left out; they do not run. `followup_deadline`: when the assignor wants to be
+    asked again, in ms since 1970. A run does not act on it; the next start asks anyway. `failure`: why the answer was
+    not used; tasks are then where they were. `standby`: what the assignor asked for; no client keeps standbys yet.
     """
 
     assignor: str
@@ -81,11 +82,11 @@ class Assigned:
     failure: AssignorFailure | None = None
 
     def by_client(self) -> dict[str, tuple[str, ...]]:
-        """Client -> ids of the tasks it runs."""
+        """Client -> ids of the tasks that it runs."""
         return {name: tuple(map(str, tasks)) for name, tasks in self.active.items()}
 
     def summary(self) -> dict[str, Any]:
-        """What a run's results say of it, beside who has which tasks: see `schemas/run_results.json`."""
+        """What a run's results contain besides the active tasks of each client: see `schemas/run_results.json`."""
         return {
             **self._why(),
             "clients": {name: client.to_json() for name, client in sorted(self.clients.items())},
@@ -106,7 +107,7 @@ class Assigned:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """What the log keeps: tasks by the names of their subtopologies, which last where numbers may not."""
+        """The form for the log. Tasks have the names of their subtopologies, which last longer than numbers."""
         return {
             **self._why(),
             "clients": {
@@ -121,7 +122,7 @@ class Assigned:
 
     @classmethod
     def recorded(cls, application: str, note: Mapping[str, Any]) -> dict[TaskKey, ProcessId]:
-        """Task -> who ran it, by what the log has of an assignment; nothing where it has none."""
+        """Task -> the client that ran it, from the log's record of an assignment; empty if there is none."""
         return {
             TaskKey(application, name, partition): ProcessId(process_id)
             for process_id, client in note.get("clients", {}).items()
@@ -131,7 +132,7 @@ class Assigned:
 
     @classmethod
     def names(cls, note: Mapping[str, Any]) -> dict[ProcessId, str]:
-        """What the clients of an assignment were called, by what the log has of it."""
+        """The names of the clients of an assignment, from the log's record of it."""
         return {ProcessId(process_id): client.get("name", "") for process_id, client in note.get("clients", {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Clients: the members of an application's group, among which the assignor places its tasks."""
+"""Clients, the members of an application's group, on which the assignor places the tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...errors import HeadwaterError
 
 @dataclass(frozen=True)
 class Executor:
-    """A live executor: Spark's id for it, its host, and how many tasks it runs at once."""
+    """A live executor: its id in Spark, its host, and how many tasks it runs at once."""
 
     id: str
     host: str
@@ -18,11 +18,11 @@ class Executor:
 
 @dataclass(frozen=True)
 class Client:
-    """An executor, or in local mode a virtual client of the driver (`executor` is None).
+    """An executor, or in local mode a virtual client inside of the driver (`executor` is None).
 
-    `name` is for people; `threads` run at once. `folder`: where it keeps state, below the state directory of its own
-    machine; `process_id`: its name in the group, which stays with that folder. An executor's are known once it has
-    taken one (see `Group.place`), and are empty before.
+    `name` is for people. `threads`: how many tasks run at once. `folder`: where it keeps state, below the state
+    directory of its machine. `process_id`: its name in the group, which belongs to that folder. Those of an executor
+    are empty until it has claimed a folder (see `Group.place`).
     """
 
     name: str
@@ -38,7 +38,7 @@ class ClientLostError(HeadwaterError):
     def __init__(self, application: str, client: str) -> None:
         super().__init__(
             f"{client} of {application} is gone: its executor has ended",
-            "run again: tasks are placed anew on the executors there are, and go on from the last commit",
+            "run again: tasks are placed on the executors that are there, and go on from the last commit",
         )
         self.application = application
         self.client = client

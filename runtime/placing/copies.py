@@ -1,4 +1,4 @@
-"""What clients hold of the tasks' state, against what the application has committed."""
+"""Compares the copies of tasks' state on the clients with what the application has committed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .assigned import Assigned
 class Copies:
     """Copies of the state of tasks, by client.
 
-    `applied`: client -> task -> changelog records applied, summed over those stores of the task that are there; without
-    any, the task is left out. `tasks`, `own`: what there is, and what the application has committed.
+    `applied`: client -> task -> applied changelog records, summed over the stores of the task that the client has. A
+    task without any store there is left out. `tasks`: all tasks. `own`: what the application has committed.
     """
 
     def __init__(
@@ -32,14 +32,17 @@ class Copies:
 
     @cached_property
     def recorded(self) -> dict[TaskId, ProcessId]:
-        """Who ran each task last, by the log; who may be gone."""
+        """The client that ran each task last, according to the log. That client may be gone."""
         application = self.own.application
         noted = Assigned.recorded(application, self.own.assignment)
         return {task: noted[key] for task in self.tasks if (key := task.key(application)) in noted}
 
     @cached_property
     def owners(self) -> dict[TaskId, ProcessId]:
-        """Who had each task: who holds most of it, of equals who ran it last, then the first by process id."""
+        """The previous owner of each task: the client with the most applied records.
+
+        Of several the one that ran the task last counts, and else the first by process id.
+        """
         owners = {}
         for task in self.tasks:
             ran = self.recorded.get(task)
@@ -49,7 +52,7 @@ class Copies:
         return owners
 
     def lags(self) -> Lags:
-        """Of all tasks with state on all clients."""
+        """The lags of all tasks with state on all clients."""
         ends = {task: self._end(task) for task, part in self.tasks.items() if part.stores}
         return {
             client: {task: _lag(applied.get(task, 0), end) for task, end in ends.items()}
@@ -57,7 +60,7 @@ class Copies:
         }
 
     def lags_of(self, task: TaskId) -> dict[ProcessId, int]:
-        """How far the copies of a task are behind, of the clients that have one."""
+        """How many records each copy of a task is behind, by client."""
         end = self._end(task)
         return {client: _lag(applied[task], end) for client, applied in sorted(self.applied.items()) if task in applied}
 
@@ -80,5 +83,5 @@ def _end(own: LogState, store: Store, partition: int) -> int:
 
 
 def _lag(applied: int, end: int) -> int:
-    """A copy that is further than all commits is of no use, and counts as empty."""
+    """How many records a copy is behind. A copy that is ahead of all commits is useless and counts as empty."""
     return end if applied > end else end - applied

@@ -1,4 +1,4 @@
-"""Where clients stand: the rack and the tags of each one's host, as the profile has them."""
+"""The rack and the tags of each client's host, as the profile defines them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..topology import Settings
 from .client import Client
 
 PATIENCE_S = 60.0
-"""How long a script may take for one host."""
+"""How long a script may take for one host, in seconds."""
 
 _SHOWN = 80
 
 
 class RackScriptError(HeadwaterError):
-    """The profile's script did not tell the rack of a host: `script`, `host`, `cause`."""
+    """The profile's script did not print the rack of a host: `script`, `host`, `cause`."""
 
     def __init__(self, script: str, host: str, cause: str) -> None:
         super().__init__(f"{script} tells no rack of {host}: {cause}", "it is called with a host, and prints a rack")
@@ -29,7 +29,7 @@ class RackScriptError(HeadwaterError):
 
 
 class Racks:
-    """Racks and tags by host. A virtual client has no host of its own, and is found by its name."""
+    """Racks and tags by host. A virtual client has no host of its own; its name stands for one."""
 
     def __init__(self, settings: Settings, patience_s: float = PATIENCE_S) -> None:
         self._racks = settings.racks
@@ -38,7 +38,7 @@ class Racks:
         self._patience_s = patience_s
 
     def rack(self, client: Client) -> str | None:
-        """The rack, None where the profile has none. Raises RackScriptError."""
+        """The rack; None if the profile has none. Raises RackScriptError."""
         host = _place(client)
         return _printed(self._script, host, self._patience_s) if self._script else self._racks.get(host)
 
@@ -53,7 +53,7 @@ def _place(client: Client) -> str:
 
 @cache
 def _printed(script: str, host: str, patience_s: float) -> str:
-    """What the script prints, asked once for each host."""
+    """The output of the script, which is called once for each host."""
     try:
         running = subprocess.Popen(
             [script, host],
@@ -70,7 +70,7 @@ def _printed(script: str, host: str, patience_s: float) -> str:
         try:
             output, errors = running.communicate(timeout=patience_s)
         except BaseException as error:
-            # With all that it has started, which would keep its output open.
+            # The whole process group: a child of the script would keep the pipe open, and `with` would wait for it.
             os.killpg(running.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise RackScriptError(script, host, f"no answer within {patience_s:g} s") from error

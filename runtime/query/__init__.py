@@ -1,1 +1,1 @@
-"""Reading for people: the rows of stores and the records of topics, as of the last commit."""
+"""Reads the rows of stores and the records of topics for people, as of the last commit."""

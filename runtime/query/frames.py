@@ -1,4 +1,4 @@
-"""What `Project.read` and `query` give: rows to go through, and the same rows as a table with typed columns."""
+"""The results of `Project.read` and `query`: rows to iterate over, or the same rows as a table with typed columns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 _SHOWN = 8
-"""Columns that `repr` names."""
+"""The most columns that `repr` names."""
 
 
 class Rows(Generic[Row]):
-    """Rows that are read when they are asked for, each time as the log or the store is then.
+    """Rows that are read on demand, each time from the current log or store.
 
-    Iterate over them for Python objects, one a row, or take all of them as a table. `schema`: the table's columns.
+    Iterate over them for Python objects, one for each row, or take all of them as a table. `schema`: the table's
+    columns.
     """
 
     def __init__(
@@ -47,14 +48,14 @@ class Rows(Generic[Row]):
         return f"<Rows of {self._source}: {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}>"
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table, in the order in which iterating gives them; timestamps are in UTC."""
+        """The rows as an Arrow table, in the order of iteration. Timestamps are in UTC."""
         return self._table()
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas frame.
 
-        Whole numbers and booleans have the types of pandas that know nulls (`Int64`, `boolean`), so that a null
-        changes no number. Maps are dicts, or lists of pairs in a frame that has a map with nested keys.
+        Whole numbers and booleans have the nullable types of pandas (`Int64`, `boolean`), so that a null changes no
+        number. Maps are dicts, or lists of pairs in a frame that has a map with nested keys.
         """
         import pandas as pd
 
@@ -70,16 +71,16 @@ class Rows(Generic[Row]):
         return frame
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
-        """The rows as a Spark frame, by way of this process.
+        """The rows as a Spark frame, sent through this process.
 
-        Without `session` it is one of the project's session, which is started if need be and ends with the project.
+        Without `session` it belongs to the project's session, which is started if necessary and ends with the project.
         """
         columns = dict(zip(self.schema.names, self.schema.types, strict=True))
         return (session or self._session()).createDataFrame(self.to_arrow(), schema=columns_ddl(columns))
 
 
 def _has_nested_keys(data_type: pa.DataType) -> bool:
-    """Whether a map in a type has keys that Python cannot have in a dict."""
+    """Whether a map in a type has keys that cannot be keys of a Python dict."""
     if pa.types.is_map(data_type) and pa.types.is_nested(data_type.key_type):
         return True
     return any(_has_nested_keys(data_type.field(number).type) for number in range(data_type.num_fields))

@@ -1,4 +1,4 @@
-"""Rows of a store as whoever asks for them sees them: one by one in JSON's forms, or as a table of typed columns."""
+"""The rows of a store for its readers: one by one in JSON's forms, or as a table of typed columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _TIMESTAMP = "timestamp"
 
 @dataclass(frozen=True)
 class Row:
-    """One row. Values as in the record form's JSON; of a window store `key` has its bounds, ms. `timestamp`: ms."""
+    """One row, with values as in the record form's JSON.
+
+    The `key` of a window store has its bounds, in ms. `timestamp`: ms.
+    """
 
     key: Mapping[str, Any]
     value: Mapping[str, Any]
@@ -28,7 +31,7 @@ class Row:
 
 
 def key_types(store: Store) -> dict[str, pa.DataType]:
-    """The columns of the key that a store declares, without those of its window."""
+    """The key columns that a store declares, without those of its window."""
     return {name: kind for name, kind in parse_columns(store.key).items() if name not in WINDOW_COLUMNS}
 
 
@@ -45,7 +48,7 @@ def table_schema(store: Store) -> pa.Schema:
 
 @dataclass(frozen=True)
 class FoundRows:
-    """Some rows in columns: those of the key with the window's bounds, those of the value, timestamps in ms."""
+    """Some rows as columns: those of the key with the window's bounds, those of the value, and timestamps in ms."""
 
     key: Mapping[str, pa.Array]
     value: Mapping[str, pa.Array]
@@ -63,7 +66,7 @@ class FoundRows:
             )
 
     def where(self, wanted: Mapping[str, Any]) -> FoundRows:
-        """Those whose key columns have these values, given in JSON's forms."""
+        """The rows whose key columns have these values, given in JSON's forms."""
         if not wanted:
             return self
         columns = zip(*(to_json(self.key[name]) for name in wanted), strict=True)
@@ -71,7 +74,7 @@ class FoundRows:
         return self.take(np.flatnonzero([found == asked for found in columns]))
 
     def take(self, numbers: Int64s) -> FoundRows:
-        """The rows of these numbers, in their order."""
+        """The rows with these numbers, in their order."""
         rows = pa.array(numbers, pa.int64())
         return FoundRows(
             {name: column.take(rows) for name, column in self.key.items()},

@@ -1,1 +1,1 @@
-"""Restore strategies: which committed records bring a store to its target, and in which steps."""
+"""Restores a client's stores to the committed position: plans the work and sends it to where the stores are."""

@@ -1,4 +1,4 @@
-"""The built-in strategy `changelog`: replay all records, oldest first."""
+"""The built-in restore strategy `changelog`: applies all records, oldest first."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from ..state.restore_strategy import RestoreRequest
 
 
 class ChangelogRestore:
-    """A RestoreStrategy that reads the changelog from the store's position on. `slice_records`: about, in one step."""
+    """A RestoreStrategy that reads the changelog from the store's position.
+
+    `slice_records`: records in one step, roughly.
+    """
 
     def __init__(self, slice_records: int = RECORDS_PER_SLICE) -> None:
         self._slice_records = slice_records
 
     def slices(self, request: RestoreRequest) -> Iterator[Slice]:
-        """The records in between, batch by batch."""
+        """The records between position and target, batch by batch."""
         return slices(request.store, request.segments, request.position, request.target, self._slice_records)

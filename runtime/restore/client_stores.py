@@ -1,7 +1,7 @@
-"""Work on a client's stores where they lie: in the driver for virtual clients, in a Spark task for an executor.
+"""Works on a client's stores on its machine: in the driver for virtual clients, in a Spark task for an executor.
 
-Nothing is remembered from one request to the next, because Spark chooses which process of an executor is asked. An
-error of one store is in that store's answer, and the work on the other stores goes on.
+Requests share no memory, because Spark chooses the process of an executor that answers each one. An error of one store
+is reported in that store's answer; the other stores are processed as usual.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .store_check import Kept, damaged
 
 
 class WrongDirectoryError(HeadwaterError):
-    """A client's state directory is not where it was: it was removed, or the request came to another machine."""
+    """A client's state directory is missing: it was removed, or the request reached another machine."""
 
     def __init__(self, path: Path, process_id: str) -> None:
         super().__init__(f"the state directory of client {process_id} is not at {path} any more", "run again")
@@ -39,7 +39,7 @@ class WrongDirectoryError(HeadwaterError):
 
 
 def answer(request: StateRequest) -> StateAnswer:
-    """Do what is asked."""
+    """Answer a request."""
     try:
         if request.what == "hold":
             return _held(request.location)
@@ -52,7 +52,7 @@ def answer(request: StateRequest) -> StateAnswer:
 
 
 def _held(location: StateLocation) -> StateAnswer:
-    """Own the directory, without what was made of other commits."""
+    """Take the directory, and remove what was made of commits that are not in the log."""
     folder = location.folder
     if not folder:
         owner = executor_process(os.getpid()) or Owner.of(os.getpid())
@@ -66,7 +66,8 @@ def _held(location: StateLocation) -> StateAnswer:
     check_known(directory.path, location.log_identity, place_of(*location.log))
     now = replace(found, incarnation=location.incarnation or found.incarnation, log=location.log_identity, closed=False)
     if found.incarnation and now.incarnation != found.incarnation:
-        directory.remove_all()  # first: a copy under the new incarnation would pass for one of its own
+        # Before the new incarnation is written: after a kill in between, old stores would pass for the new ones.
+        directory.remove_all()
     if now != found:
         now.written(directory.path)
     strangers = directory.remove_strangers(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
@@ -82,7 +83,7 @@ def _held(location: StateLocation) -> StateAnswer:
 
 
 def _broken(directory: StateDirectory, location: StateLocation) -> Iterator[StoreAnswer]:
-    """Wipe the stores that are found damaged when they are read in another process, before this one opens any."""
+    """Wipe the stores that turn out damaged when another process reads them, before this process opens any."""
     declared = {store.name: store for store in location.stores}
     of_tasks = {
         str(directory.store_path(each)): (each, declared[each.store])
@@ -108,7 +109,7 @@ def _stored_position(store: StoreId, opened: StateStore) -> StoreAnswer:
 
 
 class ClientStores:
-    """The stores of one application on one client. Raises WrongDirectoryError where they are not."""
+    """The stores of one application on one client. Raises WrongDirectoryError if the directory is missing."""
 
     def __init__(self, location: StateLocation) -> None:
         self._directory = StateDirectory(Path(location.state_dir), location.folder, location.application)
@@ -123,7 +124,7 @@ class ClientStores:
         self._lost: set[StoreId] = set()
 
     def answer(self, request: StateRequest) -> StateAnswer:
-        """Do what is asked with each store."""
+        """Process each store of the request."""
         work: dict[str, Callable[[StoreTarget], int]] = {
             "look": self._look,
             "restore": self._restore,
@@ -135,14 +136,14 @@ class ClientStores:
         return StateAnswer(self._location.folder, self._location.process_id, stores)
 
     def released(self) -> StateAnswer:
-        """Note that all stores are closed: whoever takes them next can open them without a look."""
+        """Note that all stores are closed, so that the next owner can open them without a check."""
         found = ProcessFile.read(self._directory.path)
         if found is not None:
             replace(found, closed=True).written(self._directory.path)
         return StateAnswer(self._location.folder, self._location.process_id)
 
     def _store(self, work: Callable[[StoreTarget], int], target: StoreTarget) -> StoreAnswer:
-        """One that is found damaged stands at nothing from then on, which is no failure: it is restored."""
+        """Process one store. A damaged one is at position 0 afterwards, which is no failure: it is restored."""
         answer = StoreAnswer(target.input.store, target.partition, target.input.applied)
         try:
             answer = replace(answer, position=work(target))
@@ -153,16 +154,17 @@ class ClientStores:
         return replace(answer, lost=self._id(target) in self._lost)
 
     def _look(self, target: StoreTarget) -> int:
-        """Through all rows: where one store is damaged, others may be."""
+        """Read all rows: if one store is damaged, others may be."""
         store = self._open(target)
         for _ in store.range(None, None):
             pass
         return store.position
 
     def _restore(self, target: StoreTarget) -> int:
-        """A lost store whose changelog is not kept starts empty."""
+        """Apply the changelog up to the target. A lost store whose changelog is not kept starts empty."""
         store, to = self._open(target), target.input
         found = store.position
+        # Before anything is applied: after a kill the note may claim too much, which is harmless, but never too little.
         note_sync(self._path(target), to.commit)
         if found > to.position:
             raise TaskCorruptedError(f"store {to.store} is ahead of its changelog: {found} > {to.position}")
@@ -175,7 +177,7 @@ class ClientStores:
         return store.position
 
     def _close(self, target: StoreTarget) -> int:
-        """What is left does not tell of epochs: all that is committed is applied, and nothing is there that expired."""
+        """Apply everything committed and remove expired rows, so that the file does not show where epochs ended."""
         store = self._open(target)
         position = self._restore(target)
         catch_up(store, target.input, self._log, expire_below(self._declared[target.input.store], target.input))

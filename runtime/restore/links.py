@@ -1,4 +1,4 @@
-"""The way to a client's stores: what it is to whoever asks, and the one into this process."""
+"""Links to a client's stores: the protocol, and the link for stores on the driver's own disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .requests import StateAnswer, StateRequest
 
 
 class StateJobError(HeadwaterError):
-    """The job that was to work on a client's stores failed: `client`, `cause`."""
+    """The job that worked on a client's stores failed: `client`, `cause`."""
 
     def __init__(self, application: str, client: str, cause: str) -> None:
         super().__init__(f"the stores of {application} on {client} could not be worked on: {cause}")
@@ -21,20 +21,20 @@ class StateJobError(HeadwaterError):
 
 
 class StateLink(Protocol):
-    """Takes requests to where a client's stores are, and brings answers back."""
+    """Sends requests to where a client's stores are, and returns the answers."""
 
     @property
     def threads(self) -> int:
-        """How many requests are worked on at once."""
+        """How many requests are processed at once."""
         ...
 
     @property
     def in_driver(self) -> bool:
-        """Whether it is this process that opens the stores' files."""
+        """Whether this process opens the stores' files."""
         ...
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        """One answer for each request, in their order. Raises ClientLostError, StateJobError."""
+        """One answer for each request, in the same order. Raises ClientLostError, StateJobError."""
         ...
 
 
@@ -45,5 +45,5 @@ class InDriver:
     in_driver = True
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        """Work on the requests one after the other."""
+        """Process the requests one after another."""
         return [answer(request) for request in requests]

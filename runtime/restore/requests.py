@@ -1,7 +1,7 @@
-"""What a driver asks about a client's stores, and the answers. Both are plain data: stores lie where the client is.
+"""Requests of the driver about a client's stores, and the answers, as plain data. Stores lie where the client is.
 
-A request is about one application on one client, and is bounded: so many records at most are applied for one. Its
-answer is about the stores that the request names. `client_stores.answer` gives it.
+A request concerns one application on one client. It applies a limited number of records, so that an answer comes soon.
+The answer covers the stores in the request. `client_stores.answer` computes it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from ..tasks.plan import StoreInput
 from ..topology import Store
 
 What = Literal["hold", "look", "restore", "close", "let_go", "wipe", "release"]
-"""`hold`: become the owner of the state directory, and list the stores there. `look`: read all rows, and tell where
-stores stand. `restore`: bring stores to where they are planned to stand. `close`: do so, remove expired rows, make all
-durable, and let go. `let_go`: of the files, whatever state they are in. `wipe`: remove stores. `release`: note that all
-stores are closed."""
+"""What a request does.
+
+`hold`: become the owner of the state directory and list its stores. `look`: read all rows and report the stores'
+positions. `restore`: bring stores to their planned positions. `close`: the same, then remove expired rows, make
+everything durable and close the files. `let_go`: close the files in any state. `wipe`: remove stores. `release`: note
+that all stores are closed.
+"""
 
 
 @dataclass(frozen=True)
 class StateLocation:
     """Where the state of one application on one client lies, and what is needed to work on it.
 
-    `folder`: of the client, below `state_dir`; empty: one that is free is to be taken (see `state.claim`).
-    `process_id`: what the directory must have. `incarnation`: of the application; stores of another one are removed.
-    `log`, `strategy`: plugin name and options. `stores`: as the topology declares them, `tables`: those of global
-    tables. `log_identity`: see `Log.identity`.
+    `folder`: the client's, below `state_dir`; empty: claim a free one (see `state.claim`). `process_id`: the one that
+    the directory must have. `incarnation`: of the application; stores of another one are removed. `log`, `strategy`:
+    plugin name and options. `stores`: as the topology declares them. `tables`: those of global tables. `log_identity`:
+    see `Log.identity`.
     """
 
     state_dir: str
@@ -46,7 +49,7 @@ class StateLocation:
 
 @dataclass(frozen=True)
 class StoreTarget:
-    """One partition of a store, and the position that it is to be brought to."""
+    """One partition of a store, and its target position."""
 
     partition: int
     input: StoreInput
@@ -54,7 +57,7 @@ class StoreTarget:
 
 @dataclass(frozen=True)
 class StateRequest:
-    """What to do with which stores. `hold` is about all that are there."""
+    """What to do with which stores. `hold` concerns all stores in the directory."""
 
     what: What
     location: StateLocation
@@ -63,7 +66,7 @@ class StateRequest:
 
 @dataclass(frozen=True)
 class StoreFailure:
-    """Why the work on a store, or on all of them, has failed. `kind`: `corrupted`, `migrated` or `failed`."""
+    """Why the work on a store, or on all stores, failed. `kind`: `corrupted`, `migrated` or `failed`."""
 
     kind: str
     message: str
@@ -74,10 +77,10 @@ class StoreFailure:
 
 @dataclass(frozen=True)
 class StoreAnswer:
-    """One partition of a store. `position`: changelog records applied.
+    """The answer about one partition of a store. `position`: applied changelog records.
 
-    `damage`: why it was wiped, empty where it was not. `lost`: whether it started empty though rows had been committed,
-    as it has no changelog.
+    `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although rows had been committed,
+    because it has no changelog.
     """
 
     store: str
@@ -90,10 +93,10 @@ class StoreAnswer:
 
 @dataclass(frozen=True)
 class StateAnswer:
-    """What became of a request. `folder`, `process_id`: of the client. `failure`: of all of it.
+    """The answer to a request. `folder`, `process_id`: of the client. `failure`: of the whole request.
 
-    `strangers`: stores, as `<store>/<partition>`, that were wiped, as they had been brought forward with a commit that
-    is not in the log, and the number of that commit.
+    `strangers`: `<store>/<partition>` of stores that were wiped, each with the number of the commit that made it. That
+    commit is not in the log.
     """
 
     folder: str = ""

@@ -16,14 +16,14 @@ from .links import StateLink
 from .requests import StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget, What
 
 WORK_PER_REQUEST = 262_144
-"""What one request may cost, in changelog records: about a second."""
+"""The cost limit of one request, in changelog records. It takes about a second."""
 
 _COST_OF_SEGMENT = 256
-"""In records: a file is opened, and its place travels with the request."""
+"""The cost of a segment in records: a file is opened, and its place is sent with the request."""
 
 
 class StateError(HeadwaterError):
-    """A client could not work on its stores: `client`, `cause`."""
+    """A client could not process its stores: `client`, `cause`."""
 
     def __init__(self, client: str, failure: StoreFailure) -> None:
         super().__init__(f"stores of {client}: {failure.message}", failure.hint or None)
@@ -32,10 +32,10 @@ class StateError(HeadwaterError):
 
 
 class StoreRestorer:
-    """A TaskRestorer over a link to a client. `held`: where its stores stand; those that are not in it are empty.
+    """A TaskRestorer over a link to a client. `held`: the positions of its stores; missing ones are empty.
 
-    It knows how far each store is, as long as nobody else works on it; `note` tells it what epochs have applied.
-    `report` is called with each store that was damaged (and how) or has lost its rows.
+    It tracks each store's position, as long as nobody else works on the stores. `note` tells it what epochs have
+    applied. `report` is called with each store that was damaged or has lost its rows.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class StoreRestorer:
         self._report = report
 
     def note(self, partition: int, applied: Mapping[str, int]) -> None:
-        """Epochs have brought stores of a partition to these positions."""
+        """Record that epochs have brought stores of a partition to these positions."""
         self._positions.update({StoreId(store, partition): position for store, position in applied.items()})
 
     def open(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int]]:
-        """Positions as they are known: a store is made when there is something to write to it."""
+        """The known positions. A store is created only when there is something to write to it."""
         return {task: self._known(task) for task in tasks}
 
     def restore(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Progress | Exception]:
-        """Send each thread of the client one request at most, of bounded work."""
+        """Do one round of restoring: at most one request of limited cost for each thread of the client."""
         shares: list[list[StoreTarget]] = [[] for _ in range(self._link.threads)]
         room = [WORK_PER_REQUEST] * len(shares)
         targets = {task: [self._target(task, store) for store in self._declared(task)] for task in tasks}
@@ -73,6 +73,8 @@ class StoreRestorer:
             for store, each in zip(self._declared(task), wanted, strict=True):
                 thread = max(range(len(room)), key=room.__getitem__)
                 if each.input.applied != each.input.position and room[thread] > 0:
+                    # All at once without a changelog: a store that has lost its rows jumps to its full target
+                    # in one request (`start_empty`).
                     part, cost = _first(each, room[thread] if store.changelog else None)
                     shares[thread].append(part)
                     room[thread] -= cost
@@ -83,8 +85,9 @@ class StoreRestorer:
         }
 
     def recover(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int]]:
-        """Bring back what was found damaged while epochs ran: read all stores, and restore those that lack
-        something. Raises what is wrong with a store.
+        """Repair stores after damage was found in an epoch: read all of them, and restore those that are behind.
+
+        Raises the error of a store.
         """
         for error in self._ask("look", self._dealt(tasks)).values():
             raise error
@@ -98,7 +101,7 @@ class StoreRestorer:
         return {task: self._known(task) for task in tasks}
 
     def close(self, tasks: Collection[TaskId], *, clean: bool) -> Mapping[TaskId, Exception]:
-        """When clean, apply what is committed and not yet applied, expiry too, and sync."""
+        """Close the stores. If `clean`, first apply everything committed, remove expired rows, and sync."""
         failed: dict[TaskId, Exception] = {}
         left = list(tasks) if clean else []
         while left:
@@ -118,7 +121,7 @@ class StoreRestorer:
             raise error
 
     def _ask(self, what: What, shares: Iterable[Sequence[StoreTarget]]) -> dict[StoreId, Exception]:
-        """Send what is to be done; what went wrong with which store. Raises StateError where nothing was possible."""
+        """Send the requests. Returns the errors by store. Raises StateError if a whole request failed."""
         errors: dict[StoreId, Exception] = {}
         for answer in self._link.ask([StateRequest(what, self._location, tuple(share)) for share in shares]):
             if answer.failure is not None:
@@ -133,7 +136,7 @@ class StoreRestorer:
         return errors
 
     def _dealt(self, tasks: Iterable[TaskId]) -> list[list[StoreTarget]]:
-        """The stores of all tasks, some for each thread of the client."""
+        """The stores of all tasks, dealt to the threads of the client."""
         everything = [self._target(task, store) for task in tasks for store in self._declared(task)]
         shares = (everything[thread :: self._link.threads] for thread in range(self._link.threads))
         return [share for share in shares if share]
@@ -155,7 +158,7 @@ class StoreRestorer:
         return self._positions.get(StoreId(target.input.store, target.partition), 0) == target.input.position
 
     def _error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
-        """What is wrong with a task: with the first of its stores that has something."""
+        """The error of a task: that of its first store that has one."""
         ids = (StoreId(store.name, task.partition) for store in self._declared(task))
         return next((errors[store] for store in ids if store in errors), None)
 
@@ -169,7 +172,7 @@ class StoreRestorer:
 
 
 def _first(target: StoreTarget, room: int | None) -> tuple[StoreTarget, int]:
-    """The part of the work that costs `room` at most, or little more, and what it costs. None: all of it."""
+    """The first part of the work, up to a cost of about `room`, and its cost. None: all of the work."""
     kept: list[Segment] = []
     cost, position = 0, target.input.applied
     for segment in target.input.segments:

@@ -1,9 +1,9 @@
-"""Reading stores in a process of its own, before this one opens them: damage of some kinds kills whoever reads it.
+"""Reads stores in a child process before this process opens them, because some damage kills the process that reads.
 
-A store's rows have checksums, but what lies between the rows has none: of 3,000 flipped bits one made LMDB read where
-there is no memory, which ends the process, and each one after it. So when a client's stores were not closed by whoever
-had them last, which is how such an end looks from here, all rows of all of them are read in a child. A store at which
-it dies is damaged.
+The rows of a store have checksums, but LMDB's structures between them have none. One of 3,000 flipped bits made LMDB
+read unmapped memory. That ends the process, and every later one that reads the store. After such an end the stores are
+not marked as closed. So if a client's stores were not closed, a child process reads all rows of all of them. A store at
+which the child dies is damaged.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..state.store import StoreDamagedError
 from ..topology import Store
 
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
-"""How a process ends that has read what it should not. Any other signal was sent by somebody."""
+"""Signals that end a process after an invalid read. Any other signal was sent by somebody."""
 
 
 class StoreCheckError(HeadwaterError):
-    """Stores could not be checked: `cause`. It says nothing of the stores."""
+    """The check itself failed: `cause`. The stores may be intact."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(f"the stores that were not closed could not be checked: {cause}", "run again")
@@ -51,7 +51,7 @@ class _Request:
 
 
 def damaged(stores: Sequence[Kept], plugins: Origin) -> dict[str, str]:
-    """Read these stores, all of each; the paths of those that are damaged, and how. Raises StoreCheckError."""
+    """Read all rows of these stores. Returns the path of each damaged store with the cause. Raises StoreCheckError."""
     found: dict[str, str] = {}
     left = list(stores)
     while left:
@@ -67,7 +67,7 @@ def damaged(stores: Sequence[Kept], plugins: Origin) -> dict[str, str]:
 
 
 def _child(request: _Request) -> tuple[list[str], int]:
-    """What a child process says of the stores, one after the other as far as it came, and how it ended."""
+    """The answers of a child process, as far as it came, and how it ended."""
     child = subprocess.run(
         [sys.executable, "-m", __name__],
         input=to_json(request).encode(),
@@ -85,7 +85,7 @@ def _ending(code: int) -> str:
 
 
 def _causes(request: _Request) -> Iterator[str]:
-    """Of each store how it is damaged, empty where it is not."""
+    """How each store is damaged; empty if it is not."""
     plugins = ChosenPlugins(request.plugins)
     for kept in request.stores:
         try:
@@ -99,7 +99,8 @@ def _causes(request: _Request) -> Iterator[str]:
 
 
 def main() -> None:
-    """In the child: answer the request on standard input with a line for each store."""
+    """In the child: answer the request on standard input with one line for each store."""
+    # A crash is expected here and should leave no core file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a plugin may print
