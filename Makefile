@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.installed-dev
 DEMO := $(VENV)/.installed-demo
 FLIGHTS := --project-dir projects/flights
+# Two processes, which take a file after the other, those first that take longest (`tests/conftest.py`).
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Where it is set, each of the hundreds of Python processes of the tests would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint format bench
@@ -21,10 +25,10 @@ demo: $(DEMO)  ## build the example project of flight delays and show its result
 	@$(BIN)/headwater read $(FLIGHTS) hourly_delays --limit 10
 
 test: $(DEV)  ## run all tests (needs Java)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST)
 
 check: lint  ## lint, and run the tests that need no Java
-	@$(BIN)/python -m pytest -m 'not spark and not cluster'
+	@$(PYTEST) -m 'not spark and not cluster'
 
 lint: $(DEV)  ## ruff, mypy and the import rules
 	@$(BIN)/ruff check .

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +13,15 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MEMORY = Path("/dev/shm")
+"""The file system in memory that Linux has."""
+
+ROOM = 4 << 30
+"""Bytes that are more than the files of all tests."""
+
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that run thousands of small jobs: it costs more than it gives to compile their code a second time."""
 
 LONGEST = (
     "runtime/driver/test_kills.py",
@@ -32,13 +43,27 @@ settings.load_profile("repeatable")
 def spark_session() -> Iterator[SparkSession]:
     from headwater.runtime.spark.session.session import start_session
 
-    session = start_session({"master": "local[2]"}, "headwater-tests")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_SUBMIT_OPTS", QUICK_JVM)
+        session = start_session({"master": "local[2]"}, "headwater-tests")
     yield session
     session.stop()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+
+
+def pytest_configure() -> None:
+    """Keep the tests' files in memory where that is possible: each commit brings its files to the disk, and waits."""
+    if _takes_files_and_programs(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def _takes_files_and_programs(folder: Path) -> bool:
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return False
+    return shutil.disk_usage(folder).free > ROOM and not os.statvfs(folder).f_flag & os.ST_NOEXEC
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:

