@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .api.project import Project
     from .compiler.outcomes import InvalidProjectError, UnknownNameError
     from .errors import HeadwaterError
-    from .project import Project
     from .runtime.driver.results import RunFailedError
 
 __all__ = ["HeadwaterError", "InvalidProjectError", "Project", "RunFailedError", "UnknownNameError", "__version__"]
@@ -18,7 +18,7 @@ __all__ = ["HeadwaterError", "InvalidProjectError", "Project", "RunFailedError",
 _HOMES = {
     "HeadwaterError": ".errors",
     "InvalidProjectError": ".compiler.outcomes",
-    "Project": ".project",
+    "Project": ".api.project",
     "RunFailedError": ".runtime.driver.results",
     "UnknownNameError": ".compiler.outcomes",
 }

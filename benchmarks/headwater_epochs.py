@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from headwater.project import Project
+from headwater import Project
 from headwater.runtime.driver.events import EpochCommitted, Event
 
 from .records import PARTITIONS, PER_EPOCH, epoch

@@ -19,7 +19,7 @@ from . import tables
 from .options import ProjectOptions, whole_project_options
 
 if TYPE_CHECKING:
-    from ..project import Project
+    from ..api.project import Project
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _state(project: Project) -> str:
 
 def _rights(project: Project) -> str:
     """Records are in the log, the state and what failed; what is generated has the profile's settings."""
-    from ..project import TARGET
+    from ..api.code import TARGET
     from ..runtime.spark.clients import local_state
 
     settings = project.settings()

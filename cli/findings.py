@@ -12,8 +12,8 @@ import click
 from .terminal import WARNING, console, say
 
 if TYPE_CHECKING:
+    from ..api.project import Project
     from ..compiler.diagnostics import Diagnostic
-    from ..project import Project
 
 _UNUSED_VARIABLE = "HW035"
 

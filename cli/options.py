@@ -14,7 +14,7 @@ import click
 from ..errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from ..project import Project
+    from ..api.project import Project
 
 _PROJECT_FILES = ("headwater.yml", "headwater.yaml")
 
@@ -58,7 +58,7 @@ class ProjectOptions:
         Raises NoProjectError. Here, and not before, the compiler is imported.
         """
         directory = self._directory()
-        from ..project import Project
+        from ..api.project import Project
 
         return Project.load(
             directory,

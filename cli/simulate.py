@@ -19,7 +19,7 @@ from .options import ProjectOptions, WholeNumber, format_option, project_options
 from .terminal import ERROR, WARNING, say
 
 if TYPE_CHECKING:
-    from ..project import Project
+    from ..api.project import Project
     from ..runtime.simulation.measures import Assertion
     from ..runtime.simulation.report import Simulation
     from ..runtime.simulation.scenario import Scenario

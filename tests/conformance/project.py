@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from conformance.notation import Token, parse_input, parse_output, token_of
 
-from headwater.project import Project
+from headwater import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

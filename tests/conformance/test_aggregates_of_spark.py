@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from headwater import Project
 from headwater.compiler.language.functions import AGGREGATES
-from headwater.project import Project
 from headwater.runtime.records.types import arrow_type, ddl
 from headwater.runtime.records.values import from_json, to_json
 

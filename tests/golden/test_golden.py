@@ -21,9 +21,9 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft7Validator
 
+from headwater import Project
 from headwater.cli.main import main
 from headwater.compiler.pipeline import CACHE
-from headwater.project import Project
 from headwater.runtime.generated_code import load_runner
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from projects.expected import Row, Stream, Table
 
-from headwater.project import Project
+from headwater import Project
 from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.spark.cluster import SparkCluster

@@ -10,7 +10,7 @@ import pytest
 from projects.expected import STREAMS, TABLES, Flights, too_late
 from projects.flights_run import EVERYTHING, build_with_one_task_held, copy_of_flights, stream, table
 
-from headwater.project import Project
+from headwater import Project
 
 pytestmark = pytest.mark.spark
 

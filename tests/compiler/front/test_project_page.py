@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwater.project import Project
+from headwater import Project
 
 PAGE = (Path(__file__).parents[3] / "docs" / "project.md").read_text("utf-8")
 HEADWATER, PROFILES, STEPS, TOPICS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.project import Project
+from headwater import Project
 from headwater.runtime.topology import Settings
 
 HEAD = "here:\n  target: local\n  targets:\n    local:\n"

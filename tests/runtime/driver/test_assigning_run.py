@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.project import Project
+from headwater import Project
 from headwater.runtime.driver.events import AssignmentFailed, Event, TasksPlaced
 
 pytestmark = pytest.mark.spark

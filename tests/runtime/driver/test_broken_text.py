@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from headwater.project import Project
+from headwater import Project
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
-from headwater.project import Project
+from headwater import Project
 from headwater.runtime.driver.events import Event, StoreLost, StoresStrange
 from headwater.runtime.driver.results import RunFailedError
 from headwater.runtime.log.errors import CommitsMissingError

@@ -13,7 +13,7 @@ from fatal_flips import make_fatal
 from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
-from headwater.project import Project
+from headwater import Project
 from headwater.runtime.driver.events import Event, StoreDamaged, StoreLost
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.query.stores import DamagedStoreError

@@ -19,7 +19,7 @@ from folders import target, write_project
 from pyspark.sql import SparkSession
 from waiting import wait_until
 
-from headwater.project import Project
+from headwater import Project
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, NothingToRead, TasksPlaced
 from headwater.runtime.driver.results import RunResults
 

@@ -11,7 +11,7 @@ import pytest
 from folders import target, write_project
 from pyspark.sql import SparkSession
 
-from headwater.project import Project
+from headwater import Project
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ import pytest
 from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
-from headwater.project import Project
+from headwater import Project
 
 pytestmark = pytest.mark.spark
 

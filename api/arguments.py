@@ -6,7 +6,7 @@ from collections.abc import Collection
 from numbers import Integral
 from typing import Any
 
-from .errors import HeadwaterError, shortened
+from ..errors import HeadwaterError, shortened
 
 _MOST_SHOWN = 60
 

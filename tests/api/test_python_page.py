@@ -18,7 +18,7 @@ from headwater.cli.init import command as init
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = (Path(__file__).parents[1] / "docs" / "python.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", PAGE, re.DOTALL)
 
 

@@ -1,0 +1,1 @@
+"""What Python programs, the command line among them, do with a project: `Project`, and what it is composed of."""

@@ -1,0 +1,125 @@
+"""A project's files as the compiler understands them: checked once, when something is first asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..compiler.checks.catalog import InstalledPlugins
+from ..compiler.diagnostics import did_you_mean
+from ..compiler.language.judge import Analyzer
+from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
+from ..compiler.pipeline import CheckedProject, compile_project
+from ..compiler.resources import Resources, resources_of
+from ..compiler.settings import plugins_of, spark_of
+from ..errors import HeadwaterError
+from ..plugins.manager import PluginManager
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller chooses of a project, see `Project`."""
+
+    profile: str | None = None
+    target: str | None = None
+    vars: Mapping[str, Any] = field(default_factory=dict)
+    select: tuple[str, ...] = ()
+    without_plugins: tuple[str, ...] = ()
+
+
+class CheckedFiles:
+    """The files below `root`. `analyzer`: what judges the types of expressions, made when types are needed."""
+
+    def __init__(self, root: Path, options: Options, analyzer: Callable[[], Analyzer]) -> None:
+        self.root = root
+        self.options = options
+        self._analyzer = analyzer
+
+    @cached_property
+    def untyped(self) -> CheckedProject:
+        """Checked without Spark and without Python of the project: no graphs."""
+        return self._compiled()
+
+    @cached_property
+    def typed(self) -> CheckedProject:
+        """Checked with types and plugins, with the graphs of topologies. Starts Spark for new expressions."""
+        return self._compiled(analyzer=self._analyzer(), plugins=InstalledPlugins(self.plugins))
+
+    @property
+    def checked(self) -> CheckedProject:
+        """Whichever of both is there: for all that needs no types."""
+        found: CheckedProject = self.__dict__.get("typed") or self.untyped
+        return found
+
+    @cached_property
+    def resources(self) -> Resources:
+        """Topics, topologies and what is in them."""
+        return resources_of(self.checked.loaded)
+
+    @property
+    def name(self) -> str:
+        """Of the project."""
+        return self.checked.loaded.name
+
+    @property
+    def seeds(self) -> str:
+        """The application under whose name records from outside are committed."""
+        return f"{self.name}-seed"
+
+    @property
+    def spark(self) -> Mapping[str, Any]:
+        """Spark's settings, also of a project with errors."""
+        return spark_of(self.checked.loaded)
+
+    def applications(self) -> list[str]:
+        """Of all topologies of the project, also of one with errors."""
+        return [f"{self.name}-{each.name}" for each in self.resources.of("topology")]
+
+    def plugins(self, without: Collection[str] = ()) -> PluginManager:
+        """Built-in and installed plugins, and those of the project, whose modules are imported here."""
+        modules = plugins_of(self.untyped.loaded)
+        return PluginManager(self.root, modules, (*self.options.without_plugins, *without))
+
+    def found(self) -> dict[str, Any]:
+        """The fields of `Parsed`: what is known so far."""
+        checked = self.checked
+        return {
+            "root": self.root,
+            "diagnostics": tuple(checked.diagnostics),
+            "sources": checked.loaded.sources,
+            "profile_name": checked.loaded.profile_name,
+            "target_name": checked.loaded.target_name,
+            "resources": tuple(self.resources.by_id.values()),
+        }
+
+    def parsed(self) -> Parsed:
+        """What is known so far."""
+        return Parsed(**self.found())
+
+    def require_valid(self) -> None:
+        """Raises InvalidProjectError if errors have been found."""
+        if self.checked.diagnostics.has_errors:
+            raise InvalidProjectError(self.parsed())
+
+    def unknown(self, error: UnknownNameError) -> HeadwaterError:
+        """The error; where the project has errors, those: what is missing may be in what cannot be understood."""
+        parsed = self.parsed()
+        return error if parsed.ok else InvalidProjectError(parsed)
+
+    def no_topic(self, name: str) -> UnknownNameError:
+        """That there is no topic of that name."""
+        hint = did_you_mean(name, self.checked.topics) or "`headwater ls --type topic` lists those that there are"
+        return UnknownNameError("topic", name, hint)
+
+    def _compiled(self, **more: Any) -> CheckedProject:
+        return compile_project(
+            self.root,
+            vars=self.options.vars,
+            profile=self.options.profile,
+            target=self.options.target,
+            without_plugins=self.options.without_plugins,
+            **more,
+        )

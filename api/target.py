@@ -1,0 +1,64 @@
+"""Where a project runs: the chosen target of profiles.yml, its log, and where its stores are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..compiler.outcomes import InvalidProjectError
+from ..compiler.settings import absolute, settings_of
+from ..runtime.chosen_plugins import ChosenPlugins, origin_of
+from ..runtime.log.log import Log
+from ..runtime.spark.clients import local_state
+from ..runtime.state.known_log import check_known_by, place_of
+from ..runtime.topology import Settings
+from .files import CheckedFiles
+
+
+class Target:
+    """The target of a project, for those who write and for those who only read.
+
+    Whoever writes needs a project without errors. For reading, headwater.yml and profiles.yml must be right.
+    """
+
+    def __init__(self, files: CheckedFiles) -> None:
+        self._files = files
+
+    def settings(self) -> Settings:
+        """For writing, with absolute paths. Raises InvalidProjectError."""
+        self._files.require_valid()
+        return self.settings_to_read()
+
+    def settings_to_read(self) -> Settings:
+        """Also of a project with errors elsewhere. Raises InvalidProjectError."""
+        parsed = self._files.parsed()
+        if not parsed.target_ok:
+            raise InvalidProjectError(parsed)
+        settings = absolute(settings_of(self._files.checked.loaded), self._files.root)
+        return replace(settings, without_plugins=self._files.options.without_plugins)
+
+    def log(self) -> Log:
+        """For writing: see `Project.log`."""
+        log = self._log(self.settings())
+        log.check()
+        return log
+
+    def log_to_read(self) -> Log:
+        """The log, whoever may write to it. Raises InvalidProjectError, OtherLogError."""
+        return self._log(self.settings_to_read())
+
+    def state_dir(self) -> Path | None:
+        """The folder of the stores, see `local_state`. Raises InvalidProjectError."""
+        return local_state(self.settings_to_read())
+
+    def plugins(self) -> ChosenPlugins:
+        """Those that the target names, and the stores of its topologies. Raises InvalidProjectError, PluginError."""
+        return ChosenPlugins(origin_of(self.settings_to_read()))
+
+    def _log(self, settings: Settings) -> Log:
+        """Raises OtherLogError if stores on this machine were made of another log."""
+        log, state_dir = ChosenPlugins(origin_of(settings)).log(settings.log), local_state(settings)
+        if state_dir is not None:
+            place = place_of(settings.log.name, settings.log.options)
+            check_known_by(state_dir, self._files.applications(), log.identity(), place)
+        return log

@@ -1,0 +1,164 @@
+"""Topics of a project: filling them, and reading what is committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..compiler.outcomes import UnknownNameError
+from ..errors import HeadwaterError
+from ..runtime.ingest.append import AppendResult, append
+from ..runtime.ingest.seeds import SeedResult, SeedSpec, seed
+from ..runtime.log.declarations import check_writers, declared_topic
+from ..runtime.log.descriptions import FedTopic
+from ..runtime.log.log import Log
+from ..runtime.progress.full_refresh import held, readers, start_anew
+from ..runtime.query.frames import Rows
+from ..runtime.query.topic_table import read_table, table_schema
+from ..runtime.query.topics import TopicReader
+from ..runtime.records.record_json import Record
+from ..runtime.topology import Topic
+from .arguments import check_name, check_names, check_number
+from .files import CheckedFiles
+from .selection import Selection
+from .target import Target
+
+if TYPE_CHECKING:
+    from ..runtime.spark.session.on_demand import SparkOnDemand
+
+_FOLLOW_SECONDS = 0.2
+"""Between two looks at a log that a reading follows."""
+
+
+class Topics:
+    """The topics of a project, in the log of its target."""
+
+    def __init__(self, files: CheckedFiles, selection: Selection, target: Target, spark: SparkOnDemand) -> None:
+        self._files = files
+        self._selection = selection
+        self._target = target
+        self._spark = spark
+
+    def seed(self, topics: Sequence[str], *, full_refresh: bool) -> tuple[SeedResult, ...]:
+        """See `Project.seed`."""
+        check_names("topics", topics)
+        log, state_dir = self._target.log(), self._target.state_dir()
+        names = topics or self._selection.seeds()
+        with held(state_dir, readers(log, names) if full_refresh else ()):
+            seeded = tuple(self._seed(log, name, full_refresh) for name in names)
+        replaced = [each.topic for each in seeded if each.outcome == "replaced"]
+        start_anew(log, state_dir, readers(log, replaced))
+        return seeded
+
+    def append(self, topic: str, records: Any) -> AppendResult:
+        """See `Project.append`."""
+        check_name("topic", topic)
+        self._files.require_valid()
+        declared = self._files.checked.topics.get(topic)
+        if declared is None:
+            raise self._files.no_topic(topic)
+        if declared.writer is not None:
+            raise HeadwaterError(
+                f"{topic} is written by {declared.writer}", "append to a topic that is fed from outside"
+            )
+        log = self._target.log()
+        check_writers(log, self._files.name, [declared])
+        return append(log, self._files.seeds, declared, records)
+
+    def read(self, topic: str, *, start: int | None, limit: int | None, follow: bool) -> Rows[Record]:
+        """See `Project.read`."""
+        check_name("topic", topic)
+        check_number("start", start, 0)
+        check_number("limit", limit, 0)
+        log = self._target.log_to_read()
+        declared = self.committed(log, topic)
+        reading = _Reading(declared, log, self.writer(declared), start, limit, follow)
+        return Rows(f"topic {topic}", table_schema(declared), reading.records, reading.table, self._spark.session)
+
+    def declared_otherwise(self, topic: str) -> str | None:
+        """See `Project.declared_otherwise`."""
+        now = self._files.checked.topics.get(topic)
+        if now is None or self._files.checked.diagnostics.has_errors:  # which may be in what it says of the topic
+            return None
+        then = self.committed(self._target.log_to_read(), topic)
+        was, is_ = FedTopic.of(then).changes(now)
+        return ", ".join(f"{field} was {was[field]!r} and is {is_[field]!r}" for field in was) or None
+
+    def committed(self, log: Log, name: str) -> Topic:
+        """A topic as it was committed last, else as it is declared. Raises WriterChangedError, UnknownNameError."""
+        files = self._files
+        declared = files.checked.topics.get(name)
+        if files.checked.diagnostics.has_errors:  # who writes the topic may be in what cannot be understood
+            found = declared_topic(log, files.name, name) or declared
+        else:
+            if declared is not None:
+                check_writers(log, files.name, [declared])
+            found = declared_topic(log, files.name, name, declared) or declared
+        if found is None:
+            is_store = name.rpartition(".")[2] in {each.name for each in files.resources.of("store")}
+            raise files.unknown(
+                UnknownNameError("topic", name, f"it is a store: `headwater query {name}` shows it")
+                if is_store
+                else files.no_topic(name)
+            )
+        return found
+
+    def writer(self, topic: Topic) -> str:
+        """The application in whose commits the records of a topic are."""
+        return topic.writer or self._files.seeds
+
+    def _seed(self, log: Log, name: str, full_refresh: bool) -> SeedResult:
+        checked = self._files.checked
+        model = checked.model.topics.get(name)
+        if name not in checked.topics:
+            raise self._files.no_topic(name)
+        topic = checked.topics[name]
+        if model is None or model.seed is None:
+            written = f"it is written by {topic.writer}; " if topic.writer is not None else ""
+            hint = f"{written}topics with a seed: {', '.join(self._selection.seeds()) or 'none'}"
+            raise UnknownNameError("seed for the topic", name, hint)
+        said = model.seed.to_python()
+        spec = SeedSpec(**{key: said[key] for key in ("path", "function", "format", "order") if key in said})
+        check_writers(log, self._files.name, [topic])
+        return seed(log, self._files.seeds, topic, spec, self._files.root, full_refresh)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What `read` was asked for. Each use of it reads again."""
+
+    topic: Topic
+    log: Log
+    writer: str
+    start: int | None
+    limit: int | None
+    follow: bool
+
+    def records(self) -> Iterator[Record]:
+        """Records as they are committed, `limit` of them at most."""
+        reader, left = self._reader(), self.limit
+        while True:
+            for record in reader.read(left):
+                left = None if left is None else left - 1
+                yield record
+            if not self.follow or left == 0:
+                return
+            time.sleep(_FOLLOW_SECONDS)
+
+    def table(self) -> pa.Table:
+        """The records that are committed, `limit` of them at most; with `follow` that many. Raises HeadwaterError."""
+        if self.follow and self.limit is None:
+            raise HeadwaterError("a read that follows has no end", "give a limit, or go through its records")
+        reader = self._reader()
+        table = read_table(self.topic, reader, self.limit)
+        while self.follow and self.limit is not None and table.num_rows < self.limit:
+            time.sleep(_FOLLOW_SECONDS)
+            table = pa.concat_tables([table, read_table(self.topic, reader, self.limit - table.num_rows)])
+        return table
+
+    def _reader(self) -> TopicReader:
+        return TopicReader(self.log, self.writer, self.topic, self.start)

@@ -1,0 +1,28 @@
+"""The project of `headwater init`, as it is and built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater import Project
+from headwater.cli.init import command as init
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    project = tmp_path / "shop"
+    init.main(["shop", "--project-dir", str(project)], standalone_mode=False)
+    return project
+
+
+@pytest.fixture
+def built(shop: Path, spark_session: SparkSession) -> Project:
+    project = Project(shop, session=spark_session)
+    project.build()
+    return project

@@ -1,0 +1,246 @@
+"""Runs from Python: what they give and raise, and how applications start from the beginning."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft7Validator
+
+from headwater import Project, RunFailedError
+from headwater.cli.main import main
+from headwater.runtime.driver.events import ApplicationStopped, EpochCommitted, Event
+from headwater.runtime.driver.results import ApplicationResult, RunResults
+from headwater.runtime.log.declarations import WriterChangedError
+from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.progress.full_refresh import ReaderError, readers
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.tasks.errors import LockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+from shop import BEST_DAYS, DAILY, last_values, selected_by
+
+ROOT = Path(__file__).parents[2]
+
+
+NUMBERS = """
+topology: numbers
+flows:
+  whole:
+    from: orders
+    steps:
+      - filter: cast(product as int) > 0
+    to: numbers
+"""
+
+
+def test_run_that_failed_raises_the_sentences_of_what_failed() -> None:
+    good = ApplicationResult("shop-sales", "caught_up", 1, 3, 19, 0.5)
+    bad = ApplicationResult("shop-fleet", "failed", 1, 0, 1, 0.25, error="a record cannot be processed")
+    gone = ApplicationResult("shop-late", "fenced", 1, 0, 0, 0.25)
+    results = RunResults(0, 1.0, (good, bad, gone))
+
+    with pytest.raises(RunFailedError) as raised:
+        results.check()
+
+    assert raised.value.results is results
+    assert str(raised.value) == "shop-fleet: a record cannot be processed; shop-late: fenced"
+    assert repr(results) == "<RunResults: 1 caught up, 1 failed, 1 fenced, 20 records, 1.0 s>"
+    assert repr(good) == "<ApplicationResult shop-sales: caught up, 19 records, 3 commits, 0.5 s>"
+    RunResults(0, 1.0, (good,)).check()
+
+
+@pytest.mark.spark
+def test_built_scaffold_has_the_results(built: Project) -> None:
+    assert last_values(built.read("daily_sales")) == DAILY
+    assert last_values(built.query("sales_by_day")) == DAILY
+
+
+@pytest.mark.spark
+def test_second_build_finds_nothing_to_do(built: Project) -> None:
+    results = built.build()
+
+    assert (results.failed, results.records) == (False, 0)
+    assert results.applications[0].status == "caught_up"
+
+
+@pytest.mark.spark
+def test_run_results_have_the_form_of_their_schema(built: Project) -> None:
+    written = json.loads((built.root / "target" / "run_results.json").read_text())
+    schema = json.loads((ROOT / "schemas" / "run_results.json").read_text())
+
+    assert [error.message for error in Draft7Validator(schema).iter_errors(written)] == []
+    assert written["applications"][0]["records"] == 19
+
+
+@pytest.mark.spark
+def test_records_appended_after_a_build_are_taken_up_by_the_next(built: Project) -> None:
+    order = {"order_id": 11, "product": "tea", "quantity": 2, "price": 1.5, "ordered_at": "2024-05-03T12:00:00Z"}
+    built.append("orders", [order])
+
+    assert built.run(until_caught_up=True).records == 2
+    assert last_values(built.query("sales_by_day")) == {**DAILY, ("tea", "2024-05-03"): (1, 3.0)}
+
+
+@pytest.mark.spark
+def test_start_anew_computes_everything_again(built: Project) -> None:
+    results = built.build(full_refresh=True)
+
+    assert results.records == 19
+    assert sum(1 for _ in built.read("daily_sales")) == len(DAILY)
+
+
+@pytest.mark.spark
+def test_topology_whose_output_was_read_is_not_started_anew_alone(built: Project, spark_session: SparkSession) -> None:
+    (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
+    project = Project(built.root, session=spark_session)
+    project.build()
+    assert sum(1 for _ in project.read("best_days")) == 3
+
+    with pytest.raises(ReaderError) as raised:
+        Project(built.root, session=spark_session, select=["sales"]).start_anew()
+    assert raised.value.missing == ("shop-best_days",)
+    assert "add best_days to --select" in str(raised.value.hint)
+
+    Project(built.root, session=spark_session, select=["sales+"]).start_anew()
+    assert readers(EmbeddedLog(built.root / ".headwater" / "log"), ["orders"]) == []
+
+
+@pytest.mark.spark
+def test_renamed_topology_is_refused_until_it_is_started_again_as_the_error_says(
+    built: Project, spark_session: SparkSession
+) -> None:
+    renamed = built.root / "topologies" / "sales.yml"
+    renamed.write_text(renamed.read_text().replace("topology: sales", "topology: revenue"))
+    (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
+    project = Project(built.root, session=spark_session)
+
+    failed = project.run(until_caught_up=True, check=False)
+    for result in failed.applications:
+        assert "was written by shop-sales so far, and is written by shop-revenue now" in str(result.error)
+        assert "headwater run --full-refresh --select 'revenue+'" in str(result.error)
+    with pytest.raises(WriterChangedError):
+        project.read("daily_sales")
+    with pytest.raises(WriterChangedError):
+        project.query("sales_by_day")
+    Project(built.root, session=spark_session, select=["revenue+"]).start_anew()
+    project.run(until_caught_up=True)
+
+    log = EmbeddedLog(built.root / ".headwater" / "log")
+    assert log.applications() == ["shop-best_days", "shop-revenue", "shop-seed"]
+    assert last_values(project.read("daily_sales")) == last_values(project.query("sales_by_day")) == DAILY
+    assert sum(1 for _ in project.read("best_days")) == 3
+
+
+@pytest.mark.spark
+def test_flow_moved_to_another_topology_is_refused_until_both_are_started_again(
+    built: Project, spark_session: SparkSession
+) -> None:
+    (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
+    Project(built.root, session=spark_session).run(until_caught_up=True)
+    (built.root / "topologies" / "good_days.yml").write_text(BEST_DAYS.replace("topology: best", "topology: good"))
+    (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS.replace("to: best_days", "to: other_days"))
+    project = Project(built.root, session=spark_session)
+
+    project.run(until_caught_up=True, check=False)
+    with pytest.raises(WriterChangedError) as raised:
+        project.read("best_days")
+    select = selected_by(raised.value.hint)
+    assert select == ["best_days+ good_days+"]
+    Project(built.root, session=spark_session, select=select).start_anew()
+    project.run(until_caught_up=True)
+
+    assert sum(1 for _ in project.read("best_days")) == sum(1 for _ in project.read("other_days")) == 3
+
+
+@pytest.mark.spark
+def test_application_that_runs_elsewhere_is_not_started_anew(built: Project) -> None:
+    client = next((built.root / ".headwater" / "state").iterdir()).name
+    with StateDirectory(built.root / ".headwater" / "state", client, "shop-sales").locked(), pytest.raises(LockError):
+        built.start_anew()
+
+    assert last_values(built.read("daily_sales")) == DAILY
+
+
+@pytest.mark.spark
+def test_run_with_a_record_that_fails_raises_unless_told_not_to(shop: Path, spark_session: SparkSession) -> None:
+    (shop / "topologies" / "numbers.yml").write_text(NUMBERS)
+    project = Project(shop, session=spark_session, select=["numbers"])
+
+    with pytest.raises(RunFailedError) as raised:
+        project.build()
+
+    (failed,) = raised.value.results.applications
+    assert failed.status == "failed"
+    assert "CAST_INVALID_INPUT" in raised.value.message
+    written = json.loads((shop / "target" / "run_results.json").read_text())
+    assert [each["status"] for each in written["applications"]] == ["failed"]
+    assert project.run(until_caught_up=True, check=False).failed
+    shown = CliRunner().invoke(main, ["run", "--project-dir", str(shop), "-s", "numbers", "--until-caught-up"])
+    assert shown.exit_code == 1
+    assert re.search(r"^shop-numbers +failed ", shown.stdout, re.MULTILINE)
+
+
+class StopAtTheFirstCommit:
+    """An observer that stops the run, as Ctrl-C would."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.events: list[Event] = []
+
+    def on(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, EpochCommitted):
+            self.stop.set()
+
+
+@pytest.mark.spark
+def test_stopped_run_has_committed_what_it_did_and_the_next_goes_on(shop: Path, spark_session: SparkSession) -> None:
+    project = Project(shop, session=spark_session)
+    project.seed()
+    observer = StopAtTheFirstCommit()
+
+    results = project.run(observer=observer, stop=observer.stop)
+
+    assert results.applications[0].status == "interrupted"
+    assert isinstance(observer.events[-1], ApplicationStopped)
+    project.run(until_caught_up=True)
+    assert last_values(project.read("daily_sales")) == DAILY
+
+
+SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("program", [[sys.executable], [SUBMIT]], ids=["python", "spark-submit"])
+def test_runner_is_a_program_of_its_own(
+    program: Sequence[str], shop: Path, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    project = Project(shop, session=spark_session)
+    project.compile()
+    project.seed()
+
+    runner = str(shop / "target" / "sales" / "runner.py")
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [*program, runner, "--until-caught-up"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert last_values(project.read("daily_sales")) == DAILY
