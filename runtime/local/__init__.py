@@ -1,1 +1,1 @@
-"""This process as what executes a run: the same loop, operators, stores and log, without Spark."""
+"""Runs topologies in this process, without Spark, with the same loop, operators, stores and log."""

@@ -1,4 +1,4 @@
-"""Clients in this process as what executes a run: see `driver.cluster.Cluster`."""
+"""Clients in this process, as the cluster of a run: see `driver.cluster.Cluster`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .job import LocalJob
 
 
 class LocalCluster:
-    """Virtual clients `client-1`, `client-2` and so on, of `threads` each, with stores on this machine.
+    """Virtual clients `client-1`, `client-2` and so on with `threads` threads each, and with stores on this machine.
 
-    `expressions`: what stands in for steps in SQL, see `LocalEngine`.
+    `expressions`: functions in place of SQL steps, see `LocalEngine`.
     """
 
     def __init__(self, threads: int = 1, expressions: Mapping[str, Step] | None = None) -> None:
@@ -28,11 +28,11 @@ class LocalCluster:
         self._lost: set[str] = set()
 
     def lose(self, client: str) -> None:
-        """From now on the client of this name is gone."""
+        """Make the client with this name count as gone from now on."""
         self._lost.add(client)
 
     def clients(self, count: int) -> tuple[Client, ...]:
-        """Those of the first `count` that are not lost."""
+        """The first `count` clients, without those that are lost."""
         names = [f"client-{number}" for number in range(1, count + 1)]
         return tuple(Client(name, self._threads, folder=name) for name in names if name not in self._lost)
 
@@ -45,7 +45,7 @@ class LocalCluster:
         return Owner.of(os.getpid())
 
     def state_dir(self, settings: Settings) -> Path | None:
-        """That of the settings."""
+        """The state directory of the settings."""
         return Path(settings.state_dir)
 
     def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:  # noqa: ARG002
@@ -53,9 +53,9 @@ class LocalCluster:
         return LocalJob(part, client, self._expressions)
 
     def link(self, client: Client, application: str) -> StateLink:  # noqa: ARG002
-        """Into this process."""
+        """The link into this process."""
         return InDriver()
 
     def ended(self, error: Exception) -> HeadwaterError | None:  # noqa: ARG002
-        """None: this process is there."""
+        """None: this process is running."""
         return None

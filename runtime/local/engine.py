@@ -1,4 +1,4 @@
-"""The steps of a subtopology as functions on batches, one behind the other."""
+"""The steps of a subtopology as functions over batches, applied one after another."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..topology import Subtopology
 
 Batches = Iterator[pa.RecordBatch]
 Step = Callable[[Batches], Batches]
-"""Takes the rows of a pipe (`stages/pipe.py`) and gives them back, one step further."""
+"""Takes the rows of a pipe (`stages/pipe.py`) and returns them after one step."""
 
 
 class ExpressionsNeedSparkError(HeadwaterError):
-    """A step in SQL was to run in this process: `step`, `at` (file:line in the YAML)."""
+    """An SQL step cannot run in this process: `step`, `at` (file:line in the YAML)."""
 
     def __init__(self, step: str, at: str) -> None:
         super().__init__(
@@ -38,8 +38,7 @@ class ExpressionsNeedSparkError(HeadwaterError):
 class LocalEngine:
     """An Engine (`stages/building.py`). Its rows are the functions so far.
 
-    `open_worker`: called where a stage runs. `expressions`: what stands in for steps in SQL, by their place in the
-    YAML.
+    `open_worker`: called when a stage runs. `expressions`: functions in place of SQL steps, by their place in the YAML.
     """
 
     open_worker: Callable[[], AbstractContextManager[Worker]]
@@ -48,12 +47,12 @@ class LocalEngine:
     def process(
         self, rows: tuple[Step, ...], nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]
     ) -> tuple[Step, ...]:
-        """A Python stage, the same as on Spark."""
+        """Add a Python stage, the same as on Spark."""
         stage = Stage(nodes, self.open_worker, reads, yields)
         return (*rows, lambda batches: with_facts(stage(batches)))
 
     def sql(self, rows: tuple[Step, ...], step: str, arguments: Mapping[str, Any]) -> tuple[Step, ...]:
-        """What stands in for a step in SQL. Raises ExpressionsNeedSparkError where nothing does."""
+        """Add the function in place of an SQL step. Raises ExpressionsNeedSparkError if there is none."""
         at = str(arguments["at"])
         if at not in self.expressions:
             raise ExpressionsNeedSparkError(step, at)
@@ -61,7 +60,7 @@ class LocalEngine:
 
 
 def _named(expression: Step, step: str, at: str) -> Step:
-    """The same, with errors that name the step."""
+    """The same step, with errors that name it."""
 
     def run(batches: Batches) -> Batches:
         try:
@@ -75,6 +74,6 @@ def _named(expression: Step, step: str, at: str) -> Step:
 
 
 def built(part: Subtopology, engine: LocalEngine) -> tuple[Step, ...]:
-    """The steps of a subtopology, in order: from the client's threads to the tasks' commits."""
+    """The steps of a subtopology in order, from the client's threads to the tasks' commits."""
     steps: tuple[Step, ...] = part.build(Pipe((), engine)).rows
     return steps

@@ -1,4 +1,4 @@
-"""The epoch's job in this process: its tasks run one after the other."""
+"""The epoch's job in this process. Its tasks run one after another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .engine import Batches, LocalEngine, Step, built
 class LocalJob:
     """An EpochJob (`driver/cluster.py`). `expressions`: see `LocalEngine`.
 
-    Raises ExpressionsNeedSparkError when it is made of a subtopology that has steps in SQL.
+    Raises ExpressionsNeedSparkError if the subtopology has SQL steps without a function.
     """
 
     def __init__(self, part: Subtopology, client: Client, expressions: Mapping[str, Step]) -> None:
@@ -34,7 +34,7 @@ class LocalJob:
         self._steps: tuple[Step, ...] = built(part, LocalEngine(self._worker, expressions))
 
     def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
-        """Run one epoch, thread by thread. Raises StageFailedError, ClientLostError once it is cancelled."""
+        """Run one epoch, thread by thread. Raises StageFailedError, and ClientLostError after `cancel`."""
         self._refuse_cancelled(plan)
         self._plan = plan
         threads: Batches = (_thread(number) for number in range(len(plan.threads)))
@@ -42,9 +42,9 @@ class LocalJob:
         return tuple(from_json(TaskCommit, text) for batch in done for text in batch.column(0).to_pylist())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try one task after the other, up to the first that fails. Nothing is written.
+        """Try one task after another, up to the first failure. Nothing is written.
 
-        Raises ClientLostError once it is cancelled.
+        Raises ClientLostError after `cancel`.
         """
         self._refuse_cancelled(plan)
         for number, task in enumerate(tasks):
@@ -63,11 +63,11 @@ class LocalJob:
         return ()
 
     def facts(self, error: Exception) -> Facts:
-        """Those of the stage."""
+        """The facts of the failed stage."""
         return error.facts if isinstance(error, StageFailedError) else facts_of(error)
 
     def cancel(self) -> None:
-        """Start nothing more."""
+        """Start no further epoch."""
         self._cancelled = True
 
     def _refuse_cancelled(self, plan: EpochPlan) -> None:
@@ -76,7 +76,7 @@ class LocalJob:
 
     @contextmanager
     def _worker(self) -> Iterator[PlannedWorker]:
-        """For a stage of the epoch that runs."""
+        """The worker for a stage of the running epoch."""
         assert self._plan is not None
         plugins = ChosenPlugins(self._plan.plugins)
         yield PlannedWorker(self._plan, plugins.log(PluginRef(*self._plan.log)), plugins.backend)

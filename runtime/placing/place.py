@@ -1,4 +1,4 @@
-"""From what clients hold to an assignment: the question an assignor is asked, and what is made of its answer."""
+"""Asks the assignor where tasks should run, from what clients hold, and turns its answer into an assignment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .copies import Copies
 
 @dataclass(frozen=True)
 class Member:
-    """A client that has a process id, and where the stores stand that it holds. `rack`, `tags`: of its host."""
+    """A client with a process id, and the positions of the stores that it holds. `rack`, `tags`: of its host."""
 
     client: Client
     held: Mapping[StoreId, int] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class _Placed:
 
 
 def place(topology: Topology, members: Sequence[Member], own: LogState, assignor: TaskAssignor) -> Assigned:
-    """Who runs what, as `assignor` says; `own`: what the application has committed.
+    """The assignment by `assignor`. `own`: what the application has committed.
 
-    An answer that cannot be carried out, and an assignor that raises, leave all tasks where they were; those that were
+    If the answer cannot be carried out or the assignor raises an error, all tasks stay where they were. Tasks that were
     nowhere are spread evenly.
     """
     copies = copies_of(topology, members, own)
@@ -93,12 +93,12 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
 
 
 def copies_of(topology: Topology, members: Sequence[Member], own: LogState) -> Copies:
-    """What the members hold of the topology's tasks."""
+    """The copies that the members hold of the topology's tasks."""
     return Copies(tasks_of(topology), {member.id: member.held for member in members}, own)
 
 
 def application_state(topology: Topology, members: Sequence[Member], copies: Copies) -> ApplicationState:
-    """What an assignor sees. Other copies of a task than its previous owner's were standbys."""
+    """The state that an assignor is given. Copies of a task on other clients than its previous owner count as standbys."""
     owners = copies.owners
     clients = {
         member.id: ClientState(
@@ -125,7 +125,7 @@ def application_state(topology: Topology, members: Sequence[Member], copies: Cop
 
 
 def _placed(assignor: TaskAssignor, state: ApplicationState) -> _Placed:
-    """The answer, with tasks as the application calls them: an assignor may have left out the subtopology's name."""
+    """The answer with the application's own TaskIds: an assignor may have left out the subtopology's name."""
     answer = assign(assignor, state)
     known = {task: task for task in state.all_tasks}
     active, standby = (
@@ -145,7 +145,7 @@ def _failure(error: Exception) -> AssignorFailure:
 
 
 def _as_before(state: ApplicationState) -> dict[ProcessId, tuple[TaskId, ...]]:
-    """Each task where it was; one that was nowhere goes to the client with the fewest for each of its threads."""
+    """Each task where it was. A task that was nowhere goes to the client with the fewest tasks for each thread."""
     placed = {client: sorted(state.clients[client].previous_active_tasks) for client in sorted(state.clients)}
     for task in sorted(state.all_tasks.keys() - {task for tasks in placed.values() for task in tasks}):
         least = min(placed, key=lambda client: len(placed[client]) / state.clients[client].num_processing_threads)

@@ -1,4 +1,4 @@
-"""Rounds of assignment on a model: what an assignor does as clients come and go. Nothing is run.
+"""Simulates assignments: what an assignor does when clients come and go. No topology is run.
 
-Plain Python. The model's clients hold copies of state as numbers of changelog records, and restore at a given rate.
+The model's clients hold copies of state, counted in changelog records, and restore at a given rate.
 """

@@ -1,4 +1,4 @@
-"""What happens to the clients: `kill c2; add 3; restart c1 2m; roll`."""
+"""Parses the events of a simulation: `kill c2; add 3; restart c1 2m; roll`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...suggestions import guess
 from .quantities import duration_ms
 
 RESTART_MS = 30_000
-"""How long a client is away in a restart, unless the event says otherwise."""
+"""How long a restarting client is away, unless the event says otherwise."""
 
 LONGEST_AWAY_MS = 365 * 86_400_000
 
@@ -22,13 +22,13 @@ FORMS = {
     "restart": "restart NAME... [DURATION]",
     "roll": "roll [DURATION]",
 }
-"""The events and how each is written."""
+"""The events, and how each is written."""
 
 _DURATION = re.compile(r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)")
 
 
 class EventError(HeadwaterError):
-    """An event that cannot be understood, or cannot happen. `event`: as it was written."""
+    """An event that cannot be read or cannot happen. `event`: as it was written."""
 
     exit_code = 2
 
@@ -39,7 +39,7 @@ class EventError(HeadwaterError):
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happens. `kind`: of FORMS; which fields mean something depends on it. `text`: as written."""
+    """One event. `kind`: a key of FORMS, which decides the fields that are used. `text`: as written."""
 
     kind: str
     text: str
@@ -50,7 +50,7 @@ class Event:
 
 
 def parse_events(text: str) -> tuple[Event, ...]:
-    """The events of a text, with `;` or line ends between them. Raises EventError."""
+    """The events of a text, separated by `;` or line ends. Raises EventError."""
     written = (" ".join(each.split()) for each in re.split(r"[;\n]", text))
     return tuple(_event(each) for each in written if each)
 
@@ -79,7 +79,7 @@ def _event(text: str) -> Event:
 
 
 def _away(text: str, words: list[str]) -> tuple[tuple[str, ...], int]:
-    """Names, and the duration behind them."""
+    """The names, and the duration after them."""
     if not words or not _DURATION.fullmatch(words[-1]):
         return tuple(words), RESTART_MS
     try:

@@ -1,9 +1,9 @@
-"""The clients of a simulation as they are at one moment: who runs what, and how much of each task's state each holds.
+"""The clients of a simulation at one moment: who runs which task, and how much of each task's state each client holds.
 
-The rules, where Kafka Streams leaves a choice: a client restores one task after the other, those that nobody runs
-first, then standbys, each in order of its id. Copies of standbys that have caught up stay so. A copy that nobody asked
-for any more stays on disk for ten minutes and falls behind meanwhile; until then it counts as a previous standby. A
-task is down from the moment its client is lost, or it is given to one that must restore, to the moment it runs.
+Where Kafka Streams leaves a choice, the model has these rules. A client restores one task after another: first tasks
+that nobody runs, then standbys, each sorted by id. Standbys that have caught up stay caught up. A copy that is no
+longer wanted stays on disk for ten minutes and falls behind; until then it counts as a previous standby. A task is down
+from the moment at which its client is lost or its new client must restore it, until it runs.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..tasks.task_id import TaskId
 from .model import Assumptions, Member, SimulatedTask
 
 CLEANUP_MS = 600_000
-"""How long an unused copy stays on disk: Kafka Streams' state.cleanup.delay.ms."""
+"""How long an unused copy stays on disk, as Kafka Streams' state.cleanup.delay.ms."""
 
 
 @dataclass
 class Copy:
-    """A client's copy of a task's state: `held` changelog records. `unused_since`: ms, None while it is wanted."""
+    """A client's copy of a task's state. `held`: changelog records. `unused_since`: in ms, None while it is wanted."""
 
     held: float = 0.0
     unused_since: float | None = None
@@ -37,7 +37,9 @@ class Copy:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a stretch of time brought: records and bytes restored, and by task how long it has been down by then, ms."""
+    """What happened in a period of time: restored records and bytes, and how long each task has been down at its end,
+    in ms.
+    """
 
     records: float = 0.0
     bytes: float = 0.0
@@ -46,7 +48,7 @@ class Restored:
 
 
 class Fleet:
-    """See the module. Times are ms since the simulation began."""
+    """The clients at one moment. Times are ms since the simulation began."""
 
     def __init__(self, tasks: Iterable[SimulatedTask], members: Iterable[Member], assumptions: Assumptions) -> None:
         self.tasks = {task.info.id: task for task in sorted(tasks, key=lambda task: task.info.id)}
@@ -61,7 +63,7 @@ class Fleet:
         self._down_since: dict[TaskId, float] = {}
 
     def fill(self) -> None:
-        """The state of all tasks has grown to its size, where they are."""
+        """Let the state of all tasks grow to its size, on the clients that have it."""
         for task, simulated in self.tasks.items():
             before, self._ends[task] = self._ends[task], float(simulated.size.records)
             for copies in self._copies.values():
@@ -70,12 +72,12 @@ class Fleet:
                     copy.held = self._ends[task]
 
     def join(self, member: Member) -> None:
-        """A client comes, or comes back with what its disk holds."""
+        """A client joins, or comes back with what its disk holds."""
         self.members[member.name] = member
         self._copies.setdefault(member.name, {})
 
     def leave(self, name: str, *, keeps_disk: bool) -> None:
-        """A client goes; its tasks are down from now on."""
+        """A client leaves. Its tasks are down from now on."""
         del self.members[name]
         for task in [task for task, owner in self.owner.items() if owner == name]:
             del self.owner[task]
@@ -88,7 +90,7 @@ class Fleet:
             copy.unused_since = self.now
 
     def state(self, configs: AssignmentConfigs, start_ms: int = 0) -> ApplicationState:
-        """What an assignor is asked now."""
+        """The state that an assignor is given now."""
         self._clean()
         clients = {ProcessId(name): self._client(member, configs) for name, member in sorted(self.members.items())}
         return ApplicationState(
@@ -101,7 +103,7 @@ class Fleet:
         )
 
     def place(self, assignments: Mapping[ProcessId, ClientAssignment]) -> None:
-        """Carry an assignment out: what needs no restoring runs at once."""
+        """Carry out an assignment. Tasks that need no restoring run at once."""
         before, self.owner, standbys = self.owner, {}, dict[TaskId, list[str]]()
         for name, assignment in sorted(assignments.items()):
             for task in assignment.of_type(TaskType.ACTIVE):
@@ -119,18 +121,18 @@ class Fleet:
                 self._start(task)
 
     def restoring(self) -> dict[tuple[str, TaskId], float]:
-        """What is being restored: client and task -> records to go."""
+        """What is being restored: client and task -> remaining records."""
         return {(name, task): self._missing(name, task) for name in self.members for task in self._queue(name)}
 
     def settles_at(self) -> float:
-        """When all that is being restored now will have been."""
+        """When everything that is being restored now will be restored."""
         to_go = dict.fromkeys(self.members, 0.0)
         for (name, task), records in self.restoring().items():
             to_go[name] += self._seconds(task, records)
         return self.now + 1000 * max(to_go.values(), default=0.0)
 
     def advance(self, until: float) -> Restored:
-        """Let time go by: clients restore, tasks that run add to their changelogs."""
+        """Let time pass: clients restore, and running tasks add to their changelogs."""
         by_task: dict[tuple[str, TaskId], float] = {}
         started: dict[TaskId, float] = dict.fromkeys(self.running, self.now)
         down: dict[TaskId, float] = {}
@@ -168,7 +170,7 @@ class Fleet:
         )
 
     def _lags(self) -> Lags:
-        """Of each client and stateful task. A client without a copy lacks all of it; few have one."""
+        """The lags of all stateful tasks on all clients. A client without a copy lacks all records."""
         ends = {task: round(self._ends[task]) for task, simulated in self.tasks.items() if simulated.info.is_stateful}
         lags = {ProcessId(name): dict(ends) for name in self.members}
         for name, of in lags.items():
@@ -218,7 +220,7 @@ class Fleet:
         return milliseconds / 1000 / one if one else 0.0
 
     def _grow(self, started: Mapping[TaskId, float], until: float) -> None:
-        """Changelogs of tasks grow from when they run; copies that are in use and had caught up follow."""
+        """Changelogs grow from the moment their tasks run. Copies that are in use and had caught up follow."""
         for task, since in started.items():
             if not self.tasks[task].size.records:
                 continue

@@ -1,4 +1,4 @@
-"""A simulation as plain data: what `headwater simulate --format json` prints."""
+"""A simulation as plain data, which `headwater simulate --format json` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be asserted of a simulation, and whether it holds."""
+"""The measures of a simulation for which a limit can be asserted, and the check of a limit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .report import Round, Simulation
 
 @dataclass(frozen=True)
 class Measure:
-    """Something that can be asserted. `worst`: its worst value, and in which event; None: it does not apply.
+    """A measure. `worst`: its worst value and the event of that value; None: it does not apply.
 
-    `read`: a limit as people write it; `shown`: a value as they read it; `sentence`: what it says of an event.
+    `read`: parses a limit; `shown`: prints a value; `sentence`: the message about an event.
     """
 
     worst: Callable[[Simulation], tuple[float, str] | None]
@@ -29,7 +29,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Assertion:
-    """`max_moved=5`, of one simulation. `value`: None where it cannot be told; such an assertion does not hold."""
+    """`max_moved=5` for one simulation. `value`: None if it is unknown; then the assertion fails."""
 
     name: str
     limit: float
@@ -38,12 +38,12 @@ class Assertion:
 
     @property
     def holds(self) -> bool:
-        """Whether the limit was kept."""
+        """Whether the limit is kept."""
         return self.value is not None and self.value <= self.limit
 
 
 def check(simulation: Simulation, name: str, limit: float) -> Assertion:
-    """Hold a simulation against a limit of MEASURES."""
+    """Check a simulation against a limit of MEASURES."""
     measure, found = MEASURES[name], MEASURES[name].worst(simulation)
     topology = simulation.application.name
     if found is None:
@@ -56,7 +56,7 @@ def check(simulation: Simulation, name: str, limit: float) -> Assertion:
 
 
 def _each_event(value: Callable[[tuple[Round, ...]], float]) -> Callable[[Simulation], tuple[float, str]]:
-    """The first of the worst events, by the value of its rounds."""
+    """The worst event by the value of its rounds; the first of equals."""
 
     def worst(simulation: Simulation) -> tuple[float, str]:
         return max(((value(rounds), rounds[0].event_text) for rounds in simulation.events()), key=lambda each: each[0])
@@ -83,7 +83,7 @@ def _number(text: str) -> float:
 
 
 def _duration(text: str) -> float:
-    """Of seconds, where there is no unit."""
+    """A duration in ms. A number without a unit is in seconds."""
     bare = text.isascii() and text.replace(".", "", 1).isdigit()
     return float(duration_ms(f"{text}s" if bare else text))
 
@@ -130,4 +130,4 @@ MEASURES: Mapping[str, Measure] = {
         "partitions read from another rack after '{event}': {value}",
     ),
 }
-"""What can be asserted, by name."""
+"""The measures by name."""

@@ -1,4 +1,4 @@
-"""What a simulation starts from: the tasks of a topology, the clients, and what is assumed of both."""
+"""The input of a simulation: the tasks of a topology, the clients, and the assumptions about both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .quantities import Rate
 
 @dataclass(frozen=True)
 class Size:
-    """Of a task's changelogs: what restoring it from nothing reads."""
+    """The size of a task's changelogs, which restoring from nothing reads."""
 
     records: int
     bytes: int
@@ -22,11 +22,11 @@ class Size:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What the model cannot know of a cluster.
+    """What the model cannot know about a cluster.
 
     `restore`: how fast one client restores, all its tasks together. `size`: of a stateful task that was not measured.
-    `updates`: records a second that a running task adds to its changelogs. `replication`: racks that have a replica of
-    a partition, where racks are given.
+    `updates`: changelog records that a running task writes in a second. `replication`: how many racks have a replica of
+    a partition, if racks are given.
     """
 
     restore: Rate = field(default_factory=lambda: Rate(records=100_000))
@@ -37,7 +37,7 @@ class Assumptions:
 
 @dataclass(frozen=True)
 class Member:
-    """A client. `rack`: None where racks are not looked at."""
+    """A client. `rack`: None if racks are not considered."""
 
     name: str
     threads: int
@@ -46,20 +46,20 @@ class Member:
 
 @dataclass(frozen=True)
 class SimulatedTask:
-    """A task and the size of what it would restore; nothing, where no store of it has a changelog."""
+    """A task and the size of what it would restore, which is 0 if none of its stores has a changelog."""
 
     info: TaskInfo
     size: Size = Size(0, 0)
 
     @property
     def record_bytes(self) -> float:
-        """Mean bytes of a changelog record."""
+        """The mean size of a changelog record in bytes."""
         return self.size.bytes / self.size.records if self.size.records else 0.0
 
 
 @dataclass(frozen=True)
 class Application:
-    """One topology to simulate. `measured`: whether sizes are those of the log, not assumed."""
+    """One topology to simulate. `measured`: whether sizes come from the log and are not assumed."""
 
     name: str
     assignor: str
@@ -70,7 +70,7 @@ class Application:
 
 
 def members(count: int, threads: int, racks: Sequence[str], first: int = 1) -> tuple[Member, ...]:
-    """Clients c1, c2, ... in turn on the racks."""
+    """Clients c1, c2, ... dealt to the racks in turn."""
     return tuple(
         Member(f"c{number}", threads, racks[(number - 1) % len(racks)] if racks else None)
         for number in range(first, first + count)
@@ -80,7 +80,7 @@ def members(count: int, threads: int, racks: Sequence[str], first: int = 1) -> t
 def application(
     topology: Topology, assumptions: Assumptions, racks: Sequence[str] = (), log: LogState | None = None
 ) -> Application:
-    """The tasks of a topology. `log`: what the application has committed; sizes are taken from it if it has run."""
+    """The tasks of a topology. `log`: what the application has committed. If it has run, sizes come from there."""
     ran = log if log is not None and log.generation > 0 else None
     replicas = _Racks(racks, assumptions.replication).of
     tasks = [task_info(topology.application, task, part, replicas) for task, part in tasks_of(topology).items()]
@@ -96,7 +96,7 @@ def application(
 
 @dataclass(frozen=True)
 class _Racks:
-    """Partition p has its replicas on rack p and the next ones, all in turn."""
+    """Partition p has its replicas on rack p and the racks after it, in a circle."""
 
     names: Sequence[str]
     replication: int
@@ -114,7 +114,7 @@ def _assumed(task: TaskInfo, assumptions: Assumptions) -> SimulatedTask:
 
 
 def _measured(task: TaskInfo, log: LogState) -> SimulatedTask:
-    """With what the task's changelogs hold, and how fast it took records."""
+    """The task with the size of its changelogs and the rate at which it took records."""
     found = measured(task, log)
     changelogs = [each.topic for each in task.topic_partitions if each.is_changelog]
     records = sum(log.end(topic, task.id.partition) for topic in changelogs)

@@ -1,8 +1,8 @@
-"""Rounds of a simulation as a picture: a row for each client, a column for each round, a box for each task.
+"""Draws the rounds of a simulation: a row for each client, a column for each round, a box for each task.
 
-A box is filled in the colour of its subtopology where the task is active, framed where it is a standby, red where it is
-down, dashed where a standby is still being restored; a heavy frame marks a task that has just moved. Where there are
-very many tasks, a cell has bars instead: how many of each.
+The box of an active task has the colour of its subtopology, that of a standby only a frame. The box of a task that is
+down is red; that of a standby being restored is dashed. A heavy frame marks a task that has just moved. If there are
+very many tasks, a cell has bars with their numbers instead.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from .report import Round, Simulation
 from .rounds import natural
 
 COLOURS = ("#0072b2", "#e69f00", "#00805e", "#cc79a7", "#56b4e9", "#7f6a00", "#785ef0", "#666666")
-"""Of subtopologies, in turn: told apart with any kind of sight, after Okabe and Ito."""
+"""The colours of subtopologies, in turn.
+
+People with any kind of colour vision can tell them apart (after Okabe and Ito).
+"""
 
 LIGHT = frozenset({"#e69f00", "#cc79a7", "#56b4e9"})
-"""Of these, those on which text must be dark."""
+"""Those of the colours on which text must be dark."""
 
 DOWN = "#c1121f"
 INK, PALE, LINE, PAPER = "#1a1a1a", "#f3f3f3", "#d0d0d0", "#ffffff"
 
 MOST_NAMED = 24
 MOST_BOXES = 150
-"""Tasks in one cell: up to MOST_NAMED have their names in the boxes, beyond MOST_BOXES there are bars."""
+"""Tasks in one cell. Up to MOST_NAMED, boxes contain names; above MOST_BOXES there are bars."""
 
 MOST_ROUNDS_DRAWN = 30
-"""Of one event. A picture of hundreds of rounds is wider than anything that shows it."""
+"""The most rounds drawn of one event. A picture of hundreds of rounds is wider than any screen."""
 
 _MARGIN, _LABEL, _HEAD, _PAD, _GAP = 16, 64, 80, 6, 3
 _COLUMN = 156
@@ -40,7 +43,7 @@ _LETTER = 6.1
 
 @dataclass(frozen=True)
 class _Box:
-    """The size of a task's box, and whether its name fits in."""
+    """The size of a task's box, and whether it contains the name."""
 
     width: int
     height: int
@@ -60,7 +63,7 @@ _BARS_HEIGHT = 4 * 13 + 2 * _PAD
 
 
 def draw(simulations: Sequence[Simulation]) -> str:
-    """The picture as SVG; simulations stand below one another."""
+    """The picture as SVG. Simulations are drawn below one another."""
     root = ElementTree.Element(
         "svg", {"xmlns": "http://www.w3.org/2000/svg", "font-family": "Helvetica, Arial, sans-serif", "font-size": "11"}
     )
@@ -76,7 +79,7 @@ def draw(simulations: Sequence[Simulation]) -> str:
 
 
 def _panel(root: ElementTree.Element, simulation: Simulation, y: int) -> int:
-    """One simulation from `y` down; where it ends."""
+    """Draw one simulation from `y` down. Returns where it ends."""
     application, drawn = simulation.application, _drawn(simulation)
     rounds = [each for each, _ in drawn]
     replicas = application.configs.num_standby_replicas
@@ -109,7 +112,7 @@ def _panel(root: ElementTree.Element, simulation: Simulation, y: int) -> int:
 
 
 def _drawn(simulation: Simulation) -> list[tuple[Round, int]]:
-    """The rounds that are drawn, each with how many before it are not: of a long event, some in the middle."""
+    """The rounds to draw, each with the number of rounds left out before it. A long event lacks some in the middle."""
     found = []
     for rounds in simulation.events():
         left_out = max(0, len(rounds) - MOST_ROUNDS_DRAWN)
@@ -119,7 +122,7 @@ def _drawn(simulation: Simulation) -> list[tuple[Round, int]]:
 
 
 def _heading(root: ElementTree.Element, each: Round, left_out: int, x: int, y: int) -> None:
-    """What happens in a round, in a few short lines."""
+    """The events of a round in a few short lines."""
     cause = f"{left_out} rounds later" if left_out else each.cause
     _text(root, x + _PAD, y + 11, _fitting(cause, _COLUMN - _PAD), weight="bold", hint=cause)
     lines = [(f"at {shown_duration(each.at_ms)}", "#666666")]
@@ -190,7 +193,7 @@ def _mark(each: Round, name: str, task: TaskId, active: bool, moved: bool) -> _M
 
 
 def _bars(root: ElementTree.Element, marks: Sequence[_Mark], x: int, y: int, most: int) -> None:
-    """How many of each; `most` tasks would be as long as a bar can be."""
+    """The number of tasks in each role. A bar for `most` tasks has the full length."""
     counts, wide = Counter(mark.role for mark in marks), _COLUMN - 2 * _PAD - 76
     for row, role in enumerate(role for role in ("active", "down", "standby", "restoring") if counts[role]):
         colour = {"active": COLOURS[0], "down": DOWN}.get(role, LINE)
@@ -199,7 +202,7 @@ def _bars(root: ElementTree.Element, marks: Sequence[_Mark], x: int, y: int, mos
 
 
 def _legend(root: ElementTree.Element, simulation: Simulation, y: int, box: _Box | None) -> int:
-    """What colours and frames mean; where it ends."""
+    """The meaning of colours and frames. Returns where it ends."""
     if box is None:
         return y
     x = float(_MARGIN + _LABEL)

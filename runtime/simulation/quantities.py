@@ -1,4 +1,4 @@
-"""Durations, sizes and rates as people write and read them: `30s`, `64MB`, `100000`."""
+"""Parses and prints durations, sizes and rates: `30s`, `64MB`, `100000`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def size_bytes(text: str) -> int:
 
 @dataclass(frozen=True)
 class Rate:
-    """So many records a second, or so many bytes; the other is None."""
+    """A number of records in a second, or of bytes; the other field is None."""
 
     records: float | None = None
     bytes: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`100000` are records, `20MB` are bytes; `/s` may follow. Raises ValueError."""
+        """`100000` means records, `20MB` means bytes; `/s` may follow. Raises ValueError."""
         value = _quantity(text.removesuffix("/s"), {"": 1, **_SIZES}, "a rate such as 100000 (records) or 20MB")
         if not value:
             raise ValueError(f"{text!r} would never end")
         return cls(records=value) if text.removesuffix("/s").strip()[-1].isdigit() else cls(bytes=value)
 
     def seconds(self, records: float, record_bytes: float) -> float:
-        """How long so many records of this size take."""
+        """How many seconds `records` of this size take."""
         if self.records is not None:
             return records / self.records
         return records * record_bytes / (self.bytes or 1.0)

@@ -1,4 +1,4 @@
-"""The result of a simulation: its rounds, and their totals."""
+"""The result of a simulation: its rounds and their totals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .fleet import Restored
 from .model import Application, Assumptions, Member
 
 _SHOWN = 5
-"""Tasks that a sentence names."""
+"""The most tasks that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Move:
-    """An active task on another client than before. `records`: restored for it in this round; `down_ms`: so far."""
+    """An active task that moved to another client.
+
+    `records`: restored for it in this round. `down_ms`: downtime so far.
+    """
 
     task: TaskId
     source: str | None
@@ -35,11 +38,11 @@ class Move:
 
 @dataclass(frozen=True, repr=False)
 class Round:
-    """One assignment and the time until the next. `restoring`: client and task of what had to be restored.
+    """One assignment and the time until the next. `restoring`: client and task of everything that had to be restored.
 
-    `event`: number of the event it belongs to (0: the start), `event_text` as it was written; `cause`: what this round
-    in particular came of. `followup_ms`: when the assignor asked for another round. `settled`: it was the last of its
-    step.
+    `event`: the number of the event (0: the start), `event_text` its text. `cause`: what caused this round in
+    particular. `followup_ms`: when the assignor asked for another round. `settled`: whether it was the last round of
+    its step.
     """
 
     number: int
@@ -62,12 +65,12 @@ class Round:
 
     @property
     def down_ms(self) -> float:
-        """The longest that a task has been down without a break by the end of the round."""
+        """The longest time for which a task has been down without a break, at the end of the round."""
         return max(self.restored.down.values(), default=0.0)
 
     @property
     def loads(self) -> dict[str, float]:
-        """Client -> tasks for each of its threads, standbys among them."""
+        """Client -> tasks for each of its threads, including standbys."""
         return {
             client.name: (len(placed.active) + len(placed.standby)) / client.threads
             for client in self.clients
@@ -76,7 +79,7 @@ class Round:
 
     @property
     def spread(self) -> float:
-        """Between the client with most tasks for each thread and the one with least."""
+        """The difference between the clients with the most and the fewest tasks for each thread."""
         return max(self.loads.values()) - min(self.loads.values())
 
 
@@ -93,7 +96,7 @@ class Simulation:
         return f"<Simulation of {self.application.name}: tasks {tasks}, rounds {len(self.rounds)}, moved {moved}>"
 
     def events(self) -> Iterator[tuple[Round, ...]]:
-        """The rounds of each event, those of the start first."""
+        """The rounds of each event, starting with those of the start."""
         for _, rounds in groupby(self.rounds, lambda each: each.event):
             yield tuple(rounds)
 
@@ -103,7 +106,7 @@ class Simulation:
         return tuple(sorted(task.info.id for task in self.application.tasks if task.info.id not in placed))
 
     def doubts(self) -> list[str]:
-        """A sentence for each event that did not come to rest, or left tasks with nobody: its figures are too small."""
+        """A sentence for each event that did not settle or left tasks unassigned. Its figures are too small."""
         found = []
         for rounds in self.events():
             event = f"{self.application.name}: '{rounds[-1].event_text}'"
@@ -116,9 +119,9 @@ class Simulation:
         return found
 
     def cross_rack(self, of: Round) -> int | None:
-        """Partitions that clients read from another rack: actives their input, standbys their changelogs.
+        """How many partitions clients read from another rack: inputs of actives, and changelogs of standbys.
 
-        None where racks are not known.
+        None if racks are unknown.
         """
         racks = {client.name: client.rack for client in of.clients}
         if None in racks.values():

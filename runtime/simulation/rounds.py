@@ -1,8 +1,8 @@
-"""Runs a simulation round by round: clients come and go, the assignor answers, until no task moves.
+"""Runs a simulation round by round: clients come and go, and the assignor answers until no task moves.
 
 The first placement is that of an application without state. Then its state grows to its size on the clients that have
-it, and the events happen. Each event waits until the one before has settled: nothing is being restored, and the
-assignor asks for no other round, or changed nothing in the last one it asked for.
+it, and the events happen. Each event waits until the previous one has settled: nothing is being restored, and the
+assignor asks for no further round or has changed nothing in the last one that it asked for.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from .model import Application, Assumptions, Member, members
 from .report import Move, Placement, Round, Simulation
 
 MOST_ROUNDS = 200
-"""Of one event. An assignor that moves tasks for ever is stopped there, and the event reported as not settled."""
+"""The most rounds of one event.
+
+An assignor that moves tasks for ever is stopped there; the event counts as not settled.
+"""
 
 LEAST_PAUSE_MS = 1_000.0
-"""Between two rounds, where an assignor asks for another one at once."""
+"""The least time between two rounds if an assignor asks for another one at once."""
 
 _LIKE_A_CLIENT = 0.8
-"""How alike names of clients must be: `c12` is no misspelt `c21`."""
+"""How similar names of clients must be for a suggestion: `c12` is no misspelt `c21`."""
 
 START = "start"
 FOLLOW_UP = "follow-up"
 
 
 class Simulator:
-    """Simulates one application. `assignor` makes an assignor: a new one for each round, as in a new process."""
+    """Simulates one application. `assignor` makes a new assignor for each round, as a new process would."""
 
     def __init__(
         self,
@@ -55,8 +58,10 @@ class Simulator:
         self._rounds: list[Round] = []
 
     def run(self, events: Iterable[Event] = ()) -> Simulation:
-        """Start, then all events. Raises EventError for one that cannot happen, AssignorRaisedError, and
-        what is wrong with an assignor's answer."""
+        """Simulate the start and all events.
+
+        Raises EventError for an event that cannot happen, AssignorRaisedError, and the error of an invalid answer.
+        """
         self._settle(START, START, 0, None)
         for number, event in enumerate(events, 1):
             for cause, away_ms in self._happens(event):
@@ -64,7 +69,10 @@ class Simulator:
         return Simulation(self._application, self._assumptions, tuple(self._rounds))
 
     def _happens(self, event: Event) -> Iterator[tuple[str, int | None]]:
-        """Change the fleet step by step: what each is called, and how long it lasts if not until all has settled."""
+        """Apply an event to the fleet step by step.
+
+        Yields each step's name, and its duration if it does not last until settled.
+        """
         fleet = self._fleet
         match event.kind:
             case "kill":
@@ -83,7 +91,7 @@ class Simulator:
                     yield from self._restart(event, [name], f"{event.text}: {name}")
 
     def _restart(self, event: Event, names: Sequence[str], cause: str) -> Iterator[tuple[str, int | None]]:
-        """Clients go away, and come back with their disks, whether or not all has settled by then."""
+        """Clients leave and come back with their disks, whether everything has settled by then or not."""
         gone = [self._fleet.members[name] for name in names]
         for member in gone:
             self._fleet.leave(member.name, keeps_disk=True)
@@ -100,7 +108,7 @@ class Simulator:
                 return
 
     def _round(self, cause: str, event: str, number: int, end: float | None) -> bool:
-        """One assignment and the time after it; whether it was the last of its step."""
+        """Simulate one assignment and the time after it. Returns whether it was the last of its step."""
         fleet, at = self._fleet, self._fleet.now
         owners, standbys = dict(fleet.owner), dict(fleet.standbys)
         assigned = self._assign()
@@ -152,7 +160,7 @@ class Simulator:
                 yield Move(task, before, name, restored.by_task.get((name, task), 0.0), restored.down.get(task, 0.0))
 
     def _last_owner(self, task: TaskId, owners: dict[TaskId, str]) -> str | None:
-        """Who ran it, also where that client is gone by now."""
+        """The previous owner of a task, even if that client is gone now."""
         if task in owners:
             return owners[task]
         last = self._rounds[-1].placements
@@ -190,7 +198,7 @@ class Simulator:
 
 
 def natural(name: str) -> tuple[str, int]:
-    """Sorts c2 before c10."""
+    """A sort key that puts c2 before c10."""
     found = re.fullmatch(r"(.*?)([0-9]*)", name)
     return (found[1], int(found[2] or 0)) if found else (name, 0)
 

@@ -1,4 +1,4 @@
-"""What is to be simulated, and the simulation of a topology of a project by its own assignor."""
+"""A scenario, and the simulation of a project's topology with its own assignor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .rounds import Simulator
 
 @dataclass(frozen=True)
 class Scenario:
-    """Clients c1, c2, ... in turn on `racks`, and what happens to them, in the words of `events`.
+    """Clients c1, c2, ... dealt to `racks` in turn, and the events that happen to them.
 
-    `assignor`, `standby_replicas`, `max_warmup_replicas`: None: as the topology has it. An assignor's options are those
-    of the topology where it names the same one, else none.
+    `assignor`, `standby_replicas`, `max_warmup_replicas`: None means as in the topology. The topology's options of an
+    assignor are used only if it names the same one.
     """
 
     events: str = ""
@@ -33,7 +33,7 @@ class Scenario:
 
 
 def simulate(topology: Topology, scenario: Scenario, assignors: Registry, log: Log) -> Simulation:
-    """Simulate one topology; its tasks have the size that they have in the log, if it has run.
+    """Simulate one topology. If it has run, its tasks have the sizes in the log.
 
     Raises EventError, UnknownPluginError, PluginOptionsError, TaskAssignmentError, AssignorRaisedError.
     """

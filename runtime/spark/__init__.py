@@ -1,1 +1,1 @@
-"""All that knows Spark: the epoch's job, clients on executors, SQL steps, and the analyzer of expressions."""
+"""Everything that knows Spark: the epoch's job, clients on executors, SQL steps, and the analyzer of expressions."""

@@ -1,4 +1,4 @@
-"""Spark's own analyzer as the compiler's judge of expressions: their types, or why they have none."""
+"""Spark's own analyzer, which gives the compiler the types of expressions, or the reason why one has none."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint",
 
 @dataclass(frozen=True)
 class Refused:
-    """Why an expression is refused. `offset`: the character it is about, None where that is not known.
+    """Why an expression is refused. `offset`: the character concerned, None if unknown.
 
-    `code`: the compiler's diagnostic: types that do not fit, unless something else is said.
+    `code`: the compiler's diagnostic. The default is that of types that do not fit.
     """
 
     message: str
@@ -32,7 +32,7 @@ class Refused:
 
 
 class SparkAnalyzer:
-    """Judges expressions in one session, started at the first question and kept for the run that may follow.
+    """Analyzes expressions in one session. It starts at the first question and stays for a run that may follow.
 
     Nothing is executed: an expression is resolved against an empty relation.
     """
@@ -47,7 +47,7 @@ class SparkAnalyzer:
         return self._session
 
     def analyze(self, requests: Sequence[tuple[str, str]]) -> list[str | Refused]:
-        """For each (expression, columns as DDL) the type as DDL, or a refusal. An expression may hold aggregates."""
+        """The type of each (expression, columns as DDL) as DDL, or a refusal. An expression may contain aggregates."""
         if not requests:
             return []
         if self._session is None:
@@ -66,7 +66,7 @@ class SparkAnalyzer:
             if error.getCondition() == _TOO_COMPLEX:
                 return _too_large()
             return Refused(_sentence(error.getMessage() or str(error)), _offset(error))
-        except Py4JJavaError as error:  # what Spark has no message of its own for
+        except Py4JJavaError as error:  # an error for which Spark has no message
             thrown: Any = error.java_exception
             name = thrown.getClass().getSimpleName()
             if name == "StackOverflowError":
@@ -79,9 +79,10 @@ class SparkAnalyzer:
 
 
 def _changing(session: SparkSession, plan: Any, expression: str) -> Refused | None:
-    """Why a resolved expression would not give the same for the same record, however its text hides that.
+    """Why a resolved expression could give different results for the same record, even if its text hides that.
 
-    The rules by which Spark takes times from its clock are asked for what they would change.
+    Two of Spark's optimizer rules replace times by those of its clock. Applying them shows whether they change
+    anything.
     """
     assert session._jvm is not None
     optimizer: Any = session._jvm.org.apache.spark.sql.catalyst.optimizer
@@ -106,7 +107,7 @@ def _changing(session: SparkSession, plan: Any, expression: str) -> Refused | No
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """The expressions of a plan's root, each with all below it."""
+    """The expressions of a plan's root node, with all their children."""
     left = _items(plan.expressions())
     while left:
         node = left.pop()
@@ -124,7 +125,7 @@ def _too_large() -> Refused:
 
 
 def _sentence(message: str) -> str:
-    """The first sentence of Spark's message, without its error class and SQL state."""
+    """The first sentence of Spark's message, without error class and SQL state."""
     first = re.split(r"\s*(?:SQLSTATE:|;\n|\n)", message.strip(), maxsplit=1)[0]
     return re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", first)
 

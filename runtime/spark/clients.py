@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 SETTLING_SECONDS = 1.5
-"""How long no other executor has come, until those that are there are taken for all, if their number is not known."""
+"""If the number of executors is unknown: how long no new one must come until those present count as all."""
 
 REGISTERING_SECONDS = 60.0
-"""How old a Spark application is, until an executor that it asked for is taken for one that the cluster has not."""
+"""The age of a Spark application from which an executor that has not come is no longer waited for."""
 
 FIRST_SECONDS = 300.0
-"""How long the first executor may take, on a cluster that starts machines or loads images for it."""
+"""How long the first executor may take, as a cluster may have to start machines or load images for it."""
 
 WATCH_SECONDS = 0.1
 
 
 class NoExecutorsError(HeadwaterError):
-    """A cluster gave no executor in time. `master`: the cluster."""
+    """A cluster started no executor in time. `master`: the cluster."""
 
     def __init__(self, master: str) -> None:
         super().__init__(
@@ -43,9 +43,9 @@ class NoExecutorsError(HeadwaterError):
 
 
 def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
-    """The clients of a session: its executors, or in local mode `count` virtual ones that share the cores, by name.
+    """The clients of a session by name: its executors, or in local mode `count` virtual ones that share the cores.
 
-    Waits for the executors of a cluster, which register one by one. Raises NoExecutorsError when none comes.
+    Waits for the executors of a cluster, which register one by one. Raises NoExecutorsError if none comes.
     """
     if not has_executors(session.sparkContext.master):
         cores = session.sparkContext.defaultParallelism
@@ -56,15 +56,15 @@ def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
 
 
 def has_executors(master: str) -> bool:
-    """Whether the work of a master is done by executors, which have state on their own machines' disks."""
+    """Whether a master runs the work on executors, which keep state on their own machines' disks."""
     return not master.startswith("local") or master.startswith("local-cluster")
 
 
 def local_state(settings: Settings) -> Path | None:
-    """The folder of the stores, where clients are on this machine; None where executors have them on theirs.
+    """The folder of the stores, if clients run on this machine; None if executors keep them on theirs.
 
-    The session that this process has decides, as a run takes it whatever the profile says; before there is one, the
-    profile.
+    If this process has a session, its master decides, because a run uses that session whatever the profile says.
+    Otherwise the profile decides.
     """
     spark: Any = sys.modules.get("pyspark")
     context = None if spark is None else spark.SparkContext._active_spark_context
@@ -73,7 +73,7 @@ def local_state(settings: Settings) -> Path | None:
 
 
 def _registered(session: SparkSession) -> dict[str, Executor]:
-    """The executors, once all that the application asked for are there, or no other comes."""
+    """The executors, once all that the application asked for have come, or no more come."""
     begun = settled = time.monotonic()
     age = time.time() - session.sparkContext.startTime / 1000
     asked = asked_for(session.sparkContext.master, dict(session.sparkContext.getConf().getAll()))
@@ -93,9 +93,9 @@ def _registered(session: SparkSession) -> dict[str, Executor]:
 
 
 def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
-    """How many executors a Spark application asks its cluster for; None where its settings do not tell.
+    """How many executors a Spark application asks its cluster for; None if its settings do not say.
 
-    `settings`: Spark's, by their full names. Source: Spark's configuration page; a standalone cluster starts as many as
+    `settings`: Spark's, by their full names. Source: Spark's configuration page. A standalone cluster starts as many as
     `spark.cores.max` has room for.
     """
     if local := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,.*\]", master):
@@ -108,7 +108,7 @@ def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
 
 
 class ExecutorWatch:
-    """Knows which clients' executors are gone; asks Spark ten times a second at most."""
+    """Knows which clients' executors are gone. It asks Spark at most ten times a second."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -116,7 +116,7 @@ class ExecutorWatch:
         self._alive: frozenset[str] = frozenset()
 
     def lost(self, client: Client) -> bool:
-        """Whether the client's executor has ended. Virtual clients never have."""
+        """Whether the client's executor has ended. That of a virtual client never has."""
         if client.executor is None:
             return False
         if time.monotonic() - self._asked > WATCH_SECONDS:
@@ -126,6 +126,6 @@ class ExecutorWatch:
 
 
 def driver_jvm(session: SparkSession) -> Owner | None:
-    """The process that has the workers of virtual clients; None where this machine cannot see it."""
+    """The process that runs the workers of virtual clients; None if this machine cannot see it."""
     jvm: Any = session.sparkContext._jvm
     return Owner.of(jvm.java.lang.ProcessHandle.current().pid())

@@ -1,4 +1,4 @@
-"""Spark as what executes a run: see `driver.cluster.Cluster`."""
+"""Spark as the cluster of a run: see `driver.cluster.Cluster`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class SparkCluster:
         self._watch = ExecutorWatch(session)
 
     def clients(self, count: int) -> tuple[Client, ...]:
-        """Waits for the executors of a cluster. Raises NoExecutorsError when none comes."""
+        """Wait for the executors of a cluster. Raises NoExecutorsError if none comes."""
         return clients_of(self._session, count)
 
     def lost(self, client: Client) -> bool:
-        """Whether the client's executor has ended. Virtual clients never have."""
+        """Whether the client's executor has ended. That of a virtual client never has."""
         return self._watch.lost(client)
 
     def owner(self) -> Owner | None:
-        """The JVM, which has the workers of virtual clients; this process where the machine cannot see it."""
+        """The JVM, which runs the workers of virtual clients; or this process, if the machine cannot see the JVM."""
         return driver_jvm(self._session) or Owner.of(os.getpid())
 
     def state_dir(self, settings: Settings) -> Path | None:
-        """The folder of virtual clients' stores; None where executors have them on their machines."""
+        """The folder of virtual clients' stores; None if executors keep them on their machines."""
         return local_state(settings)
 
     def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:

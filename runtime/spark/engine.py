@@ -1,4 +1,4 @@
-"""Spark as what does the steps of a pipe: each is added to a query plan."""
+"""Spark as the engine of a pipe: each step is added to a query plan."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 
 
 def built(part: Subtopology, placed: DataFrame) -> DataFrame:
-    """The epoch's job of a subtopology as a query plan over the placed threads: one row `commit` for each task."""
+    """The query plan of a subtopology's epochs, starting from the placed threads.
+
+    Its result has one row `commit` for each task.
+    """
     rows: DataFrame = part.build(Pipe(placed, SparkEngine())).rows
     return rows
 
 
 class SparkEngine:
-    """See `Engine`. Its rows are a DataFrame: of placed threads, then as `sql_steps` says, in the end of commits."""
+    """See `Engine`.
+
+    Its rows are a DataFrame: first the placed threads, then the pipe of `sql_steps`, at the end commits.
+    """
 
     def process(
         self, rows: DataFrame, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]
@@ -37,7 +43,7 @@ class SparkEngine:
         stage = Stage(nodes, spark_worker, reads, yields)
         if reads:
             rows = sql_steps.ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
-            # A stage reads columns by position. `mapInArrow` asks for them by name, and takes a dot for a field's.
+            # A stage reads columns by position, but `mapInArrow` asks by name and reads a dot as access to a field.
             rows = rows.toDF(*(f"_{number}" for number in range(len(rows.columns))))
         return rows.mapInArrow(lambda batches: with_facts(stage(batches)), from_arrow_schema(stage.schema))
 

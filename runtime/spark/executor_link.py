@@ -1,4 +1,4 @@
-"""The way to the stores of a client on an executor: by a Spark job placed there."""
+"""The link to the stores of a client on an executor: a Spark job that is placed there."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REQUEST_PROPERTY = "headwater.state"
-"""The job-local property that has the requests: the query plan stays the same for all of them."""
+"""The job-local property with the requests. The query plan stays the same for all of them."""
 
 _WATCH_SECONDS = 0.05
 
 
 class OnExecutor:
-    """The link to an executor: at most as many requests at once as it has threads, in one job.
+    """The link to an executor. Each job sends it at most as many requests as it has threads.
 
-    `lost`: whether a client is gone. Used from one thread at a time.
+    `lost`: whether a client is gone. A link is used by one thread at a time.
     """
 
     in_driver = False
@@ -44,7 +44,7 @@ class OnExecutor:
         self._rows: DataFrame | None = None
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        """Run a job for each `threads` of the requests."""
+        """Run a job for every `threads` requests."""
         answers: list[StateAnswer] = []
         for start in range(0, len(requests), self.threads):
             answers.extend(self._job(requests[start : start + self.threads]))
@@ -54,7 +54,7 @@ class OnExecutor:
         with ThreadPoolExecutor(1, thread_name_prefix=self._group) as pool:
             running = pool.submit(self._collect, [to_json(request) for request in requests])
             while not wait([running], _WATCH_SECONDS).done:
-                if self._lost(self._client):  # its job would wait for it for an hour
+                if self._lost(self._client):  # the job would wait for the executor for an hour
                     self._session.sparkContext.cancelJobGroup(self._group)
                     raise ClientLostError(self._application, self._client.name)
             try:
@@ -66,7 +66,7 @@ class OnExecutor:
         return [from_json(StateAnswer, text) for text in texts]
 
     def _collect(self, texts: Sequence[str]) -> list[str]:
-        """Properties are the calling thread's."""
+        """Run one job. Job properties belong to the calling thread, so they are set here."""
         context = self._session.sparkContext
         if self._rows is None:
             rows = placed(self._session, self.threads, self._client.executor)
@@ -79,7 +79,7 @@ class OnExecutor:
 
 
 def answers_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a Spark task: the answer to the request that has the number of this thread, if there is one."""
+    """In a Spark task: the answer to the request with this thread's number, if there is one."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,10 +1,10 @@
-"""Which rows an SQL step cannot process: asked of Spark in one job, where prefixes of the input would take many.
+"""Finds the rows that an SQL step cannot process, with one Spark job for each step instead of many jobs over prefixes.
 
-Spark's `TryEval` gives null where its expression raises. So a step's expressions, tried all at once on the rows that
-reach it, tell of each row whether it fails. In a trial a row's `_order` is the number of the record that it comes from
-(`stages.stage`), so the first row that fails names the record.
+Spark's `TryEval` gives null if its expression raises an error. So a step's expressions are evaluated with it on all
+rows that reach the step, which shows for each row whether it fails. In a trial a row's `_order` is the number of the
+record that it comes from (`stages.stage`), so the first row that fails names the record.
 
-Errors that are none of an expression (a stack that overflows, a stage in Python) end the job as they end the epoch's.
+Other errors, such as a stack overflow or an error in a Python stage, end this job as they ended the epoch's.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _CERTAIN = {
     "Literal",
     "Not",
 }
-"""Spark's classes of expressions that fail for no row."""
+"""Spark's classes of expressions that never fail."""
 
 
 def failing_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """For each node of the query plan that may fail, in the order in which rows pass them: one row, `number` (bigint).
+    """One DataFrame for each node of the query plan that may fail, in the order in which rows pass them.
 
-    It is the number of the first record whose row fails there, null where none does. A job fails where an earlier node
-    does: so each is to run on records that pass those before it.
+    It has one row with the column `number` (bigint): the first record whose row fails there, or null. The job fails if
+    an earlier node fails. So each DataFrame must be run on records that pass the nodes before it.
     """
     from pyspark.sql import DataFrame as Frame
 
-    # Common subexpressions are computed ahead of `TryEval`, and would raise there. The setting is the copy's alone.
+    # Common subexpressions are computed before `TryEval` and would raise there. Only the clone has the setting.
     session = rows.sparkSession._jsparkSession.cloneSession()
     session.conf().set("spark.sql.subexpressionElimination.enabled", "false")
     for node in _nodes(rows._jdf.queryExecution().analyzed()):
@@ -46,7 +46,7 @@ def failing_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 class _Node:
-    """A node of a query plan, as far as it computes something of each row of its input."""
+    """A node of a query plan that computes something from each row of its input."""
 
     def __init__(self, plan: Any) -> None:
         self.input = plan.child()
@@ -60,7 +60,7 @@ class _Node:
 
 
 def _nodes(plan: Any) -> Iterator[_Node]:
-    """Those below first. What lies before the first Python stage has no record."""
+    """The nodes, those below first. Nodes before the first Python stage are left out, as they have no records."""
     for child in _each(plan.children()):
         yield from _nodes(child)
     if plan.getClass().getSimpleName() in ("Filter", "Generate", "Project") and _is_behind_a_stage(plan):
@@ -88,7 +88,7 @@ def _first_failing(session: Any, python: Any, node: _Node) -> Any:
     fails = sql.classic.ExpressionUtils.column(expressions.TryEval(struct)).isNull()
     columns = gateway.new_array(jvm.org.apache.spark.sql.Column, 1)
     columns[0] = sql.functions.min(sql.functions.col("_order")).alias("number")
-    # A filter, as an aggregate computes common subexpressions ahead of `TryEval` whatever the setting says.
+    # A filter, because an aggregate computes common subexpressions before `TryEval`, whatever the setting says.
     return sql.classic.Dataset.ofRows(session, node.input).filter(fails).select(columns)
 
 

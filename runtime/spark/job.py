@@ -1,4 +1,7 @@
-"""The epoch's job: one narrow Spark job for a subtopology on a client, its plan built once and run every epoch."""
+"""The epoch's job: one narrow Spark job for a subtopology on a client.
+
+Its plan is built once and run in every epoch.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _numbers = itertools.count()
 
 
 class SparkJob:
-    """An EpochJob: one Spark job for all tasks, so that the first error ends it."""
+    """An EpochJob: one Spark job for all tasks. The first error ends it."""
 
     def __init__(self, session: SparkSession, part: Subtopology, client: Client, group: str) -> None:
         self._session = session
@@ -43,14 +46,17 @@ class SparkJob:
         self._given_up = False
 
     def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
-        """Run one epoch; the tasks' commits in plan order. Nothing of it exists before the driver commits it."""
+        """Run one epoch.
+
+        Returns the tasks' commits in plan order. Nothing exists before the driver has committed it.
+        """
         self._set(plan)
         return tuple(from_json(TaskCommit, row[0]) for row in self._rows.collect())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try tasks side by side in one job, at most MOST_TRIED, in their order as far as there are threads.
+        """Try tasks side by side in one job, at most MOST_TRIED, started in their order as threads become free.
 
-        Nothing is written. The first that fails ends the job, so those behind it may not have run.
+        Nothing is written. The first failure ends the job, so tasks after it may not have run.
         """
         if self._trial_rows is None:
             self._trial_rows = built(self._part, placed(self._session, MOST_TRIED, self._client.executor))
@@ -67,13 +73,13 @@ class SparkJob:
         return Trial(tuple(range(len(tasks))), None)
 
     def first_failing(self, plan: EpochPlan) -> int | None:
-        """Ask each SQL step in turn, on no more records than have passed the steps before it."""
+        """Ask each SQL step in turn, only on records that have passed the steps before it."""
         found: int | None = None
         for rows in failing_rows(self._rows):
             self._set(plan)
             try:
                 ((number,),) = rows.collect()
-            except Exception:  # of no expression: it is found as the job that failed has failed
+            except Exception:  # not of an expression: prefixes of the input will find it
                 return None
             if number is not None:
                 found = number
@@ -81,22 +87,22 @@ class SparkJob:
         return found
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
-        """The SQL steps: prefixes of the query plan, each of which ends with one of them."""
+        """The SQL steps, each as the prefix of the query plan that ends with it."""
         return [(at, partial(self._drain, rows)) for at, rows in _sql_steps(self._rows)]
 
     def facts(self, error: Exception) -> Facts:
-        """From the text of a worker's traceback, or what Spark says."""
+        """The facts from the text of a worker's traceback, or else what Spark says."""
         return facts_of(error)
 
     def cancel(self) -> None:
-        """Give up the running job, an epoch's or a trial's: its client is gone. No other is started after it."""
+        """Cancel the running job of an epoch or a trial, because the client is gone. No other job starts afterwards."""
         self._given_up = True
         self._session.sparkContext.cancelJobGroup(self._running)
 
     def _drain(self, rows: DataFrame, plan: EpochPlan) -> None:
-        """Run a part of the query plan for its errors alone: every column is computed, nothing is kept.
+        """Run a part of the query plan only for its errors: every column is computed, nothing is kept.
 
-        Texts that are not UTF-8 are errors here as they are where rows leave Spark (`pipe.TextError`).
+        Texts that are not UTF-8 are errors here, as they are where rows leave Spark (`pipe.TextError`).
         """
         from pyspark.sql import functions
 
@@ -108,10 +114,10 @@ class SparkJob:
         rows.select(*checked).write.format("noop").mode("overwrite").save()
 
     def _ended(self, group: str) -> dict[int, bool]:
-        """The Spark tasks of a job group that have ended by themselves, by number: whether they succeeded."""
+        """The Spark tasks of a job group that have ended on their own: number -> whether it succeeded."""
         context = self._session.sparkContext
         scala: Any = context._jsc.sc()
-        scala.listenerBus().waitUntilEmpty()  # what tasks have come to is told behind the job's back
+        scala.listenerBus().waitUntilEmpty()  # the status store is updated asynchronously
         ended: dict[int, bool] = {}
         tracker = context.statusTracker()
         for job in tracker.getJobIdsForGroup(group):
@@ -125,7 +131,10 @@ class SparkJob:
         return ended
 
     def _set(self, plan: EpochPlan, group: str | None = None) -> None:
-        """Properties are the calling thread's: jobs of several units run side by side."""
+        """Set the plan of the next job.
+
+        Properties belong to the calling thread, as jobs of several units run side by side.
+        """
         self._running = group or self._group
         if self._given_up:  # Spark would wait for the client's executor until its locality wait ends
             raise ClientLostError(plan.application, self._client.name)

@@ -1,7 +1,7 @@
-"""Where a Spark task runs: one row for each thread of a client, preferring that client's executor.
+"""Places Spark tasks: one row for each thread of a client, with that client's executor as preferred location.
 
-The preferred location `executor_<host>_<id>` is Spark's own way to name an executor (TaskLocation.scala); with a long
-locality wait the task goes there or nowhere. In local mode the clients are virtual and every row is at home.
+`executor_<host>_<id>` is Spark's own name for an executor as a location (TaskLocation.scala). With a long locality wait
+a task runs on that executor or not at all. In local mode clients are virtual, and rows have no preferred location.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def executors(session: SparkSession) -> dict[str, Executor]:
 
 
 def placed(session: SparkSession, threads: int, executor: Executor | None) -> DataFrame:
-    """One row `thread` (int, from 0) and one Spark partition for each of `threads`, all preferring `executor`."""
+    """A DataFrame of one row `thread` (int, from 0) in its own Spark partition for each of `threads`, placed on
+    `executor`.
+    """
     from pyspark.sql import DataFrame
 
     context = session.sparkContext

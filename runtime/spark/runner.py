@@ -1,4 +1,4 @@
-"""The entry of a generated `runner.py`: command-line arguments, exit code."""
+"""The entry of a generated `runner.py`: command-line arguments and exit code."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def main(
     topology: Topology, settings: Settings | Callable[[], Settings], arguments: Sequence[str] | None = None
 ) -> int:
-    """Run one topology by itself, under `python` or `spark-submit`; the exit code (0 fine, 1 failed).
+    """Run one topology under `python` or `spark-submit`. Returns the exit code (0 success, 1 failure).
 
-    `settings`: a function where some are looked up in the environment.
+    `settings`: a function if some of them are read from the environment.
     """
     given = _arguments(topology).parse_args(arguments)
     try:
@@ -52,7 +52,7 @@ def _arguments(topology: Topology) -> argparse.ArgumentParser:
 
 
 def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
-    """The settings with what the command line says in place of the profile."""
+    """The settings of the profile, overridden by the command line."""
     if given.log_path:
         options = {**settings.log.options, "path": str(given.log_path.resolve())}
         settings = replace(settings, log=PluginRef(settings.log.name, options))
@@ -64,7 +64,7 @@ def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
 
 
 def _run(topology: Topology, settings: Settings, until_caught_up: bool) -> RunResults:
-    """Start Spark, unless the log refuses the topology before, and run the topology on it."""
+    """Start Spark and run the topology on it. If the log refuses the topology, Spark is not started."""
     from ..driver.application import refused, run_topologies
     from ..driver.sentences import Lines
     from ..driver.stopping import stopping

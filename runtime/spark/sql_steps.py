@@ -1,13 +1,13 @@
-"""The SQL steps of generated code: each takes the pipe's rows and gives them back, one step further.
+"""The SQL steps of generated code. Each takes the pipe's rows and returns them after one step.
 
-A pipe is a DataFrame of `_kind`, `_ts`, `_order`, `_meta` and data. It is *flat* when one flow crosses it: then the
-data are that flow's columns. It is *tagged* when several do: then each flow is one struct column `@<flow>`, of which
-exactly one is not null in a data row. Control rows (`_kind < 0`) pass every step untouched; so no predicate may ever
-fold to a constant false, or Spark would drop the stages before it.
+A pipe is a DataFrame with `_kind`, `_ts`, `_order`, `_meta` and data. It is *flat* if one flow is in it: the data are
+that flow's columns. It is *tagged* if there are several: each flow is one struct column `@<flow>`, and in a data row
+exactly one of these is not null. Control rows (`_kind < 0`) pass every step unchanged. So no predicate may fold to a
+constant false, because Spark would then drop the stages before it.
 
-`flow` names the edge a step works on, and is omitted while the pipe is flat. `keep` names the columns that pass
-unchanged (None: all that are not replaced). Every function names its YAML position with `alias(at)`, which costs
-nothing at run time and lets the engine find the step that failed in the analysed plan.
+`flow` names the edge on which a step works. It is omitted while the pipe is flat. `keep` names the columns that pass
+unchanged (None: all that are not replaced). Every function marks its place in the YAML with `alias(at)`. This costs
+nothing at run time, and lets the engine find a failed step in the analyzed plan.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 META = ("_kind", "_ts", "_order", "_meta")
 
 _ONLY = ""
-"""The name of the one flow of a flat pipe while a step needs it tagged."""
+"""The name that the flow of a flat pipe gets while a step needs it tagged."""
 
 
 def where(rows: DataFrame, condition: str, *, flow: str | None = None, table: bool = False, at: str = "") -> DataFrame:
-    """Keep the records for which `condition` holds; a null counts as false.
+    """Keep the records for which `condition` is true. Null counts as false.
 
-    Of a table a replaced row stays only if it passed, and a new row that does not pass becomes a deletion; `Settle`
-    removes those that delete nothing.
+    On a table, a replaced row stays only if it passed, and a new row that does not pass becomes a deletion. `Settle`
+    removes deletions of rows that did not exist.
     """
     mine, other = _guards(flow)
     opened = _open(rows, flow)
@@ -51,15 +51,15 @@ def select(
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
-    """Compute value columns (name -> SQL); of the others only those of `keep` stay, and `key` (new -> old name).
+    """Compute value columns (name -> SQL). Of the other columns only `keep` stays, and `key` (new -> old name).
 
-    Nothing is evaluated for a null value, which stays null; unless `null_values`: then its columns are null for SQL.
+    Nothing is evaluated for a null value, which stays null. With `null_values` it is evaluated with null columns.
     """
     return _project(rows, columns, keep, key, flow, at, guard="_kind >= 0" if null_values else "_kind > 0")
 
 
 with_columns = select
-"""The same projection; the compiler keeps the other value columns."""
+"""The same projection. The compiler keeps the other value columns."""
 
 
 def key_by(
@@ -70,9 +70,9 @@ def key_by(
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
-    """Compute the new key columns (name -> SQL), for null values too, as Kafka's mapper is called for them.
+    """Compute the new key columns (name -> SQL), for null values too, for which Kafka also calls its mapper.
 
-    Equal keys look the same to the steps behind: a float's -0.0 is 0.0.
+    Equal keys become identical: -0.0 becomes 0.0.
     """
     computed = _computed(key, flow, "_kind >= 0")
     fields = _open(rows, flow).select(*computed).schema.fields
@@ -89,7 +89,10 @@ def explode(
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
-    """One record for each element of an array (`columns`: new column -> SQL), in order; none for null or empty."""
+    """One record for each element of an array (`columns`: new column -> SQL), in order.
+
+    Null and empty arrays give none.
+    """
     (column, elements) = next(iter(columns.items()))
     mine, other = _guards(flow)
     element = _expr(f"explode(IF({other}_kind < 0, array(NULL), ({elements})))").alias(column)
@@ -109,9 +112,9 @@ def branch(
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
-    """Hand each record to the first of `branches` (edge, condition) that holds; a condition of None takes the rest.
+    """Send each record to the first of `branches` (edge, condition) whose condition is true; None is always true.
 
-    Records that match none are gone, and so are those of branches outside `into`, which nobody reads.
+    Records that match none are dropped, and so are those of branches outside of `into`, which nobody reads.
     """
     rows, flow = _tagged(rows, flow)
     read = [name for name, _ in branches] if into is None else list(into)
@@ -140,13 +143,13 @@ def fork(
 def merge(
     rows: DataFrame, flows: Sequence[str], into: str, *, keep: Sequence[str] | None = None, at: str = ""
 ) -> DataFrame:
-    """Make one flow of several that have equal columns; records keep the order in which they come."""
+    """Merge several flows with equal columns into one. Records keep their order."""
     merged = _expr(f"coalesce({', '.join(_trimmed(flow, keep) for flow in flows)})").alias(f"@{into}")
     return _named(_flattened(rows.select(*META, *_others(rows, flows), merged)), at)
 
 
 def ordered(rows: DataFrame, flows: Mapping[str, Sequence[str]]) -> DataFrame:
-    """The rows with exactly these flows and these columns of each, in this order: what the next stage expects."""
+    """The rows with exactly these flows and these columns in this order, as the next stage expects them."""
     if len(flows) == 1:
         (columns,) = flows.values()
         return rows.select(*META, *(_column(name) for name in columns))
@@ -185,11 +188,12 @@ def _projected(
 
 
 def _normal(column: Column, data_type: DataType) -> Column:
-    """The column with 0.0 for -0.0, as `records.keys.normal_key` has it. Other types pass as they are."""
+    """The column with 0.0 in place of -0.0, like `records.keys.normal_key`. Other types are unchanged."""
     from pyspark.sql import functions
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
 
     if isinstance(data_type, FloatType | DoubleType):
+        # In IEEE 754, -0.0 + 0.0 is 0.0, and every other value stays.
         return column + functions.lit(0).cast(data_type)
     if isinstance(data_type, ArrayType) and _holds_floats(data_type):
         return functions.transform(column, lambda item: _normal(item, data_type.elementType))
@@ -216,7 +220,7 @@ def _kept(
     key: Mapping[str, str] | None,
     flow: str | None,
 ) -> tuple[dict[str, Column], dict[str, Column]]:
-    """Columns that pass, and those that pass under a new name."""
+    """The columns that pass unchanged, and those that pass under a new name."""
     renamed = {new: _column(old).alias(new) for new, old in (key or {}).items()}
     gone = {*columns, *renamed, *(key or {}).values()}
     names = _data(rows, flow) if keep is None else keep
@@ -224,12 +228,12 @@ def _kept(
 
 
 def _guards(flow: str | None) -> tuple[str, str]:
-    """SQL prefixes: `<row is of this flow> AND `, `<row is of another flow> OR `; empty while the pipe is flat."""
+    """SQL prefixes: `<row is of this flow> AND `, `<row is of another flow> OR `. Empty while the pipe is flat."""
     return ("", "") if flow is None else (f"{_tag(flow)} IS NOT NULL AND ", f"{_tag(flow)} IS NULL OR ")
 
 
 def _open(rows: DataFrame, flow: str | None) -> DataFrame:
-    """The rows with the columns of `flow` beside the structs, so that SQL names them as the user wrote them."""
+    """The rows with the columns of `flow` beside the structs, so that SQL can name them as the user wrote them."""
     if flow is None:
         return rows
     from pyspark.sql import functions
@@ -238,7 +242,7 @@ def _open(rows: DataFrame, flow: str | None) -> DataFrame:
 
 
 def _close(rows: DataFrame, flow: str | None, columns: Sequence[str], tags: Sequence[str]) -> DataFrame:
-    """The columns of `flow` put back into its struct."""
+    """The rows with the columns of `flow` back in its struct."""
     if flow is None:
         return rows
     fields = ", ".join(_tick(name) for name in columns)
@@ -247,7 +251,7 @@ def _close(rows: DataFrame, flow: str | None, columns: Sequence[str], tags: Sequ
 
 
 def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
-    """A pipe whose flow is a struct column, and the flow's name."""
+    """The pipe with its flow as a struct column, and the flow's name."""
     if flow is not None:
         return rows, flow
     fields = ", ".join(_tick(name) for name in _data(rows, None))
@@ -256,7 +260,7 @@ def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
 
 
 def _flattened(rows: DataFrame) -> DataFrame:
-    """A pipe with one flow left is flat again."""
+    """The pipe, flat again if one flow is left."""
     tags = _tags(rows)
     return _open(rows, tags[0][1:]).drop(tags[0]) if len(tags) == 1 else rows
 

@@ -1,4 +1,4 @@
-"""A column of a query in which a text that is not UTF-8 is an error, wherever in the value it is."""
+"""A check of query columns: a text that is not UTF-8 is an error, anywhere in the value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def checked_text(column: Column, data_type: DataType) -> Column:
-    """The column, computed only for its errors: nulls and maps do not come out as they went in."""
+    """The column, computed only for its errors. Nulls and maps come out different."""
     from pyspark.sql import functions, types
 
     match data_type:

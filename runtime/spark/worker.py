@@ -1,4 +1,4 @@
-"""What a stage finds where it runs: in a Python worker of Spark, with the plan that the job carries."""
+"""What a stage needs in a Python worker of Spark: the plan that the job carries, the log and the stores."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..tasks.plan import EpochPlan
 from ..topology import PluginRef
 
 PLAN_PROPERTY = "headwater.plan"
-"""The job-local property by which a plan reaches the workers: it may change while the query plan stays."""
+"""The job-local property that carries a plan to the workers. It changes while the query plan stays the same."""
 
 
 @contextmanager
 def spark_worker() -> Iterator[PlannedWorker]:
-    """The worker of the Spark task that calls. Stores stay open for the next epoch of this process."""
+    """The worker of the calling Spark task. Stores stay open for the next epoch in this process."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -29,6 +29,7 @@ def spark_worker() -> Iterator[PlannedWorker]:
     yield PlannedWorker(plan, plugins.log(PluginRef(*plan.log)), plugins.backend)
 
 
+# All tasks and stages of a job in this process have the same plan; parsing it once is enough.
 @lru_cache(maxsize=1)
 def _plan(text: str) -> EpochPlan:
     return from_json(EpochPlan, text)

@@ -1,11 +1,11 @@
-"""The process that Spark forks its Python workers from, with all that a stage needs imported already.
+"""The process from which Spark forks its Python workers, with everything imported that a stage needs.
 
-Spark starts a worker for each Python stage of each thread of a client, and imports cost a worker most of a second of
-CPU; forked from here they come for nothing. What is imported is also kept from the garbage collector, which Spark
-calls in every worker after every task: an epoch of few records takes half the CPU.
+Spark starts a worker for each Python stage of each thread of a client. Imports cost a worker most of a second of CPU;
+a fork of this process has them already. The imported objects are also excluded from garbage collection, which Spark
+runs in every worker after every task. An epoch of few records then takes half the CPU.
 
-Of what is imported only jemalloc and OpenBLAS start threads, and both see to it themselves that a fork finds them
-whole. Stores and logs are opened after the fork.
+Of the imported libraries only jemalloc and OpenBLAS start threads, and both handle a fork correctly. Stores and logs
+are opened after the fork.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What Spark's driver is told of an error in the epoch's job: the facts of a worker, and what Spark makes of others.
+"""What Spark's driver learns about an error in the epoch's job: the facts from a worker, or what Spark says.
 
-Spark brings the driver nothing of an exception in a worker but the text of its traceback. So the last exception that a
-worker raises has the facts as one line of JSON in its text, and the driver takes them from there.
+From an exception in a worker Spark brings only the text of its traceback to the driver. So the last exception that a
+worker raises has the facts as one line of JSON in its text, and the driver reads them from there.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 """The last line of a Python traceback."""
 
 _CRASHED = "Python worker exited unexpectedly"
-"""What Spark says of a worker that was killed, or crashed."""
+"""Spark's message for a worker that was killed or crashed."""
 
 _FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
 """Errors of the JVM that a value can cause."""
 
 _THREADS = re.compile(r"java\.lang\.OutOfMemoryError: [Uu]nable to create (?:new )?native thread")
-"""An error of the JVM that no value causes: the machine has no thread for it."""
+"""An error of the JVM that no value causes: the machine gives it no further thread."""
 
 _JAVA = re.compile(r"(?:Caused by)?: (?P<error>[\w.$]+(?:Exception|Error))(?:: (?P<text>.*))?$")
-"""How py4j tells an error of Java's, and Java the cause of one."""
+"""How py4j prints an error of Java, and Java the cause of one."""
 
 _STACK = (
     "the value is too long for an expression that calls itself for each part of it (java.lang.StackOverflowError); "
@@ -36,7 +36,7 @@ _STACK = (
 
 
 def facts_of(error: Exception) -> Facts:
-    """What is known of an error that Spark raised in the driver for a job."""
+    """The facts about an error that Spark raised in the driver for a job."""
     if (said := worker_facts(error)) is not None:
         return said
     if (machine := _THREADS.search(str(error))) is not None:
@@ -56,18 +56,19 @@ def facts_of(error: Exception) -> Facts:
 
 
 def worker_facts(error: BaseException) -> Facts | None:
-    """What a worker said, from an error that Spark raised in the driver; None where it was no worker's error."""
+    """The facts from a worker, found in an error that Spark raised in the driver; None if it was no worker's error."""
     found = list(_FACTS.finditer(str(error)))
     if not found:
         return None
     try:
-        return Facts(**json.loads(found[-1]["facts"]))  # what is chained before it may hold a record's own text
+        # The last one: errors that are chained before it may contain a record's own text.
+        return Facts(**json.loads(found[-1]["facts"]))
     except (ValueError, TypeError):  # cut off by Spark
         return None
 
 
 def _cause(text: str) -> str:
-    """What is at the bottom of an error of Spark's, in a line that means something to a user."""
+    """The root of one of Spark's errors, in a line that helps a user."""
     if (fatal := _FATAL.search(text)) is not None:
         if fatal["name"] == "StackOverflowError":
             return _STACK

@@ -1,4 +1,4 @@
-"""Is Spark's JVM gone? Asked of an error, and of the JVM itself."""
+"""Finds out whether Spark's JVM is gone, from an error and by asking the JVM itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from ....errors import HeadwaterError
 
 NO_ANSWER = "Answer from Java side is empty"
-"""What py4j says when the JVM ends during a call."""
+"""py4j's message if the JVM ends during a call."""
 
 
 class SparkEndedError(HeadwaterError):
-    """Spark's JVM is gone, and with it the session. What was committed stands."""
+    """Spark's JVM is gone, and with it the session. What was committed remains."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -25,10 +25,10 @@ class SparkEndedError(HeadwaterError):
 
 
 def has_ended(error: Exception) -> bool:
-    """Whether the reason of an error is that the JVM is gone.
+    """Whether an error was caused by the end of the JVM.
 
-    py4j answers most calls to a JVM that is gone as if it had not what was asked for ("scala does not exist in the
-    JVM"). So the JVM is asked for something that it has.
+    After the end of the JVM, py4j answers most calls as if the JVM lacked what was asked for ("scala does not exist in
+    the JVM"). So the JVM is asked for something that it certainly has.
     """
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
@@ -41,7 +41,7 @@ def has_ended(error: Exception) -> bool:
 
 @contextmanager
 def ignoring_a_gone_jvm() -> Iterator[None]:
-    """For the end of a session: of a JVM that is gone there is nothing to stop."""
+    """For the end of a session: if the JVM is gone, there is nothing to stop."""
     from py4j.protocol import Py4JError
 
     with suppress(Py4JError, OSError, EOFError):
@@ -50,7 +50,7 @@ def ignoring_a_gone_jvm() -> Iterator[None]:
 
 @contextmanager
 def telling_of_a_gone_jvm() -> Iterator[None]:
-    """Raise SparkEndedError in place of an error whose reason it is."""
+    """Raise SparkEndedError in place of an error caused by the end of the JVM."""
     try:
         yield
     except Exception as error:
@@ -60,7 +60,7 @@ def telling_of_a_gone_jvm() -> Iterator[None]:
 
 
 def quiet_py4j() -> None:
-    """py4j logs the stack trace of each call to a JVM that is gone; who notices the end says so."""
+    """Silence py4j, which logs a stack trace for each call to a JVM that is gone. The caller reports the end once."""
     logging.getLogger().addFilter(_not_of_py4j)
 
 

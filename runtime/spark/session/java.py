@@ -1,4 +1,4 @@
-"""Is there a Java that Spark 4 can run on? Asked before anything of Spark is imported."""
+"""Checks for a Java that Spark 4 can run on, before anything of Spark is imported."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MINIMUM = 17
 """Spark 4 runs on Java 17 and later (Spark 4.0 migration guide)."""
 
 _HOME = "JAVA_HOME"
-"""Environment variable that goes before the PATH, for Spark as for us."""
+"""The environment variable that takes precedence over the PATH, for Spark and here."""
 
 
 class JavaError(HeadwaterError):
-    """No Java, or one that is too old: `found` is its version text, None when there is none."""
+    """There is no Java, or it is too old. `found`: its version, None if there is none."""
 
     def __init__(self, message: str, found: str | None) -> None:
         super().__init__(
@@ -33,14 +33,14 @@ class JavaError(HeadwaterError):
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that will do: its executable and its version."""
+    """A suitable Java: its executable and its version."""
 
     executable: str
     version: str
 
 
 def _executable() -> str:
-    """The Java that Spark would start. Raises JavaError where there is none."""
+    """The Java that Spark would start. Raises JavaError if there is none."""
     home = os.environ.get(_HOME)
     needed = f"Spark needs Java {MINIMUM} or later, and "
     if not home:
@@ -59,7 +59,7 @@ def _executable() -> str:
 def check_java() -> Java:
     """Find the Java that Spark would start.
 
-    Raises JavaError with one sentence when there is none, when it does not start, or when it is older than 17.
+    Raises JavaError if there is none, if it does not start, or if it is older than 17.
     """
     executable = _executable()
     try:

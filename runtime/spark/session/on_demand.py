@@ -1,4 +1,4 @@
-"""A Spark session for a project, started when it is first needed: to judge expressions, or by a run."""
+"""A Spark session for a project that starts when it is first needed, to analyze expressions or for a run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class SparkOnDemand:
-    """The compiler's analyzer, and the session of a run. `given`: a session of the caller's.
+    """The compiler's analyzer and the session of a run. `given`: a session of the caller.
 
-    That one stays open, and so does one that this process already has.
+    A given session stays open, and so does one that this process had before.
     """
 
     def __init__(self, settings: Callable[[], Mapping[str, Any]], given: SparkSession | None = None) -> None:
@@ -41,9 +41,9 @@ class SparkOnDemand:
         return self._started
 
     def analyze(self, requests: Sequence[tuple[str, str]]) -> Sequence[str | Refused]:
-        """For each (expression, columns as DDL) the type as DDL, or a refusal; see `SparkAnalyzer.analyze`.
+        """The type of each (expression, columns as DDL) as DDL, or a refusal; see `SparkAnalyzer.analyze`.
 
-        Raises SparkEndedError, and what `session` does.
+        Raises SparkEndedError, and whatever `session` raises.
         """
         from ..analyzer import SparkAnalyzer
         from .gone_jvm import telling_of_a_gone_jvm
@@ -55,7 +55,7 @@ class SparkOnDemand:
             return self._analyzer.analyze(requests)
 
     def close(self) -> None:
-        """Stop the session that was started, if any."""
+        """Stop the session that was started here, if any."""
         if self._started is not None and self._given is None:
             from .gone_jvm import ignoring_a_gone_jvm
 

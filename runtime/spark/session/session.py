@@ -1,4 +1,4 @@
-"""The Spark session of a run: pinned settings, fair pools, and what `debug` checks of them."""
+"""Starts the Spark session of a run: pinned settings, fair scheduler pools, and the comparison that `debug` shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCALITY_WAIT = "1h"
-"""A task waits for its own client; that a client is gone is found by watching the executors, not by waiting."""
+"""A task waits for its own client. A lost client is noticed by watching the executors, not by this wait."""
 
 EXPRESSIONS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",
@@ -50,14 +50,14 @@ EXPRESSIONS: Mapping[str, str] = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.variable.substitute": "false",
 }
-"""Settings that say what an expression means: how its text is read, and what its functions give.
+"""Settings that decide what an expression means: how its text is read, and what its functions return.
 
-With `variable.substitute` Spark would put the environment and its settings into texts (`'${env:HOME}'`) before it
-parses them; what stood in a setting would be SQL.
+With `variable.substitute` Spark would insert environment variables and settings into the text (`'${env:HOME}'`) before
+it parses it, so the contents of a setting would become SQL.
 """
 
 LEGACY = "spark.sql.legacy."
-"""Settings that bring back meanings of older versions of Spark begin with this."""
+"""The prefix of settings that restore the behaviour of older versions of Spark."""
 
 PINNED: Mapping[str, str] = {
     "spark.speculation": "false",
@@ -72,12 +72,12 @@ PINNED: Mapping[str, str] = {
     "spark.executor.killOnFatalError.depth": "0",
     **EXPRESSIONS,
 }
-"""Settings that correctness rests on; a profile cannot change them.
+"""Settings that correct results depend on. A profile cannot change them.
 
-One failure fails the job: the loop decides what to run again, and a second try of a placed task would write under the
-same attempt. A value on which the JVM's stack or memory runs out fails its task, not the JVM, so that the record can be
-found and named. Time-outs are Spark's own (two minutes without a heartbeat): an executor that ends is seen at once
-anyway, and one that is slow, on a machine that is busy or was asleep, is not to be given up.
+`maxFailures`: one failure fails the job. The driver's loop decides what runs again; a retry by Spark would write under
+the same attempt. `killOnFatalError`: a value that exhausts the JVM's stack or memory fails its task and not the JVM, so
+that the record can be found and named. Timeouts are Spark's own (two minutes without a heartbeat). An executor that
+ends is noticed at once anyway, and a slow one, on a busy or suspended machine, must not be given up.
 """
 
 DEFAULTS: Mapping[str, str] = {
@@ -89,30 +89,30 @@ DEFAULTS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""Settings that a profile's `spark:` section may override. On a cluster it sets the driver's address."""
+"""Settings that a profile's `spark:` section may override. On a cluster, Spark chooses the driver's address."""
 
 LOCALE = "-Duser.language=en -Duser.country=US -Duser.variant="
-"""In Turkish, `lower('I')` is another letter: what a machine speaks must not show in results."""
+"""In Turkish, `lower('I')` is another letter. The language of a machine must not change results."""
 
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
-"""Environment variable with the arguments with which PySpark starts the JVM."""
+"""The environment variable with the arguments for PySpark's start of the JVM."""
 
 _REDACTED = "spark.redaction.regex"
-"""Setting with the names of settings whose values Spark shows in no event log and on no page."""
+"""The setting with the pattern of settings whose values Spark hides in event logs and on its pages."""
 
 _SPARKS_SECRETS = "(?i)secret|password|token|access[.]?key"
-"""What that is without being set (Spark's configuration, runtime environment)."""
+"""Its default (Spark's configuration page, runtime environment)."""
 
 _OF_JOBS = (PLAN_PROPERTY, REQUEST_PROPERTY)
-"""Properties of jobs that hold the options of the log, which may be secrets."""
+"""Job properties with the options of the log, which may be secrets."""
 
 POOLS = ("epochs", "restore")
 
 
 class SettingError(HeadwaterError):
-    """A profile sets a Spark setting that Headwater pins to something else, or a legacy one: `name`, `value`."""
+    """A profile changes a Spark setting that Headwater pins, or sets a legacy one: `name`, `value`."""
 
     def __init__(self, name: str, value: str) -> None:
         needed = f"needs {PINNED[name]!r}" if name in PINNED else "needs Spark as it is"
@@ -125,7 +125,7 @@ class SettingError(HeadwaterError):
 
 
 class SessionError(HeadwaterError):
-    """A Spark session that was there before has settings with which results would differ.
+    """An existing Spark session has settings that would change results.
 
     `differences`: name -> (needed, found).
     """
@@ -168,12 +168,12 @@ def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
     settings = {"spark.master": "local[2]"} | dict(defaults) | given | dict(PINNED)
     secret = [*_OF_JOBS, *(_name(key) for key, value in profile.items() if isinstance(value, LookedUp))]
     settings[_REDACTED] = f"{given.get(_REDACTED, _SPARKS_SECRETS)}|^(?:{'|'.join(map(re.escape, secret))})$"
-    settings |= dict.fromkeys(_OF_JOBS, "")  # of a job's properties Spark hides only those that are settings, too
+    settings |= dict.fromkeys(_OF_JOBS, "")  # Spark redacts a job's property only if a setting has the same name
     return settings | {name: f"{given.get(name, '')} {LOCALE}".strip() for name in _JAVA_OPTIONS}
 
 
 def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkSession:
-    """Start the run's Spark session, or take the classic one that this process has.
+    """Start the run's Spark session, or use the classic one of this process.
 
     Raises JavaError, SettingError, ConnectError, SessionError, SparkStartError.
     """
@@ -190,7 +190,7 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     submitted = pyspark.SparkContext._active_spark_context is not None
     level = os.environ.get(LOG_LEVEL, "OFF").upper()
-    # Spark logs every failed query as a page of JSON; what failed is said once, by whoever ran it.
+    # Spark logs every failed query as a page of JSON. The caller reports a failure once, in a sentence.
     logging.getLogger("SQLQueryContextLogger").disabled = level == "OFF"
     if level == "OFF":
         quiet_py4j()
@@ -217,9 +217,9 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
 
 
 def _start_java(settings: Mapping[str, str], directory: Path) -> None:
-    """Start the JVM, if there is none yet, with its settings in a file that only its owner reads and that goes at once.
+    """Start the JVM, if there is none, with its settings in a private file that is removed at once.
 
-    PySpark itself would put them on the command line, where everybody on the machine reads them.
+    PySpark itself would put them on the command line, which everybody on the machine can read.
     """
     from pyspark import SparkContext
 
@@ -227,8 +227,8 @@ def _start_java(settings: Mapping[str, str], directory: Path) -> None:
         return
     path = directory / "spark.properties"
     path.touch(mode=0o600)
-    # JSON escapes what a file of Java properties must not hold, in the same way.
-    own = {key: value for key, value in settings.items() if key.startswith("spark.")}  # the others the context gets
+    # JSON's escapes are valid in a file of Java properties, and cover all that needs escaping there.
+    own = {key: value for key, value in settings.items() if key.startswith("spark.")}  # the context gets the others
     path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in own.items()), "ascii")
     given = os.environ.get(_ARGUMENTS)
     os.environ[_ARGUMENTS] = " ".join(
@@ -245,7 +245,7 @@ def _start_java(settings: Mapping[str, str], directory: Path) -> None:
 
 
 def differences(session: SparkSession) -> dict[str, tuple[str, str]]:
-    """Pinned settings that this session does not have: name -> (needed, found). Legacy ones need to be unset: ""."""
+    """Pinned settings that this session lacks: name -> (needed, found). Legacy settings must be unset: ""."""
     found = {name: session.conf.get(name, "") or "" for name in PINNED}
     wrong = {name: (PINNED[name], value) for name, value in found.items() if value != PINNED[name]}
     return wrong | {name: ("", value) for name, value in session.conf.getAll.items() if name.startswith(LEGACY)}
@@ -268,7 +268,7 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def _temporary_files_in(directory: Path) -> Iterator[None]:
-    """Have PySpark make its own there, too, while it starts."""
+    """Make PySpark create its temporary files in this folder while it starts."""
     before, tempfile.tempdir = tempfile.tempdir, str(directory)
     try:
         yield
@@ -277,17 +277,20 @@ def _temporary_files_in(directory: Path) -> Iterator[None]:
 
 
 def _keep_in(directory: Path, settings: dict[str, str]) -> None:
-    """Have Spark and the libraries of its JVM keep their temporary files there: killed, they leave them behind."""
+    """Make Spark and the JVM's libraries keep temporary files in this folder. If they are killed, files stay behind."""
     directory /= "tmp"
     directory.mkdir()
     settings.setdefault("spark.local.dir", str(directory))
     options = "spark.driver.extraJavaOptions"
     own = shlex.quote(f"-Djava.io.tmpdir={directory}")
-    settings[options] = f"{own} {settings[options]}"  # the last one counts: the profile's
+    settings[options] = f"{own} {settings[options]}"  # the last one wins: the profile's
 
 
 def _quiet(settings: Mapping[str, str], directory: Path) -> str:
-    """Spark says a dozen warnings while it starts, none of which a user can act on. Errors tell why it has not."""
+    """The JVM's options with a log configuration for errors only.
+
+    Spark prints a dozen warnings at its start, none of which helps a user. Errors say why a start failed.
+    """
     options = settings.get("spark.driver.extraJavaOptions", "")
     path = directory / "log4j2.properties"
     path.write_text(
@@ -299,14 +302,14 @@ def _quiet(settings: Mapping[str, str], directory: Path) -> str:
 
 
 def _quiet_accumulators(session: SparkSession) -> None:
-    """The server that takes workers' sums prints a stack trace when the JVM ends; who notices the end says so."""
+    """Silence the accumulator server, which prints a stack trace when the JVM ends. The caller reports the end."""
     server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda request, client_address: None  # noqa: ARG005 - as socketserver calls it
 
 
 def _pools(directory: Path) -> str:
-    """The fair pools; Spark reads them when its context starts."""
+    """Write the fair scheduler pools, which Spark reads when its context starts."""
     path = directory / "fairscheduler.xml"
     mode = "<schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare>"
     pools = "".join(f'<pool name="{pool}">{mode}</pool>' for pool in POOLS)

@@ -1,9 +1,10 @@
-"""The folder for what a process hands to Spark, and for what Spark itself keeps for a while: of its own, gone with it,
-and with the next one if it was killed.
+"""A folder for the files that a process gives to Spark, and for Spark's own temporary files.
 
-A process holds a lock on its folder as long as it lives; the kernel lets go of it when it ends, however it ends. A
-process id would not do: containers that share a folder for temporary files have ids of their own each. Programs that
-clear away old temporary files heed such a lock, too (https://systemd.io/TEMPORARY_DIRECTORIES).
+It is removed when the process ends. If the process was killed, the next one removes it.
+
+A process holds a lock on its folder, which the kernel releases when the process ends in any way. A process id would not
+do, because containers that share a folder for temporary files each have their own ids. Programs that remove old
+temporary files respect such a lock, too (https://systemd.io/TEMPORARY_DIRECTORIES).
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _PREFIX = "headwater-spark-"
 
 
 def spark_folder() -> Path:
-    """Make one, for this user only; remove those of processes that are gone. Raises OSError."""
+    """Create a folder for this user only. Remove folders of processes that are gone. Raises OSError."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # another user's, or being removed by another process
+        with suppress(OSError):  # another user's, or another process is removing it
             _remove_left(path)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        if _locked(folder) is not None:  # else another process has taken it for one that was left
+        if _locked(folder) is not None:  # else another process took it for an abandoned one
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             return folder
 
@@ -43,9 +44,9 @@ def _remove_left(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> int | None:
-    """An open, locked handle of a folder of this user's; None where another process has it, or has removed it.
+    """An open, locked handle of a folder of this user; None if another process has the lock or has removed the folder.
 
-    Raises OSError where it is not a folder.
+    Raises OSError if it is not a folder.
     """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -53,6 +54,7 @@ def _locked(folder: Path) -> int | None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between `open` and `flock` another process may have removed the folder and made a new one of this name.
         found, there = os.fstat(handle), folder.stat()
         if os.path.samestat(found, there) and stat.S_ISDIR(there.st_mode) and there.st_uid == os.getuid():
             return handle

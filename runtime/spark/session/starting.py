@@ -1,4 +1,4 @@
-"""A start of Spark that fails, in one sentence: from what it raises, and what its JVM prints meanwhile."""
+"""Explains a failed start of Spark in one sentence, from the error and from what the JVM printed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ....errors import HeadwaterError, MachineError, shortened
 from .gone_jvm import has_ended
 
 LOG_LEVEL = "HEADWATER_SPARK_LOG"
-"""Environment variable with the level at which Spark itself logs (`WARN`, `INFO`); off without it."""
+"""The environment variable with the level of Spark's own log (`WARN`, `INFO`). Without it the log is off."""
 
 
 class SparkStartError(HeadwaterError):
-    """Spark has not started: `cause` is what it says."""
+    """Spark did not start. `cause`: what it says."""
 
     def __init__(self, cause: str, hint: str | None = None) -> None:
         home = os.environ.get("SPARK_HOME")
@@ -33,7 +33,7 @@ class SparkStartError(HeadwaterError):
 
 
 class PortInUseError(SparkStartError):
-    """Another program has the port of a service of Spark's: `setting`, `port` and as many behind it as Spark tried."""
+    """Other programs use the port of one of Spark's services: `setting`, `port`, and the next `retries` ports, too."""
 
     def __init__(self, setting: str, port: int, retries: int) -> None:
         ports = f"ports {port} to {port + retries} are" if retries else f"port {port} is"
@@ -48,7 +48,7 @@ class PortInUseError(SparkStartError):
 
 @contextmanager
 def starting(path: Path | None = None) -> Iterator[None]:
-    """Make one sentence of a start that fails. `path`: a file to which what the JVM says on stderr goes meanwhile."""
+    """Turn the error of a failed start into one sentence. `path`: a file that gets the JVM's stderr meanwhile."""
     try:
         with nullcontext() if path is None else _stderr_to(path), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pyspark's, of a JVM that is gone
@@ -60,8 +60,9 @@ def starting(path: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Send to a file what the JVM, started meanwhile, says on stderr."""
+    """Redirect stderr to a file for the JVM that is started meanwhile."""
     sys.stderr.flush()
+    # The descriptor and not `sys.stderr`, because the JVM inherits it.
     kept = os.dup(2)
     try:
         with path.open("wb") as file:
@@ -75,31 +76,31 @@ def _stderr_to(path: Path) -> Iterator[None]:
 _JAVA_ERROR = re.compile(
     r"^(?:: |Caused by: |Exception in thread \"\w+\" )?[\w.$]+(?:Exception|Error): (?P<text>\S.*)$", re.M
 )
-"""How Java prints an error, and py4j one of Java's."""
+"""How Java prints an error, and how py4j prints one of Java's."""
 
 _GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
-"""pyspark's word for a JVM that ended before it could be spoken to: then the JVM has said why."""
+"""pyspark's error if the JVM ended before a connection. The JVM has then printed the reason."""
 
 
 _NO_CAUSE = ("Picked up", "WARN", "Using Spark's default log4j", "Setting default log level", "To adjust logging level")
-"""How lines begin that every start may print."""
+"""The beginnings of lines that every start may print."""
 
 _PORT_IN_USE = re.compile(
     r"(?:Address already in use|Failed to bind to \S+): Service '(?P<service>[\w.]+)' "
     r"failed after (?P<retries>\d+) retries \(starting from (?P<port>\d+)\)"
 )
-"""How Spark tells that it found no port (Utils.startServiceOnPort)."""
+"""Spark's message if it found no free port (Utils.startServiceOnPort)."""
 
 _PORTS = {
     "sparkDriver": "spark.driver.port",
     "SparkUI": "spark.ui.port",
     "org.apache.spark.network.netty.NettyBlockTransferService": "spark.blockManager.port",
 }
-"""The setting of a service's port."""
+"""The setting with the port of each service."""
 
 
 def start_error(error: Exception, said: str) -> SparkStartError:
-    """Why Spark has not started; `said`: what its JVM printed."""
+    """The error for a failed start. `said`: what the JVM printed."""
     taken = _PORT_IN_USE.search(str(error)) or _PORT_IN_USE.search(said)
     if taken is not None and taken["service"] in _PORTS:
         return PortInUseError(_PORTS[taken["service"]], int(taken["port"]), int(taken["retries"]))
@@ -107,7 +108,7 @@ def start_error(error: Exception, said: str) -> SparkStartError:
 
 
 def start_cause(error: Exception, said: str) -> str:
-    """Why Spark has not started, in one line; `said`: what its JVM printed."""
+    """The reason of a failed start in one line. `said`: what the JVM printed."""
     text = str(error)
     if _GATEWAY_EXITED in text or has_ended(error):
         text = said
