@@ -1,6 +1,6 @@
-"""What generated code imports: declarations, operators, the pipe that a subtopology is built with, and a way to run it.
+"""The names that generated code imports: declarations, operators, the pipe of a subtopology, and the entry of runners.
 
-Names are loaded when they are used, so that a declaration needs no Spark and `job.py` needs only what it names.
+Names are imported on first use. So a declaration needs no Spark, and `job.py` loads only what it uses.
 """
 
 from __future__ import annotations

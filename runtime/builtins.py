@@ -1,4 +1,4 @@
-"""The built-in plugins, registered through the hooks that all plugins use. Each is imported when it is first used."""
+"""The built-in plugins, registered through the same hooks as all plugins. Each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def headwater_register_assignors(register: Register) -> None:
     register(
         "high_availability",
         "headwater.runtime.assignment.high_availability:HighAvailability",
-        description="Balanced; a task stays where its state is until the client that shall have it has caught up.",
+        description="Equal loads; a task stays where its state is until its intended client has caught up.",
     )
     register(
         "sticky",
         "headwater.runtime.assignment.sticky:Sticky",
-        description="As few moves as shares by threads allow, wherever state is.",
+        description="As few moves as quotas by threads allow, wherever state is.",
     )
     register(
         "fallback",
         "headwater.runtime.assignment.fallback:Fallback",
-        description="Every task stays where it was: for when nobody knows how far copies are behind.",
+        description="Every task stays where it was; for when it is unknown how far copies are behind.",
     )
     register(
         "balanced",
@@ -46,7 +46,7 @@ def headwater_register_assignors(register: Register) -> None:
             movement_weight={
                 "type": "number",
                 "minimum": 0,
-                "description": "What a second of moving state counts against one of waiting for tasks; default 0.1.",
+                "description": "Weight of a second of moving state against one of waiting for tasks; default 0.1.",
             },
             allowed_imbalance={
                 "type": "number",
@@ -56,15 +56,15 @@ def headwater_register_assignors(register: Register) -> None:
             cross_rack_seconds={
                 "type": "number",
                 "minimum": 0,
-                "description": "Seconds that it is worth not to read a partition from another rack; default 1.",
+                "description": "The cost of reading a partition from another rack, in seconds; default 1.",
             },
         ),
-        "Soonest all running again and least state moved, by the measured rates and sizes of tasks.",
+        "All tasks run again soon and little state is moved, by the measured rates and sizes of tasks.",
     )
     register(
         "balanced_count",
         "headwater.runtime.assignment.balanced.count:BalancedCount",
-        description="As many tasks for each thread, and a task stays where it was as long as that allows.",
+        description="Equal numbers of tasks for each thread; a task stays where it was as far as these allow.",
     )
 
 
@@ -74,8 +74,10 @@ def headwater_register_restore_strategies(register: Register) -> None:
     register(
         "changelog",
         "headwater.runtime.restore.changelog:ChangelogRestore",
-        _options(slice_records={"type": "integer", "minimum": 1, "description": "Records applied in one step, about."}),
-        "Replays the changelog from where the store stands.",
+        _options(
+            slice_records={"type": "integer", "minimum": 1, "description": "Records applied in one step, roughly."}
+        ),
+        "Applies the changelog from the store's position on.",
     )
 
 
@@ -85,14 +87,14 @@ def headwater_register_store_backends(register: Register) -> None:
     register(
         "lmdb",
         "headwater.runtime.state.lmdb.store:LmdbBackend",
-        _options(map_size={"type": "integer", "minimum": 65536, "description": "Bytes to begin with; it grows."}),
-        "Files in the state directory, transactional; they outlive clients and machines.",
+        _options(map_size={"type": "integer", "minimum": 65536, "description": "The initial size in bytes; it grows."}),
+        "Transactional files in the state directory; they survive restarts of clients and machines.",
     )
     register(
         "memory",
         "headwater.runtime.state.memory:MemoryBackend",
-        _options(path={"type": "string", "description": "Where; default /dev/shm, or the temporary directory."}),
-        "Memory, where the machine has a file system for it; restored after a restart of the machine.",
+        _options(path={"type": "string", "description": "The folder; default /dev/shm, or the temporary directory."}),
+        "A file system in memory; the stores are restored after a restart of the machine.",
     )
 
 
@@ -107,12 +109,12 @@ def headwater_register_logs(register: Register) -> None:
             path={"type": "string", "description": "The folder of the log."},
             grace_ms={"type": "integer", "minimum": 0, "description": "How long replaced files stay, in ms."},
         ),
-        "Files below one folder of a local file system: no server.",
+        "Files below one folder of a local file system, without a server.",
     )
 
 
 def _embedded_log(path: str, **_: Any) -> Log:
-    """The log itself needs only its place; `grace_ms` is for whoever removes files that commits have replaced."""
+    """The embedded log. It needs only its path; `grace_ms` is for whoever removes files that commits have replaced."""
     from .log.embedded.log import EmbeddedLog
 
     return EmbeddedLog(path)

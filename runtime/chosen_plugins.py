@@ -1,4 +1,4 @@
-"""Plugins of a run: logs, store backends, assignors and restore strategies by the names that a project gives."""
+"""The plugins of a run: logs, store backends, assignors and restore strategies, by the names that a project uses."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .state.store import StoreBackend
 from .topology import PluginRef, Settings, Store
 
 Origin = tuple[str, tuple[str, ...], tuple[str, ...]]
-"""Where plugins are found: the project's directory, its plugin modules, names left out."""
+"""Where plugins are found: the project's directory, its plugin modules, and names to leave out."""
 
 
 def origin_of(settings: Settings) -> Origin:
-    """Where the plugins of a run are found."""
+    """Where to find the plugins of a run."""
     return settings.project_dir, settings.plugins, settings.without_plugins
 
 
 @lru_cache(maxsize=8)
 def _manager(origin: Origin) -> PluginManager:
-    """Loading plugins takes time, and a worker asks for them in every epoch."""
+    """The plugins of one origin. Loading takes time, and a worker asks for them in every epoch."""
     directory, modules, without = origin
     return PluginManager(Path(directory), modules, without)
 
 
 class ChosenPlugins:
-    """What a run uses of plugins. An assignor is checked whenever it is asked.
+    """The plugins that a run uses. An assignor is checked each time it is asked.
 
     Raises UnknownPluginError, PluginOptionsError, PluginImportError, InvalidPluginError.
     """
@@ -67,7 +67,7 @@ class ChosenPlugins:
 
 
 def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapping[str, Any]) -> Any:
-    """What a plugin makes. Raises InvalidPluginError where it lacks a method, before that is missed during a run."""
+    """The object that a plugin makes. Raises InvalidPluginError if it lacks a method, before a run would need it."""
     made = plugins.create(name, _plain(options))
     wanted = [method for method, of in vars(protocol).items() if callable(of) and not method.startswith("_")]
     missing = [method for method in wanted if not callable(getattr(made, method, None))]

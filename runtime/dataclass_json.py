@@ -1,11 +1,13 @@
-"""Compact JSON of frozen dataclasses: commits and descriptions, which are kept, plans and requests, which travel.
+"""Compact JSON of frozen dataclasses: for commits and descriptions in the log, and for plans and requests to workers.
 
-A dataclass is an object of its fields, or a list of their values in order where it says `as_list`: of byte ranges there
-are thousands. The name of a field that would be a keyword ends in `_`, and not so in the JSON. A field that the JSON
-lacks has its default, and one that the class does not know is passed over: so a field may be added if it has a
-default, in a list at the end. Mappings are objects (integer keys as text), tuples are lists, `Any` is JSON as it is. A
-value that may be None is null; an empty object is read as None too, which older logs have there. How a class is read
-and written is worked out once from its annotations.
+A dataclass becomes an object with its fields, or, with `as_list`, a list of their values in order. Byte ranges are
+lists, because there are thousands of them. A field whose name would be a keyword ends in `_`, which the JSON leaves
+out. A field that the JSON lacks has its default, and unknown fields are ignored. So a new field needs a default; in a
+list it also must be the last one.
+
+Mappings become objects (with integer keys as text), tuples become lists, and `Any` is JSON as it is. A missing value is
+null. An empty object is read as None too, because older logs have that. How a class is read and written is worked out
+once, from its annotations.
 """
 
 from __future__ import annotations
@@ -28,23 +30,23 @@ def to_json(value: Any) -> str:
 
 
 def from_json(kind: type[T], text: str | bytes) -> T:
-    """The instance of `kind` that `to_json` gave this text for."""
+    """The instance of `kind` from the text of `to_json`."""
     return from_plain(kind, json.loads(text))
 
 
 def compact(plain: Any) -> str:
-    """The text of what JSON knows, without spaces."""
+    """The text of plain JSON values, without spaces."""
     return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
 
 
 def to_plain(value: Any) -> Any:
-    """A dataclass instance as what JSON knows: dicts, lists, texts, numbers."""
+    """A dataclass instance as plain JSON values: dicts, lists, texts, numbers."""
     kind: Any = type(value)
     return _apply(_writer(kind), value)
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
-    """The inverse of `to_plain`. Raises KeyError, TypeError or ValueError for what is no `kind`."""
+    """The inverse of `to_plain`. Raises KeyError, TypeError or ValueError if `plain` does not fit `kind`."""
     key: Any = kind
     instance: T = _apply(_reader(key), plain)
     return instance
@@ -119,7 +121,7 @@ def _reader_of_fields(kind: Any) -> _Step:
 
 
 def _fields(kind: Any, step: Callable[[Any], _Step]) -> list[tuple[str, str, _Step]]:
-    """Name, key in JSON and step of each field."""
+    """The name, the key in JSON and the step of each field."""
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)]
     return [(name, name.removesuffix("_"), step(hints[name])) for name in names]

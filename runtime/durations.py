@@ -1,4 +1,4 @@
-"""Durations as the language writes them: `10ms 5s 10m 1h 2d`."""
+"""Durations in the form of the language: `10ms 5s 10m 1h 2d`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import re
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([0-9]+)(ms|s|m|h|d)")
 _MOST_DIGITS = {"ms": 15, "s": 12, "m": 10, "h": 8, "d": 7}
-"""The schemas say the same. Times with a duration added must fit into Spark's timestamps, 64 bits of microseconds."""
+"""The same limits as in the schemas.
+
+A time plus a duration must fit into Spark's timestamps (64 bits of microseconds).
+"""
 
 
 def parse_duration(text: str) -> int:
-    """The milliseconds of a duration: one whole number and one unit. ValueError for anything else."""
+    """The milliseconds of a duration, which is one whole number and one unit. Raises ValueError for any other text."""
     found = _DURATION.fullmatch(text)
     if found is None or len(found[1]) > _MOST_DIGITS[found[2]]:
         raise ValueError(f"'{text}' is not a duration")

@@ -1,4 +1,7 @@
-"""Values that a profile takes from the environment: looked up when a job runs, so that no file has to hold them."""
+"""Values of a profile that come from environment variables.
+
+They are looked up when a job runs, so no file contains them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from .durations import parse_duration
 
 
 class LookedUp(str):
-    """A text that comes from the environment, in whole or in part: it may be a secret, and is kept out of sight."""
+    """A text that comes from the environment, at least in part. It may be a secret and is never shown."""
 
     def __add__(self, other: str) -> LookedUp:
         return LookedUp(str.__add__(self, other))
@@ -19,7 +22,7 @@ class LookedUp(str):
 
 
 class EnvironmentVariableError(HeadwaterError):
-    """A variable that a profile names is not set where the job runs: `name`; `at`, the profile's `file:line`."""
+    """A variable that a profile names is not set where the job runs. `name`; `at`: the profile's `file:line`."""
 
     def __init__(self, name: str, at: str) -> None:
         super().__init__(
@@ -30,7 +33,7 @@ class EnvironmentVariableError(HeadwaterError):
 
 
 class EnvironmentValueError(HeadwaterError):
-    """What a profile takes from the environment is not what is needed; it is not shown. `at`: the `file:line`."""
+    """A value from the environment has the wrong form. It is not shown. `at`: the `file:line`."""
 
     def __init__(self, needed: str, at: str) -> None:
         super().__init__(
@@ -41,7 +44,7 @@ class EnvironmentValueError(HeadwaterError):
 
 
 def env_var(name: str, default: str | None = None, *, at: str) -> LookedUp:
-    """The value of an environment variable, or `default`. Raises EnvironmentVariableError when there is neither."""
+    """The value of an environment variable, or `default`. Raises EnvironmentVariableError if there is neither."""
     value = os.environ.get(name, default)
     if value is None:
         raise EnvironmentVariableError(name, at)
@@ -53,7 +56,7 @@ def whole_number(text: str, *, at: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise EnvironmentValueError("a whole number", at) from None  # its message would show the value
+        raise EnvironmentValueError("a whole number", at) from None  # the message of ValueError would show the value
 
 
 def duration(text: str, *, at: str) -> int:

@@ -1,4 +1,4 @@
-"""Loads generated code from its files, so that several topologies, each with a `job.py`, fit into one process."""
+"""Loads generated code from its files, so that one process can load several topologies, each with its own `job.py`."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from .topology import Settings, Topology
 
 @dataclass(frozen=True)
 class Runner:
-    """A topology of `target/`, and where it runs."""
+    """A topology of `target/` and its settings."""
 
     topology: Topology
     settings: Settings
 
 
 def load_runner(path: Path) -> Runner:
-    """What a `runner.py` and the `job.py` beside it declare. Raises whatever they raise."""
+    """The declarations in a `runner.py` and in the `job.py` beside it. Raises whatever they raise."""
     runner = _load(path)
     return Runner(topology_beside(path), runner.settings() if hasattr(runner, "settings") else runner.SETTINGS)
 
 
 def topology_beside(runner: str | Path) -> Topology:
-    """The topology that the `job.py` beside a `runner.py` declares."""
+    """The topology in the `job.py` beside a `runner.py`."""
     topology: Topology = _load(Path(runner).with_name("job.py")).TOPOLOGY
     return topology
 
 
 def _load(path: Path) -> ModuleType:
-    """Run a file as a module that nobody can import: two topologies have a `job` each.
+    """Run a file as a module that nobody can import, because every topology has a module `job`.
 
-    Its text is compiled each time. Bytecode that Python keeps goes by the second and the size of a file, and one that
-    is compiled again may have the same.
+    The text is compiled each time. Python's cached bytecode is recognized by the file's size and modification second,
+    which may not change when a topology is compiled again.
     """
     module = ModuleType(f"headwater_target.{path.parent.name}.{path.stem}")
     module.__file__ = str(path)

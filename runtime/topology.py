@@ -1,7 +1,7 @@
-"""What generated code declares: topics, stores, subtopologies. Plain frozen data, no Spark, no I/O.
+"""The declarations of generated code: topics, stores, subtopologies. They are frozen data without Spark and I/O.
 
-`job.py` builds these from the YAML; the engine, the stores and `query` read them. Column lists are Spark SQL DDL
-(`"carrier string, delay double"`), as a reviewer of the generated code would write them.
+`job.py` builds them from the YAML; the whole runtime reads them. Column lists are Spark SQL DDL
+(`"carrier string, delay double"`), which is easy to review in generated code.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class Topic:
     """A partitioned sequence of records, addressed by partition and offset.
 
-    `writer` is the application that writes it (`<project>-<topology>`), or None for a topic that is fed from outside:
-    by `headwater seed`, `--append` or a Python call. `windowed` keys also hold `window_start` and `window_end`
-    (timestamps). `partitions` is fixed for the life of the topic. `cleanup`: `delete`, `compact` or `compact,delete`;
-    `retention_ms`: None for ever. `on_error`: what a reader does with a record that fails: `fail`, `skip` or
-    `dead_letter`.
-    `timestamp`: the value's column (a timestamp, a date or a bigint of ms) that gives records from outside their time.
+    `writer` is the application that writes it (`<project>-<topology>`). It is None for a topic that is fed from
+    outside, by `headwater seed`, `--append` or a Python call. `windowed` keys also have `window_start` and `window_end`
+    (timestamps). `partitions` never changes during the life of the topic. `cleanup`: `delete`, `compact` or
+    `compact,delete`. `retention_ms`: None keeps records for ever. `on_error`: what a reader does with a record that
+    fails: `fail`, `skip` or `dead_letter`. `timestamp`: the value column (a timestamp, a date or a bigint of ms) with
+    the time of records from outside.
     """
 
     name: str
@@ -54,8 +54,8 @@ class Window:
 class Agg:
     """One aggregate of a step: the result column `name`, computed by `function` over `column` (None: `count(*)`).
 
-    `type` is the result's Spark SQL type, `of` that of the column. `options` are the function's further literal
-    arguments (`first(x, true)`). `written`: the user's aggregate where this is a simpler one that stands for it.
+    `type` is the result's Spark SQL type, `of` that of the column. `options` are the function's other arguments, which
+    are literals (`first(x, true)`). `written`: the user's aggregate, if it was rewritten as this simpler one.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Agg:
 
     @property
     def text(self) -> str:
-        """What it is, in the user's words."""
+        """The aggregate as the user wrote it."""
         options = "".join(f", {option}" for option in self.options)
         return self.written or f"{self.function}({self.column or '*'}{options})"
 
@@ -77,8 +77,8 @@ class Agg:
 class Store:
     """A task's local state: rows by key, or by key and window.
 
-    `key` and `value` are the columns a user sees (`query`, joins). A store of an aggregation holds the aggregates'
-    hidden state (`aggregates`); value columns that an expression over aggregates makes are stored beside it.
+    `key` and `value` are the columns that users see (`query`, joins). The store of an aggregation has the hidden state
+    of its `aggregates`. Value columns that are expressions over aggregates are stored beside it.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Store:
 
 @dataclass(frozen=True)
 class GlobalTable:
-    """A table that every client holds whole, loaded from all partitions of its topic."""
+    """A table of which every client has all rows, loaded from all partitions of its topic."""
 
     name: str
     topic: Topic
@@ -105,10 +105,10 @@ class GlobalTable:
 
 @dataclass(frozen=True)
 class Subtopology:
-    """A connected part of a topology; its tasks are `partitions` many, one for each partition of its sources.
+    """A connected part of a topology. It has one task for each partition of its sources, `partitions` in all.
 
-    `build` is the function of `job.py` that takes a pipe through the subtopology's steps (`stages/building.py`).
-    `places`: store -> the first step that works on it, as `file:line` of the YAML.
+    `build` is the function in `job.py` that takes a pipe through the subtopology's steps (`stages/building.py`).
+    `places`: store -> the first step that uses it, as `file:line` of the YAML.
     """
 
     number: int
@@ -124,7 +124,7 @@ class Subtopology:
 
 @dataclass(frozen=True)
 class PluginRef:
-    """A plugin by name, with the options its own schema has checked."""
+    """A plugin by name, with options that its own schema has checked."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class PluginRef:
 
 @dataclass(frozen=True)
 class Assignment:
-    """The `assignment:` section: which assignor places tasks, and what it is asked for (KIP-924, KIP-441, KIP-708)."""
+    """The `assignment:` section: the assignor that places tasks, and its settings (KIP-924, KIP-441, KIP-708)."""
 
     assignor: PluginRef = PluginRef("high_availability")
     standby_replicas: int = 0
@@ -159,17 +159,17 @@ class Topology:
 
     @property
     def application(self) -> str:
-        """The application's id: names its commits, directories and lock."""
+        """The application's id, which names its commits, directories and lock."""
         return f"{self.project}-{self.name}"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where and how an application runs: the resolved target of `profiles.yml`. Paths are absolute when it starts.
+    """Where and how an application runs: the chosen target of `profiles.yml`. Paths are absolute when it starts.
 
-    `plugins`: modules below `project_dir` that have the project's own plugins; `without_plugins`: names left out.
-    `racks`: host -> rack, or `rack_script`, which prints the rack of a host; `client_tags`: host -> tag -> value. In
-    local mode the names of virtual clients stand for hosts.
+    `plugins`: modules below `project_dir` with the project's own plugins. `without_plugins`: names to leave out.
+    `racks`: host -> rack, or `rack_script`, which prints the rack of a host. `client_tags`: host -> tag -> value. In
+    local mode the names of virtual clients take the place of hosts.
     """
 
     log: PluginRef

@@ -98,7 +98,10 @@ def copies_of(topology: Topology, members: Sequence[Member], own: LogState) -> C
 
 
 def application_state(topology: Topology, members: Sequence[Member], copies: Copies) -> ApplicationState:
-    """The state that an assignor is given. Copies of a task on other clients than its previous owner count as standbys."""
+    """The state that an assignor is given.
+
+    Copies of a task on other clients than its previous owner count as standbys.
+    """
     owners = copies.owners
     clients = {
         member.id: ClientState(
@@ -125,7 +128,7 @@ def application_state(topology: Topology, members: Sequence[Member], copies: Cop
 
 
 def _placed(assignor: TaskAssignor, state: ApplicationState) -> _Placed:
-    """The answer with the application's own TaskIds: an assignor may have left out the subtopology's name."""
+    """The answer with the application's own TaskIds. An assignor may have left out the names of subtopologies."""
     answer = assign(assignor, state)
     known = {task: task for task in state.all_tasks}
     active, standby = (

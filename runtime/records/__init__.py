@@ -1,1 +1,1 @@
-"""What all of the runtime speaks in: kinds of records, columns and their types, keys, partitions."""
+"""What all rooms of the runtime share: kinds of records, columns and their types, keys, partitions."""

@@ -1,4 +1,4 @@
-"""Arrow and numpy arrays of columns: their types, and what is done with any of them."""
+"""Arrow and numpy arrays of columns: their types, and operations on columns of any type."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ Bools = npt.NDArray[np.bool_]
 
 
 def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
-    """An Arrow array without nulls as numpy, without a copy where the layouts agree."""
+    """An Arrow array without nulls as numpy, without a copy if the layouts agree."""
     plain: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return plain
 
 
 def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The column as `data_type`."""
+    """The column, cast to `data_type` if it has another type."""
     return column if column.type == data_type else column.cast(data_type)
 
 
 def concat_some(parts: Sequence[tuple[pa.Array | None, int]], data_type: pa.DataType) -> pa.Array | None:
-    """Headers or state of several runs of rows, each with its number of rows; None when no run has any."""
+    """Headers or state of several runs of rows, each with its number of rows; None if no run has any."""
     if all(column is None for column, _ in parts):
         return None
     return pa.concat_arrays([pa.nulls(rows, data_type) if column is None else column for column, rows in parts])
 
 
 def choose(condition: Bools, yes: pa.Array, no: pa.Array) -> pa.Array:
-    """`yes` where the condition holds, else `no`; of any type."""
+    """`yes` where the condition is true, else `no`. Works for all types."""
     index = np.arange(len(condition)) + np.where(condition, 0, len(yes))
     if yes.type.num_fields == 0:
         return pc.if_else(pa.array(condition), yes, no)

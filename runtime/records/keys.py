@@ -1,10 +1,10 @@
-"""The one encoding of keys: bytes whose order is the order of the values.
+"""The encoding of keys as bytes. The order of the bytes is the order of the values.
 
-Used by stores, changelogs and the partitioner alike, so equal keys are equal bytes everywhere. Specified byte by byte
-in `docs/keys.md`; what is written there must never change, or stores and topics on disk stop fitting.
+Stores, changelogs and the partitioner all use it, so equal keys are equal bytes everywhere. `docs/keys.md` specifies it
+byte by byte. It must never change, because stores and topics on disk depend on it.
 
-Each column is a marker (0x00 null, 0x01 value) and, for a value, its content. Nulls come first, as in Spark's
-ascending order. A key whose columns are all null is a null key: no bytes at all.
+Each column is a marker (0x00 null, 0x01 value), followed by the content of a value. Nulls come first, as in Spark's
+ascending order. A key whose columns are all null is a null key and has no bytes at all.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _VALUE = pa.scalar(b"\x01", pa.binary())
 _END = pa.scalar(b"\x00", pa.binary())
 _NOTHING = pa.scalar(b"", pa.binary())
 _ESCAPE = 0xFF
-"""Follows each 0x00 inside text, so that a lone 0x00 ends it; no marker has this value."""
+"""Follows each 0x00 inside a text. A 0x00 without it ends the text. No marker has this value."""
 
 Bools = npt.NDArray[np.bool_]
 _Unsigned = npt.NDArray[Any]
 
 
 class KeyTypeError(HeadwaterError):
-    """A column type that keys cannot have: maps have no order, nor has anything that holds one."""
+    """A column type that a key cannot have: maps have no order, and neither has a type that contains one."""
 
     def __init__(self, data_type: pa.DataType) -> None:
         super().__init__(f"a key cannot have a column of type {data_type}")
@@ -40,7 +40,7 @@ class KeyTypeError(HeadwaterError):
 
 
 class KeyFormatError(HeadwaterError):
-    """Bytes that are no encoded key of the types asked for."""
+    """Bytes that are no encoded key of the expected types."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(f"not the bytes of a key with columns {', '.join(map(str, types))}")
@@ -48,7 +48,10 @@ class KeyFormatError(HeadwaterError):
 
 
 def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
-    """The keys whose columns are given, at least one, row by row. Null where all columns are. Raises KeyTypeError."""
+    """The encoded keys of the given columns (at least one), row by row.
+
+    Null if all columns are null. Raises KeyTypeError.
+    """
     encoded = [_encode(column) for column in columns]
     joined = encoded[0] if len(encoded) == 1 else pc.binary_join_element_wise(*encoded, _NOTHING)
     if any(column.null_count == 0 for column in columns):
@@ -60,9 +63,9 @@ def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 
 def normal_key(column: pa.Array) -> pa.Array:
-    """A key column in which equal keys are the same value: 0.0 for -0.0 and one NaN, inside arrays and structs too.
+    """A key column in which equal keys are identical: 0.0 for -0.0, and one NaN, also inside arrays and structs.
 
-    The inverse of encoding gives no others, so whoever reads a key sees one, whichever record of it came last.
+    Decoding gives only these values. So readers of a key see the same value, whichever record of it came last.
     """
     data_type = column.type
     if not holds_floats(data_type):
@@ -78,7 +81,7 @@ def normal_key(column: pa.Array) -> pa.Array:
 
 
 def _null_mask(column: pa.Array) -> Bools | None:
-    """Where a column is null; None where it is nowhere."""
+    """Where a column is null; None if nowhere."""
     return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
 
 
@@ -94,7 +97,7 @@ def decode_keys(keys: pa.BinaryArray, types: Sequence[pa.DataType]) -> list[pa.A
 
 
 def partition_of(keys: pa.BinaryArray, partitions: int) -> Ints:
-    """Each key's partition: Kafka's positive murmur2 of its bytes, modulo `partitions`. A null key has -1."""
+    """Each key's partition: Kafka's positive murmur2 of its bytes, modulo `partitions`; -1 for a null key."""
     data, starts, lengths = binary_parts(keys)
     found = (murmur2(data, starts, lengths) & np.int32(0x7FFFFFFF)).astype(np.int64) % partitions
     if keys.null_count:
@@ -103,7 +106,7 @@ def partition_of(keys: pa.BinaryArray, partitions: int) -> Ints:
 
 
 def binary_parts(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
-    """A binary or string array as (bytes, starts, lengths), without a copy of the bytes. A null has length 0."""
+    """A binary or string array as (bytes, starts, lengths), without copying the bytes. The length of a null is 0."""
     if not len(array):
         return np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
     _, positions, values = array.buffers()
@@ -113,7 +116,7 @@ def binary_parts(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
 
 
 def binary_array(data: Bytes, lengths: Ints) -> pa.BinaryArray:
-    """The inverse of `binary_parts` for bytes that lie one after the other."""
+    """The inverse of `binary_parts`, for values that lie one after another."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.BinaryArray.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
@@ -173,7 +176,7 @@ def _encode_fixed(column: pa.Array) -> pa.BinaryArray:
 
 
 def _sortable(column: pa.Array) -> list[_Unsigned]:
-    """A fixed-width column as unsigned words, most significant first, whose order is that of the values."""
+    """A fixed-width column as unsigned words, most significant first, in the order of the values."""
     data_type = column.type
     if pa.types.is_decimal128(data_type):
         pairs = np.frombuffer(column.buffers()[1], np.dtype("<u8"))[2 * column.offset :][: 2 * len(column)]
@@ -191,12 +194,15 @@ def _sortable(column: pa.Array) -> list[_Unsigned]:
 
 
 def _equal_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Equal numbers with equal bytes: adding 0 turns -0.0 into 0.0, and every NaN becomes the one above infinity."""
+    """Floats in which equal numbers have equal bytes.
+
+    Adding 0 turns -0.0 into 0.0. Every NaN becomes the same one, which sorts after infinity.
+    """
     return np.where(np.isnan(values), np.array(np.nan, values.dtype), values + values.dtype.type(0))
 
 
 def holds_floats(data_type: pa.DataType) -> bool:
-    """Whether values of a type may be equal and look different."""
+    """Whether equal values of a type may differ in bytes."""
     if pa.types.is_nested(data_type):
         return any(holds_floats(data_type.field(number).type) for number in range(data_type.num_fields))
     return bool(pa.types.is_float32(data_type) or pa.types.is_float64(data_type))
@@ -214,7 +220,7 @@ def _storage(data_type: pa.DataType) -> np.dtype[Any]:
 
 
 class _Reader:
-    """Reads many keys side by side: `at` is the next byte of each."""
+    """Decodes many keys side by side. `at`: the next byte of each."""
 
     def __init__(self, data: Bytes, at: Ints) -> None:
         self._data = np.concatenate([data, np.zeros(16, np.uint8)])
@@ -222,13 +228,13 @@ class _Reader:
         self.broken = False
 
     def column(self, data_type: pa.DataType, here: Bools) -> pa.Array:
-        """The next column of the rows that are `here`; null elsewhere."""
+        """The next column for the rows in `here`; null elsewhere."""
         marker = self._take(np.dtype(np.uint8), here)
         present = here.copy()
         present[here] = marker == 1
         self.broken |= bool((marker > 1).any())
         if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
-            # Unchecked, as it is text of Spark's, which may hold bytes that are no UTF-8.
+            # Not checked: Spark's strings may contain bytes that are not UTF-8.
             return self._text(present).cast(data_type, safe=False)
         if pa.types.is_struct(data_type):
             fields = [self.column(field.type, present) for field in data_type]
@@ -238,13 +244,13 @@ class _Reader:
         return self._fixed(data_type, present)
 
     def _take(self, dtype: np.dtype[Any], rows: Bools) -> _Unsigned:
-        """The next big-endian word of the rows, and moves them past it."""
+        """The next big-endian word of the rows. Moves the rows past it."""
         everywhere = np.ndarray(
             (len(self._data) - dtype.itemsize + 1,), dtype.newbyteorder(">"), self._data.data, strides=(1,)
         )
         at = self.at[rows]
         self.at[rows] += dtype.itemsize
-        # A broken key may point anywhere; what is read there is thrown away.
+        # A broken key may point anywhere. What is read there is discarded.
         return everywhere[np.minimum(at, len(everywhere) - 1)].astype(dtype)
 
     def _fixed(self, data_type: pa.DataType, present: Bools) -> pa.Array:
@@ -287,7 +293,7 @@ class _Reader:
         return text if present.all() else pc.if_else(pa.array(present), text, pa.scalar(None, pa.binary()))
 
     def _list(self, data_type: pa.DataType, present: Bools) -> pa.Array:
-        """One round for each element: a 0x01 announces one, a 0x00 ends the list."""
+        """Decode lists, one round for each element: 0x01 announces an element, 0x00 ends the list."""
         rounds: list[pa.Array] = []
         rows: list[Ints] = []
         more = present.copy()
@@ -306,6 +312,6 @@ class _Reader:
 
 
 def _ranges(starts: Ints, lengths: Ints) -> Ints:
-    """The indices `start, start + 1, ...` of each range, one range after the other."""
+    """The indices `start, start + 1, ...` of each range, one range after another."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

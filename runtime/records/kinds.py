@@ -1,4 +1,4 @@
-"""What a record or a row is: a value, a deletion, a row that is replaced, or a control row of the pipe."""
+"""The kinds of records and rows: a value, a deletion, a replaced row, or a control row of the pipe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """What a row is. In SQL: `_kind > 0` has value columns, `_kind >= 0` is a record, `_kind < 0` is control."""
+    """The kind of a row.
+
+    In SQL: `_kind > 0` has value columns, `_kind >= 0` is a record, `_kind < 0` is a control row.
+    """
 
     CONTROL = -1
     TOMBSTONE = 0

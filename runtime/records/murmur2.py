@@ -1,7 +1,7 @@
-"""murmur2 as Kafka's default partitioner computes it, over whole arrays at once.
+"""The hash murmur2 as Kafka's default partitioner computes it, for whole arrays at once.
 
-The figures are Kafka's (`org.apache.kafka.common.utils.Utils.murmur2`): the same bytes get the same hash there and
-here. The golden vectors in the tests are Kafka's own.
+The constants are Kafka's (`org.apache.kafka.common.utils.Utils.murmur2`), so the same bytes have the same hash there.
+The expected values in the tests come from Kafka.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ def murmur2(data: Bytes, starts: Ints, lengths: Ints) -> npt.NDArray[np.int32]:
 
 
 def _words(data: Bytes) -> _Words:
-    """The little-endian word that begins at each byte, so that one gather reads four bytes, aligned or not."""
+    """The little-endian word at each byte, so that one gather reads four bytes, aligned or not."""
     padded = np.concatenate([data, np.zeros(4, np.uint8)])
     return np.ndarray((len(data) + 1,), dtype=np.dtype("<u4"), buffer=padded.data, strides=(1,))

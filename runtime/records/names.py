@@ -1,4 +1,4 @@
-"""Names of columns as Spark SQL reads them. Without Arrow, so that the compiler can use it and start at once."""
+"""Names of columns in Spark SQL. This module needs no Arrow, so that the compiler can use it and start quickly."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def quote(name: str) -> str:
-    """A name as SQL and DDL write it: in backticks unless it is plain."""
+    """A name as SQL and DDL write it: in backticks, unless it is plain."""
     return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"

@@ -1,4 +1,4 @@
-"""Which partition a record belongs to."""
+"""Finds the partition of each record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .schema import WINDOW_COLUMNS, key_columns
 
 
 def key_partitions(topic: Topic, table: pa.Table | pa.RecordBatch) -> Int64s:
-    """The partition where each record belongs by its key, without the window; -1 for a null key."""
+    """The partition of each record by its key, without the window; -1 for a null key."""
     names = [name for name in key_columns(topic) if name not in WINDOW_COLUMNS or not topic.windowed]
     if not names:
         return np.full(table.num_rows, -1, np.int64)

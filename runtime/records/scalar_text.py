@@ -1,6 +1,6 @@
-"""Single values written as text, a column at a time: numbers, times, booleans.
+"""Parses single values written as text, a column at a time: numbers, times, booleans.
 
-Arrow's parsers take more than people mean, and make something else of some numbers; here the forms are looked at first.
+Arrow's parsers accept more forms than people mean, and convert some numbers wrongly. So the form is checked first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _WHOLE = r"^\+?(-?[0-9]+)(\.0*)?$"
-"""Integers as text; a column of integers that had nulls is often written as 517.0."""
+"""Integers as text. A column of integers that had nulls is often written as 517.0."""
 
 _NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NOT_FINITE = r"^(NaN|nan|-?Infinity|-?inf)$"
@@ -19,10 +19,10 @@ _NOT_FINITE = r"^(NaN|nan|-?Infinity|-?inf)$"
 
 _DIGITS = 38
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
-"""What Arrow's own parser of decimals is trusted with: of more digits it makes 0."""
+"""Decimals that Arrow's own parser reads correctly. It reads longer ones as 0."""
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""Microseconds of the years 1 to 9999, as the text forms of times have four digits for the year."""
+"""In microseconds: the years 1 to 9999, because the text forms of times have four digits for the year."""
 
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
@@ -30,7 +30,7 @@ _EXACT = Context(prec=1000)
 
 
 def cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Values of a type without parts. Raises pa.ArrowInvalid, pa.ArrowNotImplementedError."""
+    """The values of a type that is not nested. Raises pa.ArrowInvalid, pa.ArrowNotImplementedError."""
     if pa.types.is_timestamp(data_type):
         text = pc.if_else(pc.equal(pc.utf8_length(text), len("2013-01-01")), _join(text, "T00:00:00"), text)
     if pa.types.is_timestamp(data_type) and data_type.tz is not None:
@@ -46,7 +46,7 @@ def cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def in_years(column: pa.Array) -> pa.Array:
-    """A column; pa.ArrowInvalid where it holds times outside of the years 1 to 9999."""
+    """The column. Raises pa.ArrowInvalid if it has times outside of the years 1 to 9999."""
     if pa.types.is_temporal(column.type):
         times = column.cast(pa.timestamp("us")).cast(pa.int64())
         if pc.any(pc.or_(pc.less(times, _EARLIEST), pc.greater(times, _LATEST))).as_py():
@@ -55,13 +55,13 @@ def in_years(column: pa.Array) -> pa.Array:
 
 
 def _must_match(text: pa.Array, form: str) -> None:
-    """Arrow's parsers take more than people mean: 0x10 is 16 to them."""
+    """Raise pa.ArrowInvalid for texts of another form. Arrow's parser would read 0x10 as 16."""
     if pc.any(pc.invert(pc.match_substring_regex(text, form))).as_py():
         raise pa.ArrowInvalid("not the form of a number")
 
 
 def _floats_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Raises pa.ArrowInvalid, for a number that is too large to be finite as well."""
+    """Floats. Raises pa.ArrowInvalid, also for a number too large to be finite."""
     not_finite = pc.match_substring_regex(text, _NOT_FINITE)
     if pc.any(pc.invert(pc.or_(not_finite, pc.match_substring_regex(text, _NUMBER)))).as_py():
         raise pa.ArrowInvalid("not the form of a number")
@@ -72,7 +72,7 @@ def _floats_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _decimals_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Raises pa.ArrowInvalid."""
+    """Decimals. Raises pa.ArrowInvalid."""
     _must_match(text, _NUMBER)
     if not pc.any(pc.invert(pc.match_substring_regex(text, _PLAIN_DECIMAL))).as_py():
         return pc.cast(text, data_type)
@@ -83,7 +83,7 @@ def _decimals_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def narrow(column: pa.Array) -> pa.Array:
-    """Numbers as 32-bit floats, the nearest ones. Raises pa.ArrowInvalid for one that would become infinite."""
+    """Numbers as the nearest 32-bit floats. Raises pa.ArrowInvalid for one that would become infinite."""
     floats = pc.cast(column, pa.float32(), safe=False)
     if pc.any(pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(pc.cast(column, pa.float64(), safe=False))))).as_py():
         raise pa.ArrowInvalid("beyond the range of a float")

@@ -1,7 +1,7 @@
-"""Spark SQL column lists and Arrow types: the one place that knows how the two correspond.
+"""Converts between Spark SQL column lists and Arrow types. No other module knows how they correspond.
 
-Column lists are DDL text (`"carrier string, delay double"`), as generated code writes them. Arrow types are those that
-Spark itself uses for a column of the SQL type, so that nothing is cast between Python and the JVM.
+Column lists are DDL text (`"carrier string, delay double"`), as generated code writes them. The Arrow types are those
+that Spark itself uses for the SQL types, so that nothing is cast between Python and the JVM.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...errors import HeadwaterError
 from .names import quote
 
 TIMESTAMP = pa.timestamp("us", "UTC")
-"""Arrow's type of a Spark SQL `timestamp`."""
+"""The Arrow type of a Spark SQL `timestamp`."""
 
 _SIMPLE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -49,7 +49,7 @@ _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`<>(),:]+)|([<>(),:]))")
 
 
 class TypeSyntaxError(HeadwaterError):
-    """A type or column list that Spark SQL would not take, or that has no place in a log. `position`: 0-based."""
+    """A type or column list that Spark SQL does not accept, or that a log cannot store. `position`: from 0."""
 
     def __init__(self, text: str, position: int, reason: str) -> None:
         super().__init__(f"cannot read {text!r} as Spark SQL columns or type: {reason} at character {position + 1}")
@@ -59,7 +59,7 @@ class TypeSyntaxError(HeadwaterError):
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """Arrow's type of a Spark SQL type (`array<int>`, `decimal(10,2)`). Raises TypeSyntaxError."""
+    """The Arrow type of a Spark SQL type (`array<int>`, `decimal(10,2)`). Raises TypeSyntaxError."""
     parser = _Parser(text)
     result = parser.type()
     parser.end()
@@ -67,7 +67,7 @@ def arrow_type(text: str) -> pa.DataType:
 
 
 def parse_columns(text: str) -> dict[str, pa.DataType]:
-    """The columns of a DDL list by name, in order; an empty text has none. Raises TypeSyntaxError."""
+    """The columns of a DDL list by name, in order. An empty text has none. Raises TypeSyntaxError."""
     parser = _Parser(text)
     if parser.done:
         return {}
@@ -82,9 +82,9 @@ def split_columns(text: str) -> list[tuple[str, str]]:
 
 
 def ddl(data_type: pa.DataType) -> str:
-    """The Spark SQL type of an Arrow type, in canonical writing: the inverse of `arrow_type`.
+    """The canonical Spark SQL type of an Arrow type: the inverse of `arrow_type`.
 
-    Raises TypeError for a type that no Spark SQL type corresponds to.
+    Raises TypeError for an Arrow type without a Spark SQL type.
     """
     if data_type in _NAMES:
         return _NAMES[data_type]
@@ -107,10 +107,11 @@ def columns_ddl(columns: dict[str, pa.DataType]) -> str:
 def column_names(
     own: Collection[str], key: Collection[str], value: Collection[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """What the key's and the value's columns are called in a table that has columns `own` of Headwater's, too.
+    """The names of key and value columns in a table that also has Headwater's columns `own`.
 
-    Where names meet, Headwater's column keeps its own, and so does a value's column before a key's; the other one is
-    called `key.<name>` or `value.<name>`, as `append` names them. Upper and lower case are one name, as in Spark.
+    If names are equal, Headwater's column keeps its name, and a value column takes precedence over a key column. The
+    other column is called `key.<name>` or `value.<name>`, as in `append`. As in Spark, upper and lower case do not
+    differ.
     """
     taken = {name.lower() for name in own}
     values = {name: f"value.{name}" if name.lower() in taken else name for name in value}
@@ -119,7 +120,7 @@ def column_names(
 
 
 class _Parser:
-    """Recursive descent over one text: names and words are one kind of token, punctuation the other."""
+    """A recursive-descent parser. Names and words are one kind of token, punctuation is the other."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,7 +1,7 @@
-"""Values of columns as text and as JSON, both ways and a column at a time. `docs/log.md` has the table of types.
+"""Converts column values to text and JSON and back, a column at a time. `docs/log.md` has the table of types.
 
-The way in is strict: a value that is not one of the column's type is a `BadValueError` that tells which row, never a
-null and never rounded.
+Reading is strict: a value that the column's type does not have is a `BadValueError` with its row. It is never replaced
+by null and never rounded.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from .scalar_text import cast_text, narrow
 from .types import ddl
 
 _SHOWN = 200
-"""Characters of a value that an error shows."""
+"""The most characters of a value that an error shows."""
 
 
 class BadValueError(Exception):
-    """A value that a column cannot hold. `row`: its index in the column. Who knows the file makes a SeedError of it."""
+    """A value that a column cannot have.
+
+    `row`: its index in the column. Callers that know the file raise a SeedError.
+    """
 
     def __init__(self, row: int, cause: str, column: str | None = None) -> None:
         super().__init__(f"row {row}: {cause}")
@@ -36,7 +39,7 @@ class BadValueError(Exception):
 
 
 def to_json(column: pa.Array) -> list[Any]:
-    """The column's values as what `json` writes; see the table of types."""
+    """The column's values as `json` writes them; see the table of types."""
     data_type = column.type
     if pa.types.is_floating(data_type):
         return [_float_to_json(value) for value in _shortest(column)]
@@ -61,7 +64,7 @@ def to_json(column: pa.Array) -> list[Any]:
 
 
 Convert = Callable[[Sequence[Any], pa.DataType], pa.Array]
-"""What makes a column of values, such as `from_json`."""
+"""A function that makes a column from values, such as `from_json`."""
 
 
 def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
@@ -80,7 +83,7 @@ def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 
 
 def nested(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
-    """A column of lists, structs or maps; `convert` makes columns of what is in them. Raises BadValueError."""
+    """A column of lists, structs or maps. `convert` makes the columns inside. Raises BadValueError."""
     if pa.types.is_list(data_type):
         return _lists_from_json(values, data_type, convert)
     if pa.types.is_struct(data_type):
@@ -89,7 +92,7 @@ def nested(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> p
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
-    """Strings as a column. Raises BadValueError for halves of characters, which JSON can name and UTF-8 cannot."""
+    """Strings as a column. Raises BadValueError for lone surrogates, which JSON can contain and UTF-8 cannot."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
@@ -98,7 +101,7 @@ def texts(values: Sequence[str | None]) -> pa.Array:
 
 
 def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Values written as text, as in a CSV file; a nested value is JSON. Raises BadValueError."""
+    """Values written as text, as in a CSV file. A nested value is JSON. Raises BadValueError."""
     if pa.types.is_string(data_type):
         return valid_text(text)
     if pa.types.is_binary(data_type):
@@ -109,13 +112,13 @@ def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def valid_text(column: pa.Array) -> pa.Array:
-    """A column whose texts are UTF-8, those inside of other values too. Raises BadValueError."""
+    """A column whose texts are UTF-8, also those in nested values. Raises BadValueError."""
 
     def check(some: pa.Array, _: pa.DataType) -> pa.Array:
         try:
             some.validate(full=True)
         except pa.ArrowInvalid:
-            # What a slice leaves out of its children is looked at too; a copy has nothing but the slice.
+            # `validate` also checks children outside of a slice. A copy has only the slice.
             some.take(pa.array(range(len(some)), pa.int64())).validate(full=True)
         return some
 
@@ -123,7 +126,7 @@ def valid_text(column: pa.Array) -> pa.Array:
 
 
 def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
-    """`cast(column, data_type)`; what Arrow refuses becomes a BadValueError with the first row that is at fault."""
+    """`cast(column, data_type)`. If Arrow refuses it, raises BadValueError with the first faulty row."""
     try:
         return cast(column, data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -141,7 +144,7 @@ def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, 
 
 
 def _value(column: pa.Array, row: int) -> Any:
-    """A value; the bytes of a text that is none."""
+    """A value of the column. For a text that is not UTF-8: its bytes."""
     try:
         return column[row].as_py()
     except UnicodeDecodeError:
@@ -150,7 +153,7 @@ def _value(column: pa.Array, row: int) -> Any:
 
 
 def no(value: Any, data_type: pa.DataType) -> str:
-    """What is wrong with a value: that it is not one of the type."""
+    """The message for a value that the type does not have."""
     shown = str(value) if isinstance(value, float) else repr(value)
     return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'} is no {ddl(data_type)}"
 
@@ -165,14 +168,14 @@ def _float_to_json(value: float | None) -> float | str | None:
 
 
 def _shortest(column: pa.Array) -> list[float | None]:
-    """Doubles as they are; of floats the double that reads as short, 0.1 and not 0.10000000149011612."""
+    """Doubles as they are. For floats, the double with the shortest text: 0.1 and not 0.10000000149011612."""
     if pa.types.is_float64(column.type):
         return list(column.to_pylist())
     return [None if text is None else float(text) for text in column.cast(pa.string()).to_pylist()]
 
 
 def _texts_to_json(column: pa.Array) -> list[str | None]:
-    """Texts; one with bytes that are not UTF-8, of a log of an earlier version, with U+FFFD in their place."""
+    """Texts. Bytes that are not UTF-8, which logs of earlier versions may have, become U+FFFD."""
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
@@ -208,7 +211,7 @@ def _maps_to_json(column: pa.Array) -> list[Any]:
 
 
 def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> Sequence[Any]:
-    """The values, if each is None or of one of the classes exactly: True is no number, and 1 no text."""
+    """The values, if each is None or exactly of one of the classes: True is no number, and 1 is no text."""
     allowed = {*classes, type(None)}
     if set(map(type, values)) <= allowed:
         return values
@@ -288,7 +291,7 @@ def _nulls(rows: Sequence[Any]) -> pa.Array:
 
 @contextmanager
 def _rows_of(offsets: list[int]) -> Iterator[None]:
-    """A bad value among the items of lists is a bad value of the list it is in."""
+    """Turn a bad value among the items of lists into a bad value of the list that contains it."""
     try:
         yield
     except BadValueError as error:

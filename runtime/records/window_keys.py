@@ -1,7 +1,7 @@
 """The layout of keys in window stores: the window's start, then the key without the window.
 
-A start is ms since 1970 in 8 bytes, big endian, with its sign flipped: so byte order is the order of time, and old
-windows lie together, where expiry cuts them off.
+A start is ms since 1970 in 8 bytes, big endian, with its sign bit flipped. So byte order is the order of time. Old
+windows lie together, and expiry removes them as one range.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SIGN = np.int64(-(2**63))
 
 
 def window_keys(starts: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
-    """Window starts (ms) put before encoded keys."""
+    """Window starts (ms), put before encoded keys."""
     prefix = (starts ^ _SIGN).astype(">i8").view(f"V{_BYTES}").tolist()
     return pa.array([start + key for start, key in zip(prefix, keys.to_pylist(), strict=True)], pa.binary())
 
@@ -30,11 +30,11 @@ def split_window_keys(keys: Sequence[bytes]) -> tuple[Int64s, list[bytes]]:
 
 
 def first_window_key(start: int) -> bytes:
-    """The least key of windows that start at `start` (ms) or later; empty where all windows do."""
+    """The smallest key of windows that start at `start` (ms) or later; empty if all windows do."""
     place = start + 2**63
     return place.to_bytes(_BYTES, "big") if place > 0 else b""
 
 
 def first_visible_start(clock: int, retention: int) -> int:
-    """The first window start that has not expired at `clock` (ms): those up to `clock` - retention have."""
+    """The first window start that has not expired at `clock` (ms). Starts up to `clock` - retention have expired."""
     return clock - retention + 1

@@ -1,1 +1,1 @@
-"""Local state of tasks: stores, their rows as bytes, their changelogs, and the directory they live in."""
+"""The local state of tasks: stores, their rows as bytes, their changelogs, and their directories."""

@@ -1,8 +1,8 @@
-"""Which directory of a machine a client works in, where nobody else has said so: that of an executor.
+"""Chooses the state directory of a client on an executor.
 
-Executors come and go under numbers that mean nothing to a disk, so a client is not found by the number of its executor:
-its process takes a directory that the application has on the machine and whose owner is gone, state and all, or makes
-one. The owner's name in the process file keeps others out for as long as that process lives, so no lock has to be held.
+The numbers of executors mean nothing to a disk, so they do not identify a client. The executor's process takes a
+directory of the application on its machine whose owner is gone, with all its state, or makes a new one. The owner's
+name in the process file keeps others out as long as that process lives, so no lock is held.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LOCK = ".claims"
 
 @unusable_paths_told
 def claim(state_dir: Path, application: str, owner: Owner) -> str:
-    """The client folder below `state_dir` that is now `owner`'s: the one it has, else one that is free, else a new one.
+    """The client folder below `state_dir` that `owner` has now: the one it had, or a free one, or a new one.
 
     Raises NetworkFileSystemError.
     """
     make_folder(state_dir)
     refuse_network_file_system(state_dir)
     with open(state_dir / _LOCK, "a", opener=opener) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # others of this machine may be at it too
+        fcntl.flock(file, fcntl.LOCK_EX)  # other executors on this machine may do the same now
         paths = sorted(state_dir.glob(f"*/{application}"), key=lambda path: _natural(path.parent.name))
         found = {path.parent.name: ProcessFile.read(path) for path in paths}
         alive = {folder: holder.owner for folder, holder in found.items() if holder and holder.owner.is_alive()}
@@ -43,7 +43,7 @@ def claim(state_dir: Path, application: str, owner: Owner) -> str:
 
 
 def executor_process(pid: int) -> Owner | None:
-    """The process of the executor that `pid`, a Python worker, belongs to; None where it has ended."""
+    """The process of the executor to which the Python worker `pid` belongs; None if it has ended."""
     try:
         parents = psutil.Process(pid).parents()
     except psutil.NoSuchProcess:
@@ -55,5 +55,5 @@ def executor_process(pid: int) -> Owner | None:
 
 
 def _natural(name: str) -> list[int | str]:
-    """So that client-10 comes after client-9."""
+    """A sort key that puts client-10 after client-9."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -26,7 +26,7 @@ from .physical import fixed_width, from_fixed, from_values, to_fixed, to_values
 
 Int64s = npt.NDArray[np.int64]
 NO_TIMESTAMP = -1
-"""The timestamp that decoding gives for a row that is not there."""
+"""The timestamp that decoding gives for a missing row."""
 
 
 class _Body(Protocol):
@@ -36,7 +36,10 @@ class _Body(Protocol):
 
 
 class RowCodec:
-    """Encodes rows of the columns `types` (name -> type, in order). Raises TypeError for a type Spark has not."""
+    """Encodes rows with the columns `types` (name -> type, in order).
+
+    Raises TypeError for a type that Spark does not have.
+    """
 
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
         self.types = dict(types)

@@ -1,7 +1,7 @@
-"""Where stores lie on a client: `<state_dir>/<client>/<application>/<store>/<partition>/`.
+"""The directories of stores on a client: `<state_dir>/<client>/<application>/<store>/<partition>/`.
 
-Names, not numbers, so that a store is found again when a version of the topology numbers its subtopologies anew.
-Beside an application's stores lie its lock file and its process file (see `process_file`).
+They have names and no numbers, so that a store is found even if a new version of the topology numbers its
+subtopologies differently. Beside an application's stores lie its lock file and its process file (see `process_file`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HALF_WIPED = re.compile(r"\.\w+-(?P<pid>\d{1,9})")
 
 
 class StateDirectory:
-    """The stores of one application on one client. Makes directories only when a store or a lock needs them."""
+    """The stores of one application on one client. It creates directories only when a store or a lock needs them."""
 
     def __init__(self, state_dir: Path, client: str, application: str) -> None:
         self.client_path = state_dir / client
@@ -41,10 +41,10 @@ class StateDirectory:
 
     @classmethod
     def found(cls, state_dir: Path, application: str) -> list[Self]:
-        """Those that an application has on any client below `state_dir`; `application`: a name, or a pattern as of
-        `Path.glob`.
+        """The directories of an application on all clients below `state_dir`.
 
-        A folder is one if a file of ours is in it. Whatever else has such a name is somebody else's.
+        `application`: a name, or a pattern of `Path.glob`. Only folders with a lock file or process file of Headwater
+        count. Other folders with such a name belong to somebody else.
         """
         paths = sorted(state_dir.glob(f"*/{application}"))
         return [
@@ -54,11 +54,11 @@ class StateDirectory:
         ]
 
     def store_path(self, store: StoreId) -> Path:
-        """The store's own directory, which need not exist."""
+        """The store's own directory, which may not exist."""
         return self.path / store.store / str(store.partition)
 
     def stores(self) -> list[StoreId]:
-        """The stores that have a directory, sorted. Other files are not ours and are passed over."""
+        """The stores that have a directory, sorted. Other files are ignored."""
         found = [
             StoreId(partition.parent.name, int(partition.name))
             for partition in self.path.glob("*/*")
@@ -68,9 +68,9 @@ class StateDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the application's directory: one process at a time, let go by the system when it dies.
+        """Hold the lock of the application's directory. The operating system releases it when the process dies.
 
-        Raises LockError, which names the holder, and NetworkFileSystemError where locks cannot be trusted.
+        Raises LockError, which names the holder, and NetworkFileSystemError if locks are not reliable there.
         """
         with self._lock_file() as file:
             try:
@@ -79,6 +79,7 @@ class StateDirectory:
                 file.seek(0)
                 holder = file.read().strip()
                 raise LockError(str(self.path), int(holder) if holder.isdecimal() else None) from None
+            # Only now: the file still named the holder for the error above.
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -94,8 +95,9 @@ class StateDirectory:
     def offset_sums(
         self, tasks: Mapping[TaskId, Iterable[StoreId]], position: Callable[[StoreId], int]
     ) -> dict[TaskId, int]:
-        """Changelog records applied, summed over the stores that each of `tasks` has here; a task without any is left
-        out. `position` tells how far a store is.
+        """Applied changelog records, summed over the stores that each of `tasks` has here.
+
+        A task without stores here is left out. `position` returns the position of a store.
         """
         here = set(self.stores())
         sums = {}
@@ -110,19 +112,23 @@ class StateDirectory:
         self.remove_at(self.store_path(store))
 
     def remove_at(self, path: Path) -> None:
-        """Wipe the store of a directory, a global table's too. Renamed first, so that a crash leaves either the store
-        or nothing; the note of its commit goes last (see `synced_commit`).
+        """Wipe the store in a directory, which may be a global table's.
+
+        It is renamed first, so that a crash leaves either the store or nothing. The note of its commit is removed last
+        (see `synced_commit`).
         """
         doomed = path.with_name(f".{path.name}-{os.getpid()}")
-        shutil.rmtree(doomed, ignore_errors=True)  # of a killed process that had the same id: in containers most have
+        # Left by a killed process with the same pid, which is common in containers.
+        shutil.rmtree(doomed, ignore_errors=True)
         with suppress(FileNotFoundError):
             path.rename(doomed)
             shutil.rmtree(doomed)
         note_of(path).unlink(missing_ok=True)
 
     def remove_strangers(self, log: Log) -> dict[str, int]:
-        """Wipe the stores that were brought forward with commits which `log` does not have; `<store>/<partition>` and
-        the number of that commit.
+        """Wipe the stores that were made with commits which `log` does not have.
+
+        Returns `<store>/<partition>` of each, with the number of that commit.
         """
         known: dict[CommitMark, bool] = {}
         removed: dict[str, int] = {}
@@ -139,7 +145,7 @@ class StateDirectory:
         return removed
 
     def _remove_half_wiped(self) -> None:
-        """Finish what `remove` was killed at, of processes that are gone, and remove notes that they had only begun."""
+        """Finish what processes that are gone began to wipe, and remove notes that they had only begun to write."""
         for path in self.path.glob("*/.*-*"):
             left = _HALF_WIPED.fullmatch(path.name)
             if left is not None and started_at(int(left["pid"])) is None:
@@ -148,7 +154,7 @@ class StateDirectory:
             path.unlink(missing_ok=True)
 
     def remove_all(self) -> None:
-        """Wipe all stores of the application, global tables too. Its lock and process files stay."""
+        """Wipe all stores of the application, including global tables. Its lock file and process file stay."""
         for store in self.stores():
             self.remove(store)
         for path in self.path.iterdir() if self.path.is_dir() else ():
@@ -156,22 +162,22 @@ class StateDirectory:
                 shutil.rmtree(path)
 
     def forget(self) -> None:
-        """Remove all of it, and the client's folder where nothing else is in it.
+        """Remove the directory, and the client's folder if nothing else is in it.
 
-        Where the application's folder is a link, what it leads to is emptied, and the link stays for the next run.
+        If the application's folder is a link, its target is emptied, and the link stays for the next run.
         """
         if self.path.is_symlink():
             for path in self.path.iterdir():
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
             return
         shutil.rmtree(self.path)
-        with suppress(OSError):  # other applications are there, or it is a link
+        with suppress(OSError):  # it has other applications, or is a link
             self.client_path.rmdir()
 
     def clean(self, owned: Iterable[StoreId], delay_s: float, now: float | None = None) -> list[StoreId]:
-        """Remove stores that are not `owned` and were not touched for `delay_s` seconds; the stores removed.
+        """Remove stores that are not `owned` and were not touched for `delay_s` seconds. Returns the removed stores.
 
-        A copy that was moved away is worth keeping for a while: it may come back, and is then nearly caught up.
+        A copy that was moved away is kept for a while: it may be needed again, and is then nearly caught up.
         """
         now = time.time() if now is None else now
         kept = set(owned)

@@ -1,4 +1,4 @@
-"""Is the log there that the stores of a state directory were made of?"""
+"""Checks that the log is the one that the stores of a state directory were made of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .process_file import ProcessFile
 
 
 class OtherLogError(HeadwaterError):
-    """Stores were made of another log than the one at hand: `path` of the stores, `log` as a name for people."""
+    """Stores were made of another log than the configured one. `path`: of the stores. `log`: its place, for people."""
 
     def __init__(self, path: Path, log: str) -> None:
         super().__init__(
@@ -24,19 +24,22 @@ class OtherLogError(HeadwaterError):
 
 
 def place_of(name: str, options: Mapping[str, Any]) -> str:
-    """A log by its plugin's name and options, for people."""
+    """The place of a log for messages, from its plugin's name and options."""
     return str(options.get("path") or name)
 
 
 def check_known(path: Path, identity: str, log: str) -> None:
-    """Refuse a log of this `identity` (empty: it has none) for the stores in `path`. Raises OtherLogError."""
+    """Refuse a log with this `identity` (empty: it has none) if the stores in `path` belong to another one.
+
+    Raises OtherLogError.
+    """
     found = ProcessFile.read(path)
     if found is not None and found.log and found.log != identity:
         raise OtherLogError(path, log)
 
 
 def check_known_by(state_dir: Path, applications: Iterable[str], identity: str, log: str) -> None:
-    """The same for all clients' stores of these applications below a state directory of this machine."""
+    """The same for the stores of these applications on all clients below a state directory of this machine."""
     for application in applications:
         for path in sorted(state_dir.glob(f"*/{application}")):
             check_known(path, identity, log)

@@ -1,4 +1,4 @@
-"""What the machine says: which boot this is, which process, and on what file system a path lies."""
+"""Facts about the machine: its current boot, its processes, and the file system of a path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NETWORK_FILE_SYSTEMS = (
 
 
 class NetworkFileSystemError(HeadwaterError):
-    """State needs memory maps and locks that a network file system does not keep across machines."""
+    """State needs memory maps and locks, which a network file system does not keep consistent across machines."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__(f"state_dir {path} is on a network file system ({kind})", "choose a path on a local disk")
@@ -29,7 +29,7 @@ class NetworkFileSystemError(HeadwaterError):
 
 @cache
 def boot_id() -> str:
-    """Tells this run of the operating system from every other: after another boot, unsynced writes may be lost."""
+    """Identifies the current boot of the operating system. After another boot, unsynced writes may be lost."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -37,9 +37,11 @@ def boot_id() -> str:
 
 
 def started_at(pid: int) -> float | None:
-    """When the process started, in seconds since 1970; None when it is gone. With the pid, it names a process.
+    """When the process started, in seconds since 1970; None if it is gone.
 
-    One that has ended is gone, even if its parent never asks how (as may be in a container).
+
+    Together with the pid it identifies a process. A process that has ended counts as gone, even if its parent never
+    collects its exit code, as may happen in a container.
     """
     try:
         process = psutil.Process(pid)
@@ -49,20 +51,20 @@ def started_at(pid: int) -> float | None:
 
 
 def mounts() -> list[tuple[str, str]]:
-    """Mount point and file system of everything mounted."""
+    """The mount point and file system of everything mounted."""
     return [(mount.mountpoint, mount.fstype) for mount in psutil.disk_partitions(all=True)]
 
 
 def file_system(path: Path, mounted: Iterable[tuple[str, str]]) -> str:
-    """The file system that `path` lies on; empty when unknown. `mounted`: see `mounts`."""
+    """The file system of `path`; empty if unknown. `mounted`: see `mounts`."""
     path = path.resolve()
     over = [(len(Path(point).parts), kind) for point, kind in mounted if path.is_relative_to(point)]
-    # Of two file systems mounted on one point, the later one is seen.
+    # Of two file systems mounted on the same point, the later one is visible.
     return max(reversed(over), key=lambda mount: mount[0])[1] if over else ""
 
 
 def refuse_network_file_system(path: Path, mounted: Iterable[tuple[str, str]] | None = None) -> None:
-    """Raise NetworkFileSystemError where `path` lies on a network file system."""
+    """Raise NetworkFileSystemError if `path` is on a network file system."""
     kind = file_system(path, mounts() if mounted is None else mounted)
     if kind in _NETWORK_FILE_SYSTEMS:
         raise NetworkFileSystemError(path, kind)

@@ -1,7 +1,7 @@
-"""Stores in memory: LMDB on a memory file system, or in a temporary directory where there is none.
+"""Stores in memory: LMDB on a memory file system, or in a temporary directory if there is none.
 
-They outlive the processes that use them but not a boot of the machine; then they are restored from their changelogs.
-The state directory only holds a link to the place, so that all processes find it.
+They survive the processes that use them, but not a boot of the machine. Then they are restored from their changelogs.
+The state directory contains only a link to the place, so that all processes find it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .store import StoreDamagedError
 
 _MEMORY = Path("/dev/shm")
 _LEAST_FREE = 1 << 30
-"""Bytes. Containers often have a /dev/shm of 64 MB, and a full one kills who writes there."""
+"""In bytes. Containers often have a /dev/shm of 64 MB, and writing to a full one through a map kills the process."""
 
 _LINK = "memory"
 _OWNER = "owner"
 
 
 class UntrustedFolderError(HeadwaterError):
-    """A folder in memory into which others can have put stores of theirs: `path`, `cause`."""
+    """A folder in memory in which others could have put their own stores: `path`, `cause`."""
 
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(
@@ -45,10 +45,10 @@ class UntrustedFolderError(HeadwaterError):
 
 
 class MemoryBackend:
-    """Keeps stores below `path`; None: /dev/shm if that has a gigabyte free, else the directory for temporary files.
+    """Keeps stores below `path`. None: /dev/shm if it has a gigabyte free, otherwise the directory for temporary files.
 
-    Stores whose state directory is gone are removed when another one is opened. The folder must be the user's own:
-    raises UntrustedFolderError.
+    Stores whose state directory is gone are removed when another one is opened. The folder must belong to the user;
+    raises UntrustedFolderError otherwise.
     """
 
     def __init__(self, path: str | None = None) -> None:
@@ -68,14 +68,14 @@ class MemoryBackend:
         _own(place.parent)
         _own(place)
         if not (place / _OWNER).exists():
-            # Never seen half written: a place that names no living owner is removed.
+            # Written in one step: a place whose owner file names no existing link is removed by others.
             temporary = place / f"{_OWNER}.{uuid.uuid4().hex}"
             write_text(temporary, str(link))
             temporary.replace(place / _OWNER)
         return LmdbStore(place, MAP_SIZE)
 
     def open_to_read(self, directory: Path) -> LmdbStore:
-        """The store of `directory`; StoreDamagedError where it was lost with the memory that it was in."""
+        """The store of `directory`. Raises StoreDamagedError if it was lost with its memory."""
         link = directory.resolve() / _LINK
         if not link.is_symlink() or not link.exists():
             raise StoreDamagedError(directory, "the memory that it was in is gone")
@@ -92,16 +92,16 @@ class MemoryBackend:
 
 
 def _own(folder: Path) -> None:
-    """Make a folder of our own, or find it as such: others could have put a store of theirs into any other."""
+    """Create a folder, or check that it is the user's own. In any other folder somebody could have put a store."""
     make_folder(folder.parent)
     with suppress(FileExistsError):
         folder.mkdir(FOLDER)
     _refuse_others(folder, os.getuid())
-    folder.chmod(FOLDER)  # others may look into one that version 0.1 has made
+    folder.chmod(FOLDER)  # version 0.1 made folders that others can read
 
 
 def _refuse_others(folder: Path, user: int) -> None:
-    """Raise UntrustedFolderError where anyone but `user` can have put something into a folder."""
+    """Raise UntrustedFolderError if anybody but `user` could have put something into a folder."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise UntrustedFolderError(folder, "it is a link" if stat.S_ISLNK(found.st_mode) else "it is no folder")

@@ -1,6 +1,6 @@
-"""Arrow columns as the plain values they consist of, and back: numpy for fixed widths, Python values otherwise.
+"""Converts Arrow columns to plain values and back: to numpy for fixed widths, to Python values otherwise.
 
-A timestamp is its integer, a decimal its 16 bytes: nothing is converted that could lose a bit.
+A timestamp becomes its integer, a decimal its 16 bytes. No conversion can lose a bit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _BYTES16 = pa.binary(16)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the plain values of a column that is not nested. Raises TypeError for a type Spark has not."""
+    """The type of the plain values of a column that is not nested.
+
+    Raises TypeError for a type that Spark does not have.
+    """
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
@@ -39,7 +42,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def fixed_width(kind: pa.DataType) -> str | None:
-    """The numpy type that a column of this type is stored as; None where its width varies. Raises TypeError."""
+    """The numpy type in which a column of this type is stored; None if its width varies. Raises TypeError."""
     if pa.types.is_nested(kind):
         for number in range(kind.num_fields):
             fixed_width(kind.field(number).type)
@@ -49,13 +52,14 @@ def fixed_width(kind: pa.DataType) -> str | None:
 
 
 def to_fixed(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-    """The values of a fixed-width column, zero where null, and where it is null (None: nowhere)."""
+    """The values of a fixed-width column with zeros for nulls, and where it is null (None: nowhere)."""
     nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     if pa.types.is_boolean(column.type):
         return column.fill_null(False).to_numpy(zero_copy_only=False), nulls
     size = np.dtype(fixed_width(column.type))
     values = np.frombuffer(column.buffers()[1], size, len(column), column.offset * size.itemsize)
     if nulls is not None:
+        # The array shares its memory with the column, which must not change.
         values = values.copy()
         values[nulls] = np.zeros((), size)
     return values, nulls
@@ -70,7 +74,10 @@ def from_fixed(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_], kind: pa.
 
 
 def to_values(column: pa.Array) -> list[Any]:
-    """The plain values of a column, None where null. Structs are tuples, lists are lists, maps are lists of pairs."""
+    """The plain values of a column, with None for nulls.
+
+    Structs are tuples, lists are lists, maps are lists of pairs.
+    """
     kind = column.type
     if pa.types.is_struct(kind):
         fields = [to_values(column.field(number)) for number in range(kind.num_fields)]
@@ -120,7 +127,7 @@ def _as_plain(column: pa.Array) -> pa.Array:
 
 
 def _cut(inner: list[Any], column: pa.Array) -> list[list[Any]]:
-    """The elements of all lists, list by list: a column may be a slice, and begin anywhere in them."""
+    """The elements of each list. A column may be a slice, so its offsets need not begin at 0."""
     offsets = column.offsets.to_pylist()
     return [inner[start:end] for start, end in pairwise(offsets)]
 

@@ -1,12 +1,13 @@
-"""The process file beside an application's stores on a client: whose they are, and an id that outlives restarts.
+"""The process file beside an application's stores on a client: who owns them, and an id that survives restarts.
 
-The owner is a process of the operating system (with Spark: the JVM that has the workers), named by boot, pid and start
-time, as pids are used again. Its ownership ends when it is gone, which may be some time after the driver that holds the
-lock of the directory was killed. The process id stays with the directory, so that a client is known again.
+The owner is a process of the operating system (with Spark: the JVM that runs the workers). It is identified by boot,
+pid and start time, because pids are reused. Its ownership ends when it is gone, which may be some time after the driver
+that holds the directory's lock was killed. The process id belongs to the directory, so that a client is recognized
+again.
 
-The incarnation says of which commits the stores were made. An application that is started anew gets another one, so
-what lies on machines that were not reached meanwhile does not pass for state of its successor. The log's id says where
-those commits are: so a log that is missing does not pass for a new one (see `known_log`).
+The incarnation says which commits the stores were made of. An application that is started again from the beginning gets
+a new one. So stores on machines that could not be reached then are not taken for its state. The log's id says where
+those commits are. So a missing log is not taken for a new one (see `known_log`).
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from .machine import boot_id, started_at
 from .whole_files import write_whole
 
 PATIENCE_S = 60.0
-"""How long to wait for the JVM of a killed driver: it notices at once, and then shuts down."""
+"""How long to wait for the JVM of a killed driver, in seconds. It notices the end at once and then shuts down."""
 
 _NAME = ".process.json"
 _POLL_S = 0.05
 _CLOCK_TOLERANCE_S = 2.0
-"""A start time is derived from the boot time, which moves when the clock is set."""
+"""Start times are derived from the boot time, which changes when the clock is set."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,17 @@ class Owner:
         return None if started is None else cls(boot_id(), pid, started)
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs."""
+        """Whether this very process is still running."""
         started = started_at(self.pid)
         return self.boot_id == boot_id() and started is not None and abs(started - self.started) < _CLOCK_TOLERANCE_S
 
 
 @dataclass(frozen=True)
 class ProcessFile:
-    """What the file of a client says. `incarnation`: of the application, `log`: see `Log.identity`; empty where none
-    is known. `closed`: whether the last owner came to its end as it should, with all stores closed.
+    """The contents of a client's process file.
+
+    `incarnation`: of the application. `log`: see `Log.identity`. Both are empty if unknown. `closed`: whether the last
+    owner ended properly, with all stores closed.
     """
 
     process_id: str
@@ -67,15 +70,15 @@ class ProcessFile:
 
     @staticmethod
     def is_in(directory: Path) -> bool:
-        """Whether a directory has one, be it readable or not."""
+        """Whether a directory has a process file, readable or not."""
         return (directory / _NAME).is_file()
 
     @classmethod
     @unusable_paths_told
     def read(cls, directory: Path) -> Self | None:
-        """The file of a directory; None when there is none or it cannot be understood.
+        """The file of a directory; None if it is missing or cannot be read.
 
-        Fields of later versions are passed over.
+        Fields of later versions are ignored.
         """
         try:
             content = json.loads((directory / _NAME).read_text())
@@ -92,23 +95,23 @@ class ProcessFile:
 
     @classmethod
     def take(cls, directory: Path, owner: Owner) -> Self:
-        """Make `owner` the owner of a directory, under the process id that it has, or a new one.
+        """Make `owner` the owner of a directory. Its process id stays; a directory without one gets a new one.
 
-        Whoever owned it must be gone: see `Owner.is_alive`.
+        The previous owner must be gone: see `Owner.is_alive`.
         """
         found = cls.read(directory)
         return (cls(str(uuid.uuid4()), owner) if found is None else replace(found, owner=owner)).written(directory)
 
     @unusable_paths_told
     def written(self, directory: Path) -> Self:
-        """Put this into the file of a directory, whole or not at all."""
+        """Write this to the file of a directory in one step."""
         make_folder(directory)
         write_whole(directory / _NAME, json.dumps(asdict(self)))
         return self
 
     @classmethod
     def take_over(cls, directory: Path, owner: Owner, patience_s: float = PATIENCE_S) -> Self:
-        """As `take`, once the process that owned the directory so far has ended.
+        """Like `take`, but wait for the end of the previous owner.
 
         Raises LockError, which names that process, if it still runs after `patience_s` seconds.
         """

@@ -1,4 +1,4 @@
-"""What a task's local state is to the rest of the system: ordered bytes with a position in their changelog."""
+"""The interface of a task's local state: an ordered map of bytes with a position in its changelog."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ...errors import MachineError
 from ..tasks.errors import TaskCorruptedError
 
 Changes = tuple[Sequence[bytes], Sequence[bytes | None]]
-"""Keys and, beside them, their new values; None deletes. A later row wins over an earlier one of the same key."""
+"""Keys and their new values, in two lists; None deletes. Of several changes of a key the last one wins."""
 
 
 class StoreUnusableError(MachineError):
-    """The system refuses the files of a store. Nothing of a change that was being written has happened."""
+    """The system refuses the files of a store. A change that was being written has not happened."""
 
     def __init__(self, path: Path, number: int | None, reason: str) -> None:
         super().__init__(str(path), number, f"the store cannot be used: {reason}")
 
 
 class StoreDamagedError(TaskCorruptedError):
-    """The files of a store are not what was written. Whoever opens it to work on it has an empty one."""
+    """The files of a store are not as they were written. Whoever opens it to write gets an empty one."""
 
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(f"store {path} is damaged: {cause}")
@@ -31,27 +31,27 @@ class StoreDamagedError(TaskCorruptedError):
 
 
 class StateStore(Protocol):
-    """An ordered map of bytes, changed only by applying records of its changelog.
+    """An ordered map of bytes that changes only by applying records of its changelog.
 
-    `position` is the number of changelog records applied so far; it changes together with the data or not at all, so
-    a process may be killed at any point. Keys are never empty and sort by their bytes. A store may be open in several
-    processes at a time; one of them writes.
+    `position` is the number of changelog records applied so far. It changes together with the data or not at all, so a
+    process may be killed at any time. Keys are never empty and sort by their bytes. Several processes may have a store
+    open at the same time; only one of them writes.
     """
 
     @property
     def position(self) -> int:
-        """Changelog records applied, as of now (another process may have applied more since).
+        """The number of applied changelog records at this moment. Another process may have applied more since.
 
-        This and what follows raise StoreDamagedError where they find that the store's files are damaged.
+        This and the methods below raise StoreDamagedError if they find the store's files damaged.
         """
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of `keys`, in their order; None where there is none."""
+        """The values of `keys`, in their order; None for a missing one."""
 
     def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, by key; None leaves a side open.
+        """Rows with `start <= key < end`, sorted by key; None leaves a side open.
 
-        Rows that are changed while the iteration goes on may show either value.
+        If rows change during the iteration, either value may appear.
         """
 
     def apply(
@@ -59,22 +59,22 @@ class StateStore(Protocol):
     ) -> None:
         """Apply `changes` in order and move from `from_position` to `position`, in one transaction.
 
-        `expire_below` then deletes all keys below it. Raises, with nothing applied, TaskMigratedError when the store
-        does not stand at `from_position`, and StoreUnusableError.
+        `expire_below` then deletes all keys below it. Raises TaskMigratedError if the store is not at `from_position`,
+        and StoreUnusableError; then nothing is applied.
         """
 
     def close(self) -> None:
-        """Make all that was applied durable and let go of files. Not needed for correctness; calling again is fine."""
+        """Make everything applied durable and close the files. Not needed for correctness. It may be called again."""
 
 
 class StoreBackend(Protocol):
-    """Where stores live: what a plugin of `headwater_register_store_backends` makes."""
+    """Creates and opens stores. Plugins of `headwater_register_store_backends` make such objects."""
 
     def open(self, directory: Path) -> StateStore:
-        """The store of `directory`, made if there is none. A store whose state cannot be trusted starts empty."""
+        """The store of `directory`, created if there is none. A store whose files cannot be trusted starts empty."""
 
     def open_to_read(self, directory: Path) -> StateStore:
-        """The store of `directory`, which is there, without writing to it or needing to.
+        """The existing store of `directory`, opened without writing and without the right to write.
 
-        It raises StoreDamagedError where it cannot be trusted.
+        It raises StoreDamagedError if it cannot be trusted.
         """

@@ -1,12 +1,12 @@
-"""With which commit a store agrees: it may be used as long as that commit is in the log.
+"""Notes beside each store which commit it agrees with. A store may be used as long as that commit is in the log.
 
-A log may be copied, and both may be gone on with; or an older copy takes its place. Its id and the positions of stores
-do not tell then whether the changes in a store are those of this log. So the last commit that a store was brought
-forward with is noted beside it, before it is. A commit names the driver that claimed the application, its moment and
-all that was written, so no other line of commits has one of the same number and bytes, and what comes before it is the
-same, too.
+A log may be copied, and runs may continue on both; or an older copy may replace it. Then its id and the positions of
+stores do not show whether the changes in a store come from this log. So before a store is brought forward, the commit
+with the last of those changes is noted beside it. A commit names the driver that claimed the application, the time and
+everything that was written. So no other sequence of commits has one with the same number and bytes, and everything
+before it is the same, too.
 
-A store that version 0.1 has made has no note, and is taken for what it says it is.
+A store that version 0.1 has made has no note and is trusted.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .whole_files import write_whole
 
 _SUFFIX = ".commit"
 _UNKNOWN = CommitMark("", 0, 0)
-"""For a note that cannot be read: no log has this commit."""
+"""For a note that cannot be read. No log has this commit."""
 
 
 @unusable_paths_told
 def synced_with(store: Path) -> CommitMark | None:
-    """The commit noted for the store of a directory, the last whose changes it may hold; None where there is no note.
+    """The commit noted for the store of a directory, the last one whose changes it may have; None if there is no note.
 
-    One that cannot be read is of a commit that no log has.
+    For a note that cannot be read it is a commit that no log has.
     """
     try:
         content = json.loads(note_of(store).read_text())
@@ -47,10 +47,10 @@ def synced_with(store: Path) -> CommitMark | None:
 
 @unusable_paths_told
 def note_sync(store: Path, commit: CommitMark | None) -> None:
-    """Say that the store of a directory is about to get changes up to `commit`. None: of an application without any.
+    """Note that the store of a directory is about to get changes up to `commit`. None: the application has no commits.
 
-    Not brought to the disk, as the store is not either. Never goes back: a driver that was left over does not know all
-    that the store holds by now.
+    The note is not synced to the disk, as the store is not either. It never goes back: an outdated driver does not know
+    all that the store has by now.
     """
     found = synced_with(store)
     if commit is None or found == commit:
@@ -62,7 +62,7 @@ def note_sync(store: Path, commit: CommitMark | None) -> None:
 
 
 def keep_note(store: Path) -> None:
-    """Bring the note to the disk, as its store was."""
+    """Sync the note to the disk, after its store."""
     note = note_of(store)
     if note.exists():
         sync_file(note)
@@ -70,12 +70,12 @@ def keep_note(store: Path) -> None:
 
 
 def is_of(log: Log, store: Path) -> bool:
-    """Whether the store of a directory may be used with a log: what it was brought forward with is in it."""
+    """Whether the store of a directory may be used with a log: the log has the noted commit."""
     return (commit := synced_with(store)) is None or has(log, commit)
 
 
 def has(log: Log, commit: CommitMark) -> bool:
-    """Whether a log has this very commit."""
+    """Whether a log has exactly this commit."""
     if not commit.number:
         return False
     data = log.commits(commit.application).read(commit.number)
@@ -83,13 +83,13 @@ def has(log: Log, commit: CommitMark) -> bool:
 
 
 def noted(directory: Path) -> Iterator[Path]:
-    """The stores, `<store>/<partition>` below an application's directory, that have a note, in order."""
+    """The stores with a note, `<store>/<partition>` below an application's directory, sorted."""
     for note in sorted(directory.glob(f"*/.*{_SUFFIX}")):
         yield note.with_name(note.name[1 : -len(_SUFFIX)])
 
 
 def half_noted(directory: Path) -> Iterator[Path]:
-    """Files below an application's directory for notes that processes were killed at which are gone."""
+    """Files that processes left behind which were killed while writing notes below an application's directory."""
     for path in directory.glob(f"*/.*{_SUFFIX}.*"):
         pid = path.suffix[1:]
         if pid.isdecimal() and started_at(int(pid)) is None:
@@ -97,5 +97,5 @@ def half_noted(directory: Path) -> Iterator[Path]:
 
 
 def note_of(store: Path) -> Path:
-    """The file of the note: beside the store, whose directory is its backend's."""
+    """The file of the note. It is beside the store, because the store's directory belongs to its backend."""
     return store.with_name(f".{store.name}{_SUFFIX}")

@@ -1,1 +1,1 @@
-"""The default store backend: LMDB, with checksums, long keys, and files that are checked before they are mapped."""
+"""The default store backend: LMDB with checksums and long keys. Files are checked before they are mapped."""

@@ -1,9 +1,9 @@
-"""Whether files that are written without sync can still be trusted when they are opened again.
+"""Decides whether files that are written without sync can be trusted when they are opened again.
 
-Stores let the operating system write when it likes: their truth is the changelog. A process that dies loses nothing
-by that; a machine that stops may leave a torn file. So a marker with the boot id lies beside the files from before
-the first unsynced write until all is synced, and a marker of another boot means: do not even open them. Another marker
-says that somebody has found the files damaged.
+Stores let the operating system write whenever it likes, because the changelog has everything. If a process dies,
+nothing is lost. If the machine stops, a file may be torn. So a marker file with the boot id exists from before the
+first unsynced write until everything is synced. A marker with another boot id means that the files must not even be
+opened. A second marker says that somebody has found the files damaged.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _DAMAGED = "damaged"
 
 
 def is_trusted(directory: Path) -> bool:
-    """Whether the files of `directory` are whole, as far as is known: nothing was unsynced when another boot of the
-    machine ended, and nobody has found them damaged.
+    """Whether the files of `directory` are whole, as far as is known.
+
+    Nothing was unsynced when an earlier boot of the machine ended, and nobody has found them damaged.
     """
     if is_damaged(directory):
         return False
@@ -33,7 +34,7 @@ def is_trusted(directory: Path) -> bool:
 
 
 def is_synced(directory: Path) -> bool:
-    """Whether whoever wrote last has closed the files, and with them everything is on the disk."""
+    """Whether the last writer has closed the files, so that everything is on the disk."""
     return not (directory / _MARKER).exists()
 
 
@@ -43,13 +44,13 @@ def is_damaged(directory: Path) -> bool:
 
 
 def mark_damaged(directory: Path, reason: str) -> None:
-    """Say, for all processes that use the files, that they are to be given up. A reader may not be allowed to."""
+    """Tell all processes that use the files to give them up. A reader may lack the right to write; this is ignored."""
     with suppress(OSError):
         write_text(directory / _DAMAGED, reason)
 
 
 def damage(directory: Path) -> str:
-    """What was found; empty when nothing was."""
+    """The damage that was found; empty if none."""
     try:
         return (directory / _DAMAGED).read_text()
     except FileNotFoundError:
@@ -57,7 +58,7 @@ def damage(directory: Path) -> str:
 
 
 def mark_unsynced(directory: Path) -> None:
-    """Say, durably, that unsynced writes follow. Cheap when said already."""
+    """Record durably that unsynced writes follow. Cheap if it is recorded already."""
     marker = directory / _MARKER
     if marker.exists():
         return
@@ -66,6 +67,6 @@ def mark_unsynced(directory: Path) -> None:
 
 
 def mark_synced(directory: Path) -> None:
-    """Say that everything was synced and nobody has written since."""
+    """Record that everything is synced and nobody has written since."""
     (directory / _MARKER).unlink(missing_ok=True)
     sync_directory(directory)

@@ -1,7 +1,8 @@
-"""One LMDB environment: how a store lies in it, and what LMDB wants done around its transactions.
+"""One LMDB environment: how a store is laid out in it, and how LMDB's transactions are used.
 
 Rows are in one database and facts (`position`) in another, both with checksums (see `checksums`). Version 0.1 wrote
-them without, under other names: whoever opens such a store to write gives it checksums, whoever reads goes without.
+them without checksums, under other names. Opening such a store to write adds the checksums. Opening it to read goes
+without them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DAMAGE = (
     lmdb.PanicError,
     lmdb.VersionMismatchError,
 )
-"""What tells that a file is not what was written."""
+"""Errors which show that a file is not as it was written."""
 
 _ROWS, _FACTS = b"checked rows", b"checked facts"
 _OLD_ROWS, _OLD_FACTS = b"rows", b"facts"
@@ -56,7 +57,7 @@ class Environment:
             self._lengthen(file)
         if writable:
             _allocate(directory / _LOCK, _LOCK_BYTES)
-        # Without sync a killed process loses nothing and a stopped machine is noticed (see durability).
+        # No sync: a killed process loses nothing, and the stop of a machine is noticed (see `durability`).
         self._lmdb = lmdb.open(
             str(directory),
             map_size=map_size,
@@ -68,7 +69,7 @@ class Environment:
             mode=FILE,
             lock=self._locked,
         )
-        if new:  # whatever the umask has left of their rights
+        if new:  # LMDB's mode is subject to the umask
             file.chmod(FILE)
             (directory / _LOCK).chmod(FILE)
         try:
@@ -79,14 +80,14 @@ class Environment:
         self._inode = _inode(directory)
 
     def is_current(self) -> bool:
-        """Whether the directory still holds the files that are open here (it may have been wiped and made again)."""
+        """Whether the directory still has the files that are open here. They may have been wiped and made again."""
         try:
             return self._inode == _inode(self.directory)
         except FileNotFoundError:
             return False
 
     def begin(self, *, write: bool = False) -> Any:
-        """A transaction. Another process may have grown the map, or died as a reader: both are put right here."""
+        """Begin a transaction. If another process has grown the map or died as a reader, this is handled here."""
         try:
             return self._lmdb.begin(write=write)
         except lmdb.MapResizedError:
@@ -96,10 +97,10 @@ class Environment:
         return self._lmdb.begin(write=write)
 
     def read(self, work: Callable[[Any], Found]) -> Found:
-        """What `work` makes of a read transaction.
+        """The result of `work` in a read transaction.
 
-        Without a lock nobody knows of this reader. A writer leaves alone what the last commit and the one before it
-        can see, so after more commits than that it is read again.
+        A reader without the lock file is unknown to writers. A writer keeps the pages that the last two commits can
+        see. So if there were more commits meanwhile, the read is repeated.
         """
         while True:
             with self.begin() as transaction:
@@ -113,7 +114,7 @@ class Environment:
                     return found
 
     def position(self, transaction: Any) -> int:
-        """Changelog records applied."""
+        """Applied changelog records."""
         stored = transaction.get(_POSITION, db=self.facts)
         if stored is None:
             if transaction.stat(self.rows)["entries"]:
@@ -123,40 +124,43 @@ class Environment:
         return int.from_bytes(position, "little")
 
     def put_position(self, transaction: Any, position: int) -> None:
-        """Note how many changelog records are applied."""
+        """Record how many changelog records are applied."""
         (stored,) = sealed([_POSITION], [position.to_bytes(8, "little")])
         transaction.put(_POSITION, stored, db=self.facts)
 
     def values(self, keys: Sequence[bytes], stored: Sequence[bytes]) -> Sequence[bytes]:
-        """The values behind what is stored under `keys`. Raises RowDamagedError."""
+        """The values of what is stored under `keys`. Raises RowDamagedError."""
         return unsealed(keys, stored) if self.checked else stored
 
     def grow(self) -> None:
-        """Make room when the map is full: free what dead readers hold, and double the map."""
+        """Make room when the map is full: free the pages of dead readers, and double the map."""
         self._lmdb.reader_check()
         self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
 
     def mark_unsynced(self) -> None:
-        """Say that writes follow. Within a write transaction, before it commits."""
+        """Record that writes follow. Call it within a write transaction, before the commit."""
         mark_unsynced(self.directory)
 
     def lengthen(self) -> None:
-        """Give the file the empty pages that LMDB may leave out at its end, so that only a damaged one lacks some."""
+        """Add the empty pages at the end that LMDB may leave out, so that only a damaged file is too short."""
         lmdb_file.extend(self.directory / lmdb_file.NAME)
 
     def sync(self) -> None:
-        """Make everything durable. Holds the write lock, so that no process writes between sync and mark."""
+        """Make everything durable. It holds the write lock, so that no process writes between sync and marker."""
         with self.begin(write=True):
             self.lengthen()
             self._lmdb.sync(True)
             mark_synced(self.directory)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._lmdb.close()
 
     def _lengthen(self, file: Path) -> None:
-        """A file that was not closed may end too early without harm; its checksums tell whether it does."""
+        """Handle a file that is too short.
+
+        If it was not closed this is harmless, because checksums find losses. Otherwise it is damaged.
+        """
         if self.writable and not is_synced(self.directory):
             lmdb_file.extend(file)
         else:
@@ -174,7 +178,7 @@ class Environment:
         self.facts = self._lmdb.open_db(facts, create=self.writable)
 
     def _taken_over(self) -> bool:
-        """Give what version 0.1 has left its checksums; whether the map had room for it."""
+        """Add checksums to a store of version 0.1. Returns whether the map had room for them."""
         if not _has(self._lmdb, _OLD_ROWS):
             return True
         try:
@@ -198,7 +202,7 @@ class Environment:
 
 
 def _allocate(path: Path, size: int) -> None:
-    """Take room for a file that is mapped to be written: where a disk is full, the process is killed at that write."""
+    """Reserve disk space for a file that is written through a map: on a full disk such a write kills the process."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
     try:
         os.posix_fallocate(handle, 0, size)
@@ -218,6 +222,6 @@ def _has(environment: Any, database: bytes, transaction: Any = None) -> bool:
 
 
 def _inode(directory: Path) -> tuple[int, int]:
-    # Not used again by the file system as long as the file is open.
+    # The file system does not reuse an inode while the file is open.
     stat = (directory / lmdb_file.NAME).stat()
     return stat.st_dev, stat.st_ino

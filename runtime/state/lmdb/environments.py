@@ -1,8 +1,8 @@
-"""The LMDB environments that this process has open.
+"""The LMDB environments that are open in this process.
 
-Owns two rules of LMDB: a path is open at most once in a process, and nothing is open across a fork. Hence the one
-object of this module that lives as long as the process, and one lock for all of its environments: a fork closes them
-all before it happens, and parent and child open again what they use.
+Two rules of LMDB are kept here: a process opens a path at most once, and no environment is open across a fork. So this
+module has one object that lives as long as the process, and one lock for all of its environments. Before a fork all of
+them are closed. Parent and child open them again when they use them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ class Environments:
 
     @contextmanager
     def use(self, directory: Path, map_size: int, *, writable: bool = True) -> Iterator[Environment]:
-        """The environment of `directory`, opened if need be: made, or made again where it cannot be trusted.
+        """The environment of `directory`.
 
-        One that is only read is not made: raises StoreDamagedError where it cannot be trusted. So it does, after
-        saying so to all who use the files, where they are found damaged meanwhile. Raises StoreUnusableError.
+
+        It is opened if necessary, created if missing, and made again if it cannot be trusted. An environment that is
+        only read is never made: raises StoreDamagedError if it cannot be trusted. Damage that is found during use
+        raises it too, after the files have been marked as damaged. Raises StoreUnusableError.
         """
         with self._lock, machine_errors_told(directory):
             environment = self._open.get(directory)
@@ -46,7 +48,7 @@ class Environments:
             try:
                 yield environment
             except DAMAGE as error:
-                if environment.is_current():  # else the damage is not in the files that are there by now
+                if environment.is_current():  # else the damage was in files that are gone by now
                     mark_damaged(directory, str(error))
                 raise StoreDamagedError(directory, str(error)) from error
 
@@ -60,13 +62,13 @@ class Environments:
                 self._forget(directory)
 
     def before_fork(self) -> None:
-        """Close everything, and keep it closed until the fork has happened."""
+        """Close everything, and keep it closed until the fork is done."""
         self._lock.acquire()
         for directory in list(self._open):
             self._forget(directory)
 
     def after_fork(self) -> None:
-        """Let threads go on, in parent and child."""
+        """Let threads continue, in parent and child."""
         self._lock.release()
 
     def _serves(self, environment: Environment, writable: bool) -> bool:
@@ -86,7 +88,7 @@ def _opened(directory: Path, map_size: int) -> Environment:
         try:
             return Environment(directory, map_size)
         except DAMAGE:
-            pass  # No store of ours, or none any more: the changelog has it all.
+            pass  # it is damaged; the changelog has everything
     _wipe(directory)
     make_folder(directory)
     return Environment(directory, map_size)
@@ -100,14 +102,18 @@ def _opened_to_read(directory: Path, map_size: int) -> Environment:
     except FileNotFoundError as error:
         raise StoreDamagedError(directory, f"its file {Path(error.filename).name} is not there") from error
     except DAMAGE as error:
-        # It may also be that a writer is just about to lengthen the file: this is not for a reader to judge.
+        # A reader does not mark it as damaged: a writer may be about to lengthen the file.
         raise StoreDamagedError(directory, str(error)) from error
 
 
 def _wipe(directory: Path) -> None:
-    """Renamed first, so that a crash leaves either the files or nothing, and of two processes one does it."""
+    """Remove the files.
+
+    They are renamed first, so that a crash leaves all or nothing, and only one of two processes does it.
+    """
     doomed = directory.with_name(f".{directory.name}-{os.getpid()}")
-    shutil.rmtree(doomed, ignore_errors=True)  # of a killed process that had the same id: in containers most have
+    # Left by a killed process with the same pid, which is common in containers.
+    shutil.rmtree(doomed, ignore_errors=True)
     try:
         directory.rename(doomed)
     except FileNotFoundError:

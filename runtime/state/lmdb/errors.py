@@ -1,7 +1,7 @@
-"""Which of LMDB's errors are the machine's: a disk that is full or fails, no memory, no right.
+"""Recognizes LMDB's errors that come from the machine: a full or failing disk, no memory, missing rights.
 
-py-lmdb has a class for a few of the system's error numbers; others come as its plain `Error`, with the system's words
-for them at the end of the text.
+py-lmdb has a class for a few of the system's error numbers. Others are its plain `Error`, whose text ends with the
+system's words for the number.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _CUT_SHORT = (
     "make room on that disk, or raise the limit of a file's size (ulimit -f), and run again; if there is room, look at "
     "the disk: the log of the system says what is wrong with it"
 )
-"""LMDB says "Input/output error" of a write that was cut short, too (`mdb_page_flush` in mdb.c)."""
+"""LMDB reports an incomplete write as "Input/output error", too (`mdb_page_flush` in mdb.c)."""
 
 
 def number_of(error: lmdb.Error) -> int | None:
-    """The system's number of an error of LMDB's; None where it is no error of the system's."""
+    """The system's number of an LMDB error; None if it is not one of the system's."""
     if type(error) in _OF_CLASS:
         return _OF_CLASS[type(error)]
     return _OF_TEXT.get(str(error).rpartition(": ")[2]) if type(error) is lmdb.Error else None
@@ -40,7 +40,7 @@ def number_of(error: lmdb.Error) -> int | None:
 
 @contextmanager
 def machine_errors_told(directory: Path) -> Iterator[None]:
-    """Raise StoreUnusableError where the system refuses the files of a store. A file that is not there passes."""
+    """Raise StoreUnusableError if the system refuses the files of a store. A missing file is not covered."""
     try:
         yield
     except lmdb.Error as error:

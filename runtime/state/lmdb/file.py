@@ -1,7 +1,8 @@
-"""What an LMDB file says of itself before it is mapped: to read beyond its end kills the process.
+"""Reads the header of an LMDB file before it is mapped, because reading a map beyond the end of the file kills the
+process.
 
-The layout is that of `MDB_page` and `MDB_meta` in LMDB's mdb.c (0.9, 64 bits): the first two pages are meta pages, and
-the one with the higher transaction counts.
+The layout is that of `MDB_page` and `MDB_meta` in LMDB's mdb.c (0.9, 64 bits). The first two pages are meta pages, and
+the one with the higher transaction number is valid.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ _META = struct.Struct("<QHHHH IIQQ I44x48x QQ")
 _PAGE_SIZE = 9  # its place in _META
 _READS = 3  # a page may be seen half written by another process
 _MOST_MAPPED = 1 << 46
-"""Bytes. What a process can map, and more than any store has."""
+"""In bytes: more than a process can map or any store has."""
 
 
 class FileDamagedError(Exception):
-    """The file cannot be an LMDB file that is whole."""
+    """The file is not a whole LMDB file."""
 
 
 @dataclass(frozen=True)
 class Meta:
-    """The meta page that counts. `pages`: in use or free, all numbers below it."""
+    """The valid meta page. `pages`: all page numbers in use or free are below it."""
 
     page_size: int
     pages: int
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Read a file's. Raises FileDamagedError."""
+        """Read the meta page of a file. Raises FileDamagedError."""
         for _ in range(_READS - 1):
             with suppress(FileDamagedError):
                 return cls._read(path)
@@ -62,9 +63,9 @@ class Meta:
 
 
 def missing_bytes(path: Path) -> int:
-    """How many bytes the file is short of its last page.
+    """How many bytes the file lacks up to its last page.
 
-    LMDB itself may leave out pages at the end that came free in the transaction that took them. Raises
+    LMDB itself may leave out pages at the end that were taken and freed in the same transaction. Raises
     FileDamagedError.
     """
     meta = Meta.of(path)
@@ -72,9 +73,9 @@ def missing_bytes(path: Path) -> int:
 
 
 def extend(path: Path) -> None:
-    """Give the file the pages that it lacks, empty: LMDB finds an empty page to be none of its own.
+    """Add the missing pages to the file, empty. LMDB recognizes an empty page as not its own.
 
-    Never makes it shorter, whoever is writing. Raises FileDamagedError, OSError.
+    It never shortens the file, even if somebody else writes at the same time. Raises FileDamagedError, OSError.
     """
     missing = missing_bytes(path)
     if missing:
@@ -87,7 +88,7 @@ def extend(path: Path) -> None:
 
 
 def _meta(data: bytes, number: int, page_size: int) -> tuple[int, int] | None:
-    """Transaction and last page, where this is a meta page of that number."""
+    """Transaction and last page, if this is a meta page with that number."""
     if len(data) < _META.size:
         return None
     page, _, flags, _, _, magic, version, _, mapped, found_size, last, transaction = _META.unpack(data)

@@ -1,7 +1,7 @@
-"""Keys longer than LMDB takes: a prefix and a hash stand for the key, and the whole key goes into the value.
+"""Stores keys longer than LMDB allows: a prefix and a hash replace the key, and the whole key is kept in the value.
 
-A stored key of the full 511 bytes is always a prefix with a hash, a shorter one is the key itself, so the two cannot
-be taken for each other. Long keys with one prefix lie together, but by hash: readers sort them.
+A stored key of the full 511 bytes is always a prefix with a hash. A shorter one is the key itself. So the two cannot be
+confused. Long keys with the same prefix lie together, ordered by hash; readers sort them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ def stored_key(key: bytes) -> bytes:
 
 
 def stored_value(key: bytes, value: bytes) -> bytes:
-    """The value to store for `key`: with a long key in front, after its length (4 bytes, little endian)."""
+    """The value to store for `key`. For a long key: its length (4 bytes, little endian), the key, and the value."""
     return value if len(key) <= PREFIX else len(key).to_bytes(4, "little") + key + value
 
 
 def is_long(stored: bytes) -> bool:
-    """Whether a stored key stands for a longer one."""
+    """Whether a stored key replaces a longer one."""
     return len(stored) == STORED
 
 
 def original(stored: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """Key and value as they were given, from their stored forms."""
+    """The original key and value of their stored forms."""
     if not is_long(stored):
         return stored, value
     end = 4 + int.from_bytes(value[:4], "little")

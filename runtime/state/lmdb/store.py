@@ -1,4 +1,4 @@
-"""The default store: LMDB, transactional, open in many processes at once."""
+"""The default store: LMDB, transactional, and usable by many processes at once."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .environments import of_this_process
 from .long_keys import PREFIX, is_long, original, stored_key, stored_value
 
 MAP_SIZE = 64 << 20
-"""Bytes of address space to begin with; doubled whenever it is full. The file takes only what is used."""
+"""The initial map size in bytes. It is doubled whenever the map is full. The file takes only what is used."""
 
 _ROWS_PER_READ = 4096
 
 
 class LmdbStore:
-    """A StateStore in one directory. Read transactions last for one call, or for 4,096 rows of a `range`.
+    """A StateStore in one directory. A read transaction lasts for one call, or for 4,096 rows of a `range`.
 
-    `writable`: a store that is only read is not made, and needs no right to write.
+    `writable`: a store that is only read is not created, and needs no right to write.
     """
 
     @unusable_paths_told
@@ -44,7 +44,7 @@ class LmdbStore:
 
     @property
     def position(self) -> int:
-        """Changelog records applied."""
+        """Applied changelog records."""
         with self._environment() as environment:
             return environment.read(environment.position)
 
@@ -59,7 +59,7 @@ class LmdbStore:
         return list(map(found.get, stored))
 
     def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, by key."""
+        """Rows with `start <= key < end`, sorted by key."""
         for key, value in _long_keys_sorted(self._stored(start, end)):
             if (start is None or key >= start) and (end is None or key < end):
                 yield key, value
@@ -67,14 +67,14 @@ class LmdbStore:
     def apply(
         self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None
     ) -> None:
-        """Apply changes and move to `position`, in one transaction, whatever room that takes."""
+        """Apply changes and move to `position` in one transaction. The map grows as needed."""
         changes = list(changes)
         with self._environment() as environment:
             while not self._applied(environment, changes, from_position, position, expire_below):
                 environment.grow()
 
     def close(self) -> None:
-        """Sync, and close the environment for this process; using the store again opens it again."""
+        """Sync and close the environment in this process. Using the store opens it again."""
         of_this_process.close(self._directory)
 
     def _environment(self) -> AbstractContextManager[Environment]:
@@ -88,7 +88,7 @@ class LmdbStore:
         position: int,
         expire_below: bytes | None,
     ) -> bool:
-        """Whether the map had room for it all; nothing has happened otherwise."""
+        """Whether the map had room for everything. Otherwise nothing has happened."""
         try:
             with environment.begin(write=True) as transaction:
                 found = environment.position(transaction)
@@ -107,7 +107,8 @@ class LmdbStore:
         return True
 
     def _stored(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows as stored, from `start` to `end` or a little beyond either, a few thousand a transaction."""
+        """Rows as stored, from about `start` to about `end`, a few thousand in each transaction."""
+        # A long key is stored under its prefix, so that is where the search begins.
         at = (start or b"")[:PREFIX]
         while True:
             with self._environment() as environment:
@@ -119,7 +120,7 @@ class LmdbStore:
 
 
 class LmdbBackend:
-    """Keeps each store as an LMDB environment in its directory. `map_size`: bytes to begin with."""
+    """Keeps each store as an LMDB environment in its directory. `map_size`: the initial size in bytes."""
 
     def __init__(self, map_size: int = MAP_SIZE) -> None:
         self._map_size = map_size
@@ -129,14 +130,14 @@ class LmdbBackend:
         return LmdbStore(directory, self._map_size)
 
     def open_to_read(self, directory: Path) -> LmdbStore:
-        """The store of `directory`, which is there."""
+        """The existing store of `directory`."""
         return LmdbStore(directory, self._map_size, writable=False)
 
 
 def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> dict[bytes, bytes]:
-    """Rows of `keys`, which are sorted, that are there."""
+    """The rows with these keys, which are sorted."""
     cursor = transaction.cursor(environment.rows)
-    # One call into LMDB, in the order of its pages.
+    # One call into LMDB. Sorted keys visit its pages in order.
     rows = dict(cursor.getmulti(keys))
     if environment.checked and len(rows) < len(keys):
         refuse_hidden(cursor, [key for key in keys if key not in rows])
@@ -147,7 +148,7 @@ def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) ->
 def _from(
     environment: Environment, at: bytes, end: bytes | None, transaction: Any
 ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-    """Keys and values from `at` on, to `end` or a little beyond, a few thousand at most."""
+    """Keys and values from `at` to about `end`, a few thousand at most."""
     cursor = transaction.cursor(environment.rows)
     if not cursor.set_range(at):
         return (), ()
@@ -164,10 +165,10 @@ def _value(stored: bytes, value: bytes | None) -> bytes | None:
 
 
 def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-    rows = dict(zip(keys, values, strict=True))  # the last of each key
+    rows = dict(zip(keys, values, strict=True))  # the last change of each key
     if max(map(len, rows), default=0) > PREFIX:
         rows = {stored_key(key): None if value is None else stored_value(key, value) for key, value in rows.items()}
-    # Sorted, LMDB fills its pages one after the other.
+    # Sorted keys let LMDB fill its pages one after another.
     in_order = sorted(rows.items(), key=itemgetter(0))
     kept = [(key, value) for key, value in in_order if value is not None]
     keys, present = [key for key, _ in kept], [value for _, value in kept]
@@ -187,7 +188,7 @@ def _expire(environment: Environment, cursor: Any, below: bytes) -> None:
 
 
 def _long_keys_sorted(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values as they were given. Long keys of one prefix lie together, by hash: put them in order."""
+    """The original keys and values. Long keys with the same prefix come sorted by hash; here they are sorted by key."""
     prefix, together = b"", list[tuple[bytes, bytes]]()
     for stored, value in rows:
         if together and stored[:PREFIX] != prefix:
