@@ -27,13 +27,12 @@ PLANS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(PLANS)
 def test_plan_comes_back_equal(plan: EpochPlan) -> None:
     assert from_json(EpochPlan, to_json(plan)) == plan
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.from_type(TaskCommit))
 def test_commit_comes_back_equal(commit: TaskCommit) -> None:
     assert from_json(TaskCommit, to_json(commit)) == commit

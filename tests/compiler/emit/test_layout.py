@@ -47,7 +47,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(plain, min_size=20, max_size=20))
 def test_any_data_is_laid_out_as_the_formatter_leaves_it(values: list[object]) -> None:
     source = "".join(statement(f"name_{n} = ", literal(value)) + "\n" for n, value in enumerate(values))
@@ -55,7 +55,6 @@ def test_any_data_is_laid_out_as_the_formatter_leaves_it(values: list[object]) -
     assert formatted(source) == source
 
 
-@settings(max_examples=200, deadline=None)
 @given(plain)
 def test_any_data_laid_out_is_read_back_as_itself(value: object) -> None:
     assert ast.literal_eval(laid_out(literal(value), indent=8)) == value

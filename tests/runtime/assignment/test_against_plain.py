@@ -12,7 +12,7 @@ from headwater.runtime.assignment.fallback import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Sticky
 
-SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(suppress_health_check=list(HealthCheck))
 
 
 @given(clusters())

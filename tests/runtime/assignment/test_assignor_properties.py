@@ -27,7 +27,7 @@ from headwater.runtime.tasks.task_id import TaskId
 Assign = Callable[[ApplicationState], TaskAssignment]
 Property = Callable[[Assign, ApplicationState], None]
 
-SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(suppress_health_check=list(HealthCheck))
 
 
 def every_task_has_one_active(assign: Assign, state: ApplicationState) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.runtime.records.keys import (
@@ -104,7 +104,6 @@ def encode_one(value, data_type):
 
 
 @given(columns())
-@settings(max_examples=300)
 def test_order_of_encoded_keys_is_order_of_values(case):
     types, rows = case
     ranks = [tuple(order(*pair) for pair in zip(types, row, strict=True)) for row in rows]
@@ -116,7 +115,6 @@ def test_order_of_encoded_keys_is_order_of_values(case):
 
 
 @given(columns(depth=2))
-@settings(max_examples=300)
 def test_encoded_keys_decoded_are_the_values(case):
     types, rows = case
     given_columns = arrays(types, rows)

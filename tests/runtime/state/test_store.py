@@ -222,9 +222,7 @@ KEY = st.binary(min_size=1, max_size=3) | LONG
 CHUNK = st.lists(st.tuples(KEY, st.none() | st.binary(max_size=5)), max_size=12)
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     chunks=st.lists(CHUNK, min_size=1, max_size=3),
     start=st.none() | KEY,

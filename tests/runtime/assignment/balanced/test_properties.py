@@ -119,7 +119,6 @@ def test_exchange_that_needs_two_warm_ups_is_not_begun_with_one() -> None:
 
 @pytest.mark.parametrize("holds", PROPERTIES)
 def test_every_assignment_holds(holds: Property) -> None:
-    @settings(deadline=None, max_examples=60)
     @given(clusters())
     def run(state: ApplicationState) -> None:
         holds(balanced, state)
@@ -193,7 +192,6 @@ def makespan(sizes: Sequence[int], places: Sequence[int], clients: int) -> int:
     return max(sum(size for size, at in zip(sizes, places, strict=True) if at == client) for client in range(clients))
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(1, 100), min_size=2, max_size=7))
 def test_lost_state_is_restored_in_at_most_a_quarter_more_than_the_least_time(sizes: list[int]) -> None:
     state = cluster([size * MEGABYTE for size in sizes], {"a": [], "b": [], "c": []})

@@ -140,7 +140,6 @@ HOLDS = [
 
 @pytest.mark.parametrize(("holds", "optimise", "drawn"), HOLDS)
 def test_every_optimisation_holds(holds: Property, optimise: Optimise, drawn: st.SearchStrategy[Case]) -> None:
-    @settings(deadline=None, max_examples=60)
     @given(drawn)
     def run(case: Case) -> None:
         holds(optimise, case)

@@ -39,7 +39,6 @@ def fold_cut(values, cuts, each, **how):
     return results[-1], state
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     distinct=st.integers(1, 500),
     repeats=st.integers(0, 100),
@@ -56,7 +55,7 @@ def test_any_order_in_any_cuts_gives_the_same_estimate_and_bytes(distinct, repea
     assert fold_cut(shuffled, cuts, each, options=SMALLEST) == (whole, stored)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, 400))
 def test_running_estimate_is_that_of_the_rows_so_far(seed, size):
     rng = random.Random(seed)
