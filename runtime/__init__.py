@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .generated_code import topology_beside
     from .operators.aggregate import Aggregate
     from .operators.columns import KeyBy, Select
-    from .operators.declarations import Flow
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins import GlobalJoin, StreamTableJoin
     from .operators.materialize import Materialize
@@ -42,7 +41,6 @@ _HOMES = {
     "generated_code": ("topology_beside",),
     "operators.aggregate": ("Aggregate",),
     "operators.columns": ("KeyBy", "Select"),
-    "operators.declarations": ("Flow",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins": ("GlobalJoin", "StreamTableJoin"),
     "operators.materialize": ("Materialize",),
@@ -67,7 +65,6 @@ __all__ = [
     "Agg",
     "Aggregate",
     "Assignment",
-    "Flow",
     "Fork",
     "GlobalJoin",
     "GlobalTable",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from .stages.building import Pipe
+    from .stages.steps import Engine
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,14 @@ class GlobalTable:
 class Subtopology:
     """A connected part of a topology. It has one task for each partition of its sources, `partitions` in all.
 
-    `build` is the function in `job.py` that takes a pipe through the subtopology's steps (`stages/building.py`).
+    `build` has an engine do the steps, which starts from the given rows (`stages/steps.py`).
     `places`: store -> the first step that uses it, as `file:line` of the YAML.
     """
 
     number: int
     name: str
     partitions: int
-    build: Callable[[Pipe], Pipe]
+    build: Callable[[Any, Engine], Any]
     sources: tuple[Topic, ...]
     sinks: tuple[Topic, ...]
     stores: tuple[Store, ...] = ()

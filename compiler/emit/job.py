@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...runtime.operators.declarations import Flow
-from ...runtime.stages.building import Pipe, untouched
+from ...runtime.records.types import parse_columns
+from ...runtime.stages.columns import Flows, behind_sql
+from ...runtime.stages.sql_step import SqlStep
+from ...runtime.stages.steps import PythonStep
 from ...runtime.topology import Topology
-from ..operations.base.site import SqlStep
+from ..language.stores import columns_ddl
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .declarations import Declarations
 from .names import Constants, Declared, function_names
-from .python import Code, Expression, Items, call, one_a_line, quoted, statement, tuple_of
+from .python import Code, Items, call, one_a_line, quoted, statement, tuple_of
 from .template import content_hash, docstring, import_from, render, title
 
 
@@ -101,72 +104,64 @@ def _summary(part: SubtopologyGraph) -> str:
 
 
 class _Stages:
-    """Writes the calls of a subtopology's pipe. A pipe of its own tells it which arguments need not be written."""
+    """Writes the calls of a subtopology's pipe, and follows its edges to see which columns need not be said."""
 
     def __init__(self, writer: Declarations) -> None:
         self._writer = writer
-        self._pipe = Pipe(None, _Nothing())
+        self._flows: Flows = {}
 
     def call(self, stage: PythonStage | SqlStep) -> Items:
         return self._process(stage) if isinstance(stage, PythonStage) else self._sql(stage)
 
     def _process(self, stage: PythonStage) -> Items:
-        goes_on = untouched(stage.nodes, stage.reads)
-        edges = {"reads": _beyond(self._pipe.edges, stage.reads), "yields": _beyond(goes_on, stage.yields)}
-        edges = {name: flows for name, flows in edges.items() if flows}
-        self._pipe = self._pipe.process(*stage.nodes, **edges)
+        reads = {name: self._flows[name] for name in stage.reads}
+        _check(reads, stage.reads)
+        going = PythonStep(stage.nodes).behind(reads, stage.yields)
+        keep = {
+            name: tuple(parse_columns(flow.value))
+            for name, flow in stage.yields.items()
+            if _columns(flow) != _columns(going[name])
+        }
+        self._flows = PythonStep(stage.nodes, keep).behind(reads, stage.yields)
+        _check(self._flows, stage.yields)
         nodes = [self._writer.call(node) for node in stage.nodes]
-        named = {name: self._writer.of(flows) for name, flows in edges.items()}
+        named = {"keep": self._writer.of(keep)} if keep else {}
         return one_a_line(call("rows.process", *nodes, **named))
 
     def _sql(self, step: SqlStep) -> Items:
+        self._flows = behind_sql(step, self._flows)
         plain, named = _arguments(step)
-        self._pipe = getattr(self._pipe, step.kind)(*plain, **named)
-        arguments: dict[str, Expression] = {name: self._writer.of(value) for name, value in named.items()}
+        plain = [step.flows if step.kind == "merge" else step.flow, *plain]
+        arguments = {name: self._writer.of(value) for name, value in named.items()}
         if step.at:
-            arguments["at"] = self._writer.place(step.at)
+            arguments["at"] = self._writer.place(str(step.at))
         return call(f"rows.{step.kind}", *map(self._writer.of, plain), **arguments)
 
 
-def _beyond(known: Mapping[str, Flow | None], flows: Mapping[str, Flow]) -> dict[str, Flow]:
-    """The flows that the pipe does not know already. Each edge that the pipe knows must be among them."""
-    assert known.keys() <= flows.keys(), f"{set(known) - set(flows)} would reach a stage that does not read it"
-    return {name: flow for name, flow in flows.items() if known.get(name) != flow}
+def _check(flows: Mapping[str, Flow], meant: Mapping[str, Flow]) -> None:
+    """That the edges which generated code would have are those that the graph has."""
+    found, wanted = ({name: _columns(flow) for name, flow in each.items()} for each in (flows, meant))
+    assert found == wanted, f"{found} would be there in place of {wanted}"
 
 
-class _Nothing:
-    """An engine for a pipe that is used only for its edges."""
-
-    def process(self, *_: object) -> None:
-        """Do nothing."""
-
-    def sql(self, *_: object) -> None:
-        """Do nothing."""
+def _columns(flow: Flow) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The columns of an edge, in any order."""
+    return parse_columns(flow.key), parse_columns(flow.value)
 
 
 def _arguments(step: SqlStep) -> tuple[list[Any], dict[str, Any]]:
-    """The positional and named arguments of the `Pipe` method, without those that are defaults."""
-    plain: list[Any]
-    named: dict[str, Any] = {}
+    """What the method of `Pipe` is called with behind the edge: arguments without and with a name."""
+    columns = {columns_ddl({name: step.types[name]}): sql for name, sql in step.columns.items()}
+    keep = {} if step.keep is None else {"keep": step.keep}
     match step.kind:
         case "where":
-            plain = [step.condition or ""]
-            named["table"] = step.table or None
-        case "key_by":
-            plain = [step.key]
+            return [step.condition], {"table": True} if step.table else {}
         case "branch":
-            plain = [step.branches]
-            named["into"] = None if step.into == tuple(edge for edge, _ in step.branches) else step.into
+            return [step.branches], keep
         case "fork":
-            plain = [step.into]
+            return [], {"into": step.into, **keep}
         case "merge":
-            plain = [step.flows, step.into[0]]
-        case _:
-            plain = [step.columns]
-            named["key"] = step.key or None
-            named["null_values"] = (step.null_values and bool(step.columns)) or None
-    if step.kind != "where":
-        named["keep"] = step.keep
-    if step.kind != "merge":
-        named["flow"] = step.flow
-    return plain, {name: value for name, value in named.items() if value is not None}
+            return [], {"into": step.into[0]}
+        case "select" if not step.keep:
+            keep = {}
+    return [columns] if columns else [], keep | ({"null_values": True} if step.null_values else {})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
+from ...runtime.stages.sql_step import SqlStep
 from ..language.expressions import Expression
 from ..language.node_values import scalar
 from ..language.reader import Reader
@@ -16,7 +17,7 @@ from .base.context import FlowContext
 from .base.edge import columns_read
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
 from .base.shape import Shape
-from .base.site import Site, SqlLayout, SqlStep
+from .base.site import Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction, streams_only
 
 
@@ -91,7 +92,7 @@ class Branching(SqlOperation):
         return Description(f"branch {', '.join(self.into)}", (Processor("KSTREAM-BRANCH"),), fan)
 
     def in_sql(self, site: Site) -> SqlLayout:
-        branches = tuple((name, None if when is None else when.render(site.input.sql)) for name, when in self.cases)
+        branches = {name: None if when is None else when.render(site.input.sql) for name, when in self.cases}
         edges, kept = site.copies(self.into)
-        step = SqlStep("branch", site.flow, branches=branches, into=self.into, keep=kept, at=site.at)
+        step = SqlStep("branch", site.flows, branches=branches, keep=kept, at=site.at)
         return SqlLayout((step,), edges)

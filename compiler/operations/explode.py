@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from ...runtime.stages.sql_step import SqlStep
 from ..language.expressions import Expression
 from ..language.node_values import entries
 from ..language.reader import Reader
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, scope_of
-from .base.edge import columns_read
+from .base.edge import column_types, columns_read
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
 from .base.shape import Shape
-from .base.site import Site, SqlLayout, SqlStep
+from .base.site import Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction, streams_only
 
 
@@ -80,7 +81,7 @@ class Explosion(SqlOperation):
         edge = site.input
         others = [name for name in edge.value if name in site.output.needed and name != self.column]
         out = replace(edge, shape=site.output.shape, value=(*others, self.column))
-        keep, key = edge.kept(out, others)
         columns = {self.column: self.array.render(edge.sql)}
-        step = SqlStep("explode", site.flow, columns=columns, key=key, keep=keep, at=site.at)
+        types = column_types(out.shape.value, columns)
+        step = SqlStep("explode", site.flows, columns=columns, types=types, keep=tuple(others), at=site.at)
         return SqlLayout((step,), (out,))

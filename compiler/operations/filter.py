@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ...runtime.operators.declarations import Settle
+from ...runtime.stages.sql_step import SqlStep
 from ..language.expressions import Expression
 from ..language.reader import Reader
 from ..reading.nodes import Node, Scalar
@@ -14,7 +15,7 @@ from .base.context import FlowContext
 from .base.edge import NOW, columns_read
 from .base.operation import Description, Processor, PythonOperation, SqlOperation, TableUse, may_fail
 from .base.shape import Shape
-from .base.site import PythonLayout, Site, SqlLayout, SqlStep
+from .base.site import PythonLayout, Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction
 
 
@@ -72,7 +73,7 @@ class Filter(SqlOperation):
         """A `where`."""
         edge = site.input
         condition = self.predicate.render(edge.sql)
-        step = SqlStep("where", site.flow, condition=condition, table=edge.shape.is_table, at=site.at)
+        step = SqlStep("where", site.flows, condition=condition, table=edge.shape.is_table, at=site.at)
         return SqlLayout((step,), (site.onward,))
 
 

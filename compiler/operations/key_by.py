@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ...runtime.operators.declarations import KeyBy
+from ...runtime.stages.sql_step import SqlStep
 from ..language.expressions import Expression
 from ..language.node_values import entries
 from ..language.reader import Pairs, Reader
 from ..reading.nodes import Node
 from ..types import holds_map
 from .base.context import FlowContext, complete, scope_of
-from .base.edge import columns_read
+from .base.edge import column_types, columns_read
 from .base.operation import (
     Description,
     EitherOperation,
@@ -25,7 +26,7 @@ from .base.operation import (
     may_fail,
 )
 from .base.shape import UNKNOWN, Rekey, Shape
-from .base.site import PythonLayout, Site, SqlLayout, SqlStep
+from .base.site import PythonLayout, Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction
 
 
@@ -101,6 +102,8 @@ class Rekeying(EitherOperation):
         edge = site.input
         value = tuple(name for name in edge.value if name in site.output.needed)
         out = replace(edge, shape=site.output.shape, value=value)
-        key = {out.physical_key[name]: expression.render(edge.sql) for name, expression in self.columns.items()}
-        step = SqlStep("key_by", site.flow, key=key, keep=value, table=edge.shape.is_table, at=site.at)
+        key = {name: expression.render(edge.sql) for name, expression in self.columns.items()}
+        types = column_types(out.shape.key, key)
+        keep = None if value == edge.value else value
+        step = SqlStep("key_by", site.flows, columns=key, types=types, keep=keep, at=site.at)
         return SqlLayout((step,), (out,))

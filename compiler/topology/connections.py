@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...runtime.operators.declarations import Fork, Merge, Select, Side, Sink, SinkMode, Source
+from ...runtime.stages.sql_step import SqlStep
 from ...runtime.topology import GlobalTable, Topic
 from ..language.stores import columns_ddl
 from ..operations.base.edge import NOW, LiveEdge
@@ -24,7 +25,7 @@ from ..operations.base.operation import (
     TableUse,
 )
 from ..operations.base.shape import Shape
-from ..operations.base.site import Declared, PythonLayout, Site, SqlLayout, SqlStep
+from ..operations.base.site import Declared, PythonLayout, Site, SqlLayout
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class Forking(EitherOperation):
         if len(self.into) == 1:
             return SqlLayout((), (replace(edge, shape=site.output.shape),))
         edges, kept = site.copies(self.into)
-        step = SqlStep("fork", site.flow, into=self.into, keep=kept, table=edge.shape.is_table, at=site.at)
+        step = SqlStep("fork", site.flows, into=self.into, keep=kept, at=site.at)
         return SqlLayout((step,), edges)
 
 
@@ -215,11 +216,9 @@ class Merging(EitherOperation):
         value = tuple(column for column in (*shape.value, NOW) if column in site.output.needed)
         steps = []
         for edge in site.inputs:
-            if edge.value != value:
-                keep, key = edge.kept(replace(edge, value=value), value)
-                steps.append(SqlStep("select", edge.name, key=key, keep=keep, at=site.at))
-        flows = tuple(edge.name for edge in site.inputs)
-        steps.append(SqlStep("merge", None, flows=flows, into=(self.into,), at=site.at))
+            if {*edge.value} != {*value}:
+                steps.append(SqlStep("select", (edge.name,), keep=value, at=site.at))
+        steps.append(SqlStep("merge", site.flows, into=(self.into,), at=site.at))
         return SqlLayout(tuple(steps), (LiveEdge(self.into, shape, value),))
 
 

@@ -7,12 +7,11 @@ Python stage are the runtime's own declarations (`runtime/operators/declarations
 
 **Pipe.** One ordered pipe of rows runs through a subtopology: Python stage 0 (reads the sources), SQL steps, Python
 stage, SQL steps, ..., Python stage (writes). An edge has the name of a flow or table and keeps it through the steps: a
-step on flow `late` reads edge `late` and yields edge `late`. The pipe is *flat* while exactly one edge is live between
-two stages, otherwise *tagged*. `SqlStep.flow` is None while it is flat. After a step the pipe is flat if one edge is
-left.
+step on flow `late` reads edge `late` and yields edge `late`.
 
 **Physical names.** The physical name of a value column is its own name. That of a key column is its name, or
-`key.<name>` while the edge has a value column of that name. All column names below are physical.
+`key.<name>` while the edge has a value column of that name. Operators and SQL read physical names; what a step makes or
+keeps has its own name.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...runtime.operators.declarations import Declaration, Flow
+from ...runtime.stages.sql_step import SqlStep
 from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store, Topic
-from ..operations.base.site import SqlStep
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ It goes through the operations stage by stage. For each live edge it keeps the n
 that the edge carries at this point. Each operation lays itself out (`Site`).
 
 When a value column with the name of a key column appears or disappears, the physical name of the key column changes
-(see `graph`). SQL steps are told the new names; Python operators find them themselves.
+(see `graph`). The runtime finds the new names itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...runtime.operators.declarations import Declaration
+from ...runtime.stages.sql_step import SqlStep
 from ..operations.base.edge import NOW, LiveEdge
 from ..operations.base.operation import EitherOperation, PythonOperation, SqlOperation
-from ..operations.base.site import Declared, Output, Site, SqlStep
+from ..operations.base.site import Declared, Output, Site
 from . import graph
 from .changes import Changes
 from .connections import Reading
@@ -49,7 +50,7 @@ class Layout:
             if level % 2 == 0:
                 stages.append(self._python(level, _tables_first(vertices)))
             else:
-                stages += self._sql(level, vertices)
+                stages += self._sql(vertices)
         return tuple(stages)
 
     def _live(self, level: int) -> dict[int, LiveEdge]:
@@ -61,7 +62,7 @@ class Layout:
         nodes: list[Declaration] = []
         for vertex in vertices:
             assert isinstance(vertex.operation, PythonOperation | EitherOperation)
-            laid = vertex.operation.in_python(self._site(vertex, tagged=True))
+            laid = vertex.operation.in_python(self._site(vertex))
             nodes += laid.nodes
             self._edges.update(zip(vertex.outputs, laid.edges, strict=True))
         for number in self._live(level + 1):
@@ -72,28 +73,23 @@ class Layout:
         yields = {edge.name: edge.flow for edge in self._live(level + 1).values()}
         return graph.PythonStage(tuple(nodes), reads, yields)
 
-    def _sql(self, level: int, vertices: Sequence[Vertex]) -> list[SqlStep]:
-        live = set(self._live(level))
+    def _sql(self, vertices: Sequence[Vertex]) -> list[SqlStep]:
         steps: list[SqlStep] = []
         for vertex in vertices:
-            live -= set(vertex.inputs)
-            tagged = bool(live) or len(vertex.inputs) > 1
             assert isinstance(vertex.operation, SqlOperation | EitherOperation)
-            laid = vertex.operation.in_sql(self._site(vertex, tagged))
+            laid = vertex.operation.in_sql(self._site(vertex))
             steps += laid.steps
             self._edges.update(zip(vertex.outputs, laid.edges, strict=True))
-            live.update(vertex.outputs)
         return steps
 
-    def _site(self, vertex: Vertex, tagged: bool) -> Site:
-        """What a vertex is given. `tagged`: whether several edges are live before it."""
+    def _site(self, vertex: Vertex) -> Site:
+        """What a vertex is given."""
         return Site(
             inputs=tuple(self._edges[number] for number in vertex.inputs),
             lookups=tuple(self._edges[number] for number in vertex.lookups),
             needed=self.needed[vertex.inputs[0]] if vertex.inputs else frozenset(),
             outputs=tuple(Output(self.needed[number], self.wired.shapes[number]) for number in vertex.outputs),
             at=vertex.at,
-            tagged=tagged,
             declared=self.declared,
             changes=partial(self.changes.of, vertex.outputs[0] if vertex.outputs else -1),
         )

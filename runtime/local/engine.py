@@ -12,7 +12,6 @@ import pyarrow as pa
 from ...errors import HeadwaterError
 from ..operators.declarations import Flow
 from ..operators.node import Node
-from ..stages.building import Pipe
 from ..stages.failed_stage import StageFailedError, with_facts
 from ..stages.stage import Stage, StepError, Worker
 from ..topology import Subtopology
@@ -36,7 +35,7 @@ class ExpressionsNeedSparkError(HeadwaterError):
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """An Engine (`stages/building.py`). Its rows are the functions so far.
+    """An Engine (`stages/steps.py`). Its rows are the functions so far.
 
     `open_worker`: called when a stage runs. `expressions`: functions in place of SQL steps, by their place in the YAML.
     """
@@ -75,5 +74,5 @@ def _named(expression: Step, step: str, at: str) -> Step:
 
 def built(part: Subtopology, engine: LocalEngine) -> tuple[Step, ...]:
     """The steps of a subtopology in order, from the client's threads to the tasks' commits."""
-    steps: tuple[Step, ...] = part.build(Pipe((), engine)).rows
+    steps: tuple[Step, ...] = part.build((), engine)
     return steps

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ..operators.declarations import Flow
 from ..operators.node import Node
 from ..operators.rows import physical_columns
-from ..stages.building import Pipe
 from ..stages.failed_stage import with_facts
 from ..stages.stage import Stage
 from ..topology import Subtopology
@@ -24,7 +23,7 @@ def built(part: Subtopology, placed: DataFrame) -> DataFrame:
 
     Its result has one row `commit` for each task.
     """
-    rows: DataFrame = part.build(Pipe(placed, SparkEngine())).rows
+    rows: DataFrame = part.build(placed, SparkEngine())
     return rows
 
 

@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,11 @@ from jsonschema import Draft7Validator
 from headwater import Project
 from headwater.cli.main import main
 from headwater.compiler.pipeline import CACHE
+from headwater.compiler.topology.graph import PythonStage
 from headwater.runtime.generated_code import load_runner
+from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.records.types import parse_columns
+from headwater.runtime.stages.sql_step import SqlStep
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -143,6 +148,61 @@ def test_generated_modules_declare_the_topology(case: str, compiled: Callable[[s
         assert runner.topology.name == path.parent.name
         assert runner.topology.subtopologies
         assert Path(runner.settings.state_dir).is_relative_to(target.parent)
+
+
+class Noting:
+    """An engine that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.python: list[tuple[Any, ...]] = []
+        self.sql_steps: list[tuple[str, Any, Any]] = []
+
+    def process(self, rows: None, nodes: Any, reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> None:
+        self.python.append(([fields_of(node) for node in nodes], columns_of(reads), columns_of(yields)))
+
+    def sql(self, rows: None, step: str, arguments: Mapping[str, Any]) -> None:
+        said = next((arguments[name] for name in ("condition", "columns", "branches") if name in arguments), None)
+        self.sql_steps.append((step, said, arguments["at"]))
+
+
+def fields_of(node: Any) -> tuple[str, dict[str, Any]]:
+    return type(node).__name__, {field.name: getattr(node, field.name) for field in fields(node)}
+
+
+def said_by(step: SqlStep) -> Any:
+    """What a step says that does not depend on the steps around it."""
+    match step.kind:
+        case "where":
+            return step.condition
+        case "select" | "with_columns" | "explode":
+            return step.columns
+        case "branch":
+            return tuple(step.branches.items())
+    return None
+
+
+def columns_of(flows: Mapping[str, Flow]) -> dict[str, Any]:
+    """The columns of edges, in any order."""
+    return {name: (parse_columns(flow.key), parse_columns(flow.value)) for name, flow in flows.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_generated_code_has_the_operators_and_edges_of_the_graph(case: str, compiled: Callable[[str], Path]) -> None:
+    target = compiled(case)
+    for graph in Project(target.parent, session=NoSpark()).compile().graphs:
+        written = load_runner(target / graph.name / "runner.py").topology.subtopologies
+        for part, generated in zip(graph.subtopologies, written, strict=True):
+            engine = Noting()
+            generated.build(None, engine)
+
+            python = [stage for stage in part.stages if isinstance(stage, PythonStage)]
+            sql = [stage for stage in part.stages if isinstance(stage, SqlStep)]
+            assert engine.python == [
+                ([fields_of(node) for node in stage.nodes], columns_of(stage.reads), columns_of(stage.yields))
+                for stage in python
+            ]
+            assert engine.sql_steps == [(step.kind, said_by(step), step.at) for step in sql]
+            assert (generated.sources, generated.sinks, generated.stores) == (part.sources, part.sinks, part.stores)
 
 
 def compile_in_a_process(project: Path, hash_seed: str) -> dict[str, str]:

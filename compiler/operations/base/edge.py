@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ....runtime.operators.declarations import Flow
 from ....runtime.records.names import quote
-from ...language.expressions import Expression, Ref
+from ...language.expressions import Expression, Ref, Types
 from ...language.judge import meta_name
-from ...language.stores import columns_ddl
+from ...language.stores import UNKNOWN_TYPE, columns_ddl
 from .shape import Shape
 
 NOW = "_now"
@@ -43,21 +43,16 @@ class LiveEdge:
         """The SQL that reads the column."""
         return meta_name(ref) if ref.role == "meta" else quote(self.physical(ref))
 
-    def kept(self, after: LiveEdge, unchanged: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The columns that pass a SQL step unchanged, and the key columns whose physical names change (new -> old).
-
-        `after`: the edge after the step. `unchanged`: the value columns that the step does not change.
-        """
-        old, new = self.physical_key, after.physical_key
-        same = [new[name] for name in new if old[name] == new[name]]
-        renamed = {new[name]: old[name] for name in new if old[name] != new[name]}
-        return (*same, *unchanged), renamed
-
 
 def columns_read(expressions: Iterable[Expression]) -> frozenset[str]:
     """The value columns that SQL expressions read, possibly with `NOW`."""
     refs = [ref for expression in expressions for ref in expression.refs]
     return frozenset(ref.name for ref in refs if ref.role == "value" or ref.name == NOW)
+
+
+def column_types(shape: Types, columns: Iterable[str]) -> dict[str, str]:
+    """The types of columns of a shape: of its value, or its key."""
+    return {name: shape[name] or UNKNOWN_TYPE for name in columns}
 
 
 def argument_columns(expressions: Iterable[Expression]) -> frozenset[str]:

@@ -2,50 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from ....runtime.operators.declarations import Declaration, Emit
+from ....runtime.stages.sql_step import SqlStep
 from ....runtime.topology import Store, Topic
 from .edge import LiveEdge
 from .shape import Shape
-
-SqlKind = Literal["where", "select", "with_columns", "explode", "branch", "fork", "merge", "key_by"]
-
-
-@dataclass(frozen=True)
-class SqlStep:
-    """One step in Spark SQL. `flow`: the edge it works on, None while the pipe is flat. `at`: `file:line`.
-
-    | kind | fields |
-    |---|---|
-    | where | `condition` |
-    | select, with_columns | `columns`: value column -> SQL; `key`: key columns whose physical name changes |
-    | key_by | `key`: the new key columns -> SQL |
-    | explode | `columns`: the one new value column -> SQL of the array; `key` as in select |
-    | branch | `branches`: (edge, condition or None for the rest), in order; those not in `into` are read by nobody |
-    | fork | `into` |
-    | merge | `flows` -> the only name of `into` |
-
-    `keep`: columns that pass through unchanged, in order (None: all that are not replaced); in a merge, branch or fork
-    those of each edge in `into`. `table`: the edge holds changes of a table. `null_values`: columns are computed for
-    null values too. SQL is as the user wrote it, but for qualifiers: it reads physical names, `_ts` (row time, ms) and
-    `_now`.
-    """
-
-    kind: SqlKind
-    flow: str | None
-    condition: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    key: Mapping[str, str] = field(default_factory=dict)
-    branches: tuple[tuple[str, str | None], ...] = ()
-    flows: tuple[str, ...] = ()
-    into: tuple[str, ...] = ()
-    keep: tuple[str, ...] | None = None
-    table: bool = False
-    at: str = ""
-    null_values: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,10 +33,9 @@ class Site:
     """What an operation is given when it is laid out.
 
     `inputs`: the edges that it reads. `lookups`: the tables in which it looks up rows, as they are at this point.
-    `needed`: the value columns of its first input that it or a later step needs. `tagged`: whether several edges are
-    live here. `changes(positive, deletes)`, for an operation that makes a table: how it emits changes, and whether it
-    emits the replaced rows too. `positive` are its value columns that are always above 0; `deletes` says whether rows
-    can disappear.
+    `needed`: the value columns of its first input that it or a later step needs. `changes(positive, deletes)`, for an
+    operation that makes a table: how it emits changes, and whether it emits the replaced rows too. `positive` are its
+    value columns that are always above 0; `deletes` says whether rows can disappear.
     """
 
     inputs: tuple[LiveEdge, ...]
@@ -80,7 +43,6 @@ class Site:
     needed: frozenset[str]
     outputs: tuple[Output, ...]
     at: str
-    tagged: bool
     declared: Declared
     changes: Callable[[frozenset[str], bool], tuple[Emit, bool]]
 
@@ -100,9 +62,9 @@ class Site:
         return replace(self.input, shape=self.output.shape)
 
     @property
-    def flow(self) -> str | None:
-        """The edge that a SQL step names; None in a flat pipe."""
-        return self.input.name if self.tagged else None
+    def flows(self) -> tuple[str, ...]:
+        """The names of the edges that it reads."""
+        return tuple(edge.name for edge in self.inputs)
 
     def copies(self, into: Sequence[str]) -> tuple[tuple[LiveEdge, ...], tuple[str, ...] | None]:
         """The input under several names with the columns that any of them needs, and the columns kept (None: all).
@@ -116,7 +78,7 @@ class Site:
             replace(edge, name=name, shape=output.shape, value=value)
             for name, output in zip(into, self.outputs, strict=True)
         )
-        return edges, None if value == edge.value else (*edge.physical_key.values(), *value)
+        return edges, None if value == edge.value else value
 
 
 @dataclass(frozen=True)

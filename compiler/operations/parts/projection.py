@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....runtime.operators.declarations import Select
+from ....runtime.stages.sql_step import SqlKind, SqlStep
 from ...language.expressions import Expression, column
 from ..base.context import FlowContext, StepPlace
-from ..base.edge import NOW, columns_read
+from ..base.edge import NOW, column_types, columns_read
 from ..base.operation import (
     Description,
     EitherOperation,
@@ -20,7 +21,7 @@ from ..base.operation import (
     may_fail,
 )
 from ..base.shape import Shape
-from ..base.site import PythonLayout, Site, SqlKind, SqlLayout, SqlStep
+from ..base.site import PythonLayout, Site, SqlLayout
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,16 @@ class Projection(EitherOperation):
         out = replace(edge, shape=site.output.shape, value=(*wanted, *now))
         unchanged = [name for name, e in wanted.items() if _value_column(e) == name]
         computed = {name: e.render(edge.sql) for name, e in wanted.items() if name not in unchanged}
-        keep, key = edge.kept(out, [*unchanged, *now])
         drops = self.word != "with_columns" or not {*edge.value} <= {*wanted, *now}
         kind: SqlKind = "select" if drops else "with_columns"
         step = SqlStep(
             kind,
-            site.flow,
+            site.flows,
             columns=computed,
-            key=key,
-            keep=keep if drops else None,
-            table=edge.shape.is_table,
+            types=column_types(out.shape.value, computed),
+            keep=(*unchanged, *now) if drops else None,
+            null_values=self.null_values and bool(computed),
             at=site.at,
-            null_values=self.null_values,
         )
         return SqlLayout((step,), (out,))
 

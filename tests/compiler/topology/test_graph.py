@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.compiler.operations.base.site import SqlStep
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.topology import graph
 from headwater.runtime.operators import declarations
+from headwater.runtime.stages.sql_step import SqlStep
 
 Compile = Callable[..., CheckedProject]
 
@@ -119,13 +119,6 @@ def test_windowed_store_has_the_key_without_its_window(compiled: Compile) -> Non
         ("flights", "count", None, "bigint"),
         ("total_delay", "sum", "dep_delay", "double"),
     ]
-
-
-def test_tagged_pipe_names_the_flow_and_a_flat_one_does_not(compiled: Compile) -> None:
-    tagged = topology(compiled, CARRIER_DELAYS, FLIGHTS)
-    assert [step.flow for step in sql(tagged)] == ["late"]
-    flat = topology(compiled, "flows:\n  a: {from: clicks, steps: [{filter: seconds > 3}], to: out}\n")
-    assert [step.flow for step in sql(flat)] == [None]
 
 
 def test_joins_on_one_re_keyed_stream_share_a_topic_and_aggregates_do_not(compiled: Compile) -> None:
@@ -250,7 +243,7 @@ def test_column_that_nobody_reads_is_not_computed(compiled: Compile) -> None:
     assert nodes(found, declarations.Source)[0].columns == ("seconds",)
 
 
-def test_key_column_is_renamed_where_its_namesake_goes(compiled: Compile) -> None:
+def test_key_column_that_shares_its_name_is_told_apart(compiled: Compile) -> None:
     found = topology(
         compiled,
         """
@@ -265,7 +258,7 @@ def test_key_column_is_renamed_where_its_namesake_goes(compiled: Compile) -> Non
     )
     where, select = sql(found)
     assert where.condition == "`key.user` <> user"
-    assert (select.key, select.keep, select.columns) == ({"user": "key.user"}, (), {"long": "seconds > 60"})
+    assert (select.keep, select.columns, select.types) == ((), {"long": "seconds > 60"}, {"long": "boolean"})
 
 
 def test_current_timestamp_is_a_column_that_the_stage_before_adds(compiled: Compile) -> None:
@@ -370,7 +363,7 @@ def test_filtered_table_is_settled_once_behind_its_projections(compiled: Compile
     assert [shape(part) for part in found.subtopologies] == [
         [["Source", "Table"], "where", "select", "where", ["Settle", "Sink"]]
     ]
-    assert all(step.table for step in sql(found))
+    assert [step.table for step in sql(found) if step.kind == "where"] == [True, True]
 
 
 def test_join_with_a_filtered_table_gives_it_a_store_of_its_own(compiled: Compile) -> None:
@@ -406,8 +399,10 @@ def test_dead_branch_is_left_out_but_keeps_its_case(compiled: Compile) -> None:
         """,
     )
     (branch,) = sql(found)
-    assert branch.branches == (("long", "seconds > 60"), ("middle", "seconds > 30"), ("rest", None))
-    assert branch.into == ("long", "rest")
+    assert branch.branches == {"long": "seconds > 60", "middle": "seconds > 30", "rest": None}
+    last = found.subtopologies[0].stages[-1]
+    assert isinstance(last, graph.PythonStage)
+    assert list(last.reads) == ["long", "rest"]
 
 
 def test_edges_of_a_merge_in_sql_carry_equal_columns(compiled: Compile) -> None:

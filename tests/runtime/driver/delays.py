@@ -48,7 +48,7 @@ TOTALS = Store(
 @subtopology(0, "late", file="topologies/delays.yml")
 def late(rows: Pipe) -> Pipe:
     rows = rows.process(Source(AIRLINES, "airlines"), Source(FLIGHTS, "late"))
-    rows = rows.where("delay > 15 OR cast(text AS int) > 0", flow="late", at=22)
+    rows = rows.where("late", "delay > 15 OR cast(text AS int) > 0", at=22)
     return rows.process(
         Table("airlines", NAMES),
         StreamTableJoin("late", table="airlines", store=NAMES, how="left", values={"airline": "name"}),

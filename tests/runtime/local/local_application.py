@@ -29,6 +29,7 @@ from headwater.runtime.placing.client import Client
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import key_columns, topic_schema, value_columns
 from headwater.runtime.stages.failed_stage import Facts, StageFailedError
+from headwater.runtime.stages.steps import Engine
 from headwater.runtime.tasks.plan import EpochPlan
 from headwater.runtime.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
 
@@ -60,13 +61,13 @@ def part(
     """Of Python stages, as (nodes, reads, yields), with functions on batches between them: steps in SQL."""
     places = [f"{name}.yml:{number}" for number in range(len(stages))]
 
-    def build(rows: Any) -> Any:
+    def build(rows: Any, engine: Engine) -> Any:
         for place, stage in zip(places, stages, strict=True):
             if isinstance(stage, tuple):
                 nodes, reads, yields = stage
-                rows = rows.process(*nodes, reads=reads, yields=yields)
+                rows = engine.process(rows, nodes, reads, yields)
             else:
-                rows = rows.where("true", at=place)
+                rows = engine.sql(rows, "where", {"at": place})
         return rows
 
     nodes = [node for stage in stages if isinstance(stage, tuple) for node in stage[0]]

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from headwater.runtime import (
     Agg,
     Aggregate,
-    Flow,
     Pipe,
     Sink,
     Source,
@@ -34,23 +33,22 @@ pytestmark = pytest.mark.spark
 ORDERS = Topic("orders", 1, "k string", "a string, n int")
 RESULTS = Topic("results", 1, "k string", "a string, n int", writer="p-t")
 TOTALS = Store("totals", 1, "k string", "total bigint", aggregates=(Agg("total", "sum", "n", "bigint", "int"),))
-READ = {"orders": Flow("k string", "a string, n int")}
 
 
 @subtopology(0, "orders", file="t.yml")
 def two_steps(rows: Pipe) -> Pipe:
     """Each reads what it casts twice, so that Spark has a common subexpression to compute once."""
     rows = rows.process(Source(ORDERS, "orders"))
-    rows = rows.where("cast(a AS int) >= 0 OR cast(a AS int) < -1", at=1)
-    rows = rows.select({"n": "cast(6 / n + 6 / n AS int)"}, keep=("k", "a"), at=2)
-    return rows.process(Sink("orders", RESULTS), reads=READ)
+    rows = rows.where("orders", "cast(a AS int) >= 0 OR cast(a AS int) < -1", at=1)
+    rows = rows.select("orders", {"n int": "cast(6 / n + 6 / n AS int)"}, keep=("a",), at=2)
+    return rows.process(Sink("orders", RESULTS))
 
 
 @subtopology(0, "orders", file="t.yml")
 def exploded(rows: Pipe) -> Pipe:
     rows = rows.process(Source(ORDERS, "orders"))
-    rows = rows.explode({"n": "array(1, cast(6 / n AS int))"}, keep=("k", "a"), at=1)
-    return rows.process(Sink("orders", RESULTS), reads=READ)
+    rows = rows.explode("orders", {"n int": "array(1, cast(6 / n AS int))"}, keep=("a",), at=1)
+    return rows.process(Sink("orders", RESULTS))
 
 
 @subtopology(0, "orders", file="t.yml")
@@ -58,10 +56,9 @@ def behind_a_store(rows: Pipe) -> Pipe:
     rows = rows.process(
         Source(ORDERS, "orders", columns=("n",)),
         Aggregate("orders", TOTALS),
-        yields={"orders": Flow("k string", "total bigint")},
     )
-    rows = rows.select({"n": "cast(6 / (total - 3) AS int)", "a": "''"}, keep=("k",), at=1)
-    return rows.process(Sink("orders", RESULTS), reads={"orders": Flow("k string", "a string, n int")})
+    rows = rows.select("orders", {"n int": "cast(6 / (total - 3) AS int)", "a string": "''"}, at=1)
+    return rows.process(Sink("orders", RESULTS))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a pipe takes along from step to step, and what is read off a subtopology's operators."""
+"""What a pipe notes, what an engine is told of its steps, and what is read off a subtopology's operators."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.columns import KeyBy, Select
 from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.edges import Fork
+from headwater.runtime.operators.edges import Fork, Merge
 from headwater.runtime.operators.joins import GlobalJoin, StreamTableJoin
 from headwater.runtime.operators.node import Node
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
 from headwater.runtime.stages.building import Pipe, subtopology
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
+from headwater.runtime.stages.steps import do_steps
+from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
 AIRLINES = Topic("airlines", 4, "carrier string", "name string")
 FLIGHTS = Topic("flights", 2, "carrier string", "delay double, dest string")
@@ -24,7 +26,12 @@ AIRPORTS = Topic("airports", 1, "code string", "city string")
 LATE = Topic("late", 4, "carrier string", "delay double", writer="p-t")
 NAMES = Store("names", 4, "carrier string", "name string")
 TOTALS = Store("totals", 4, "carrier string", "n bigint", aggregates=(Agg("n", "count"),))
+HOURS = Store("hours", 4, "carrier string", "n bigint", window=Window(1, 1, 0), aggregates=(Agg("n", "count"),))
 CITIES = GlobalTable("cities", AIRPORTS, Store("cities", 1, "code string", "city string"))
+
+SOURCES = (Source(AIRLINES, "airlines", at=3), Source(FLIGHTS, "late", at=7))
+AIRLINE = Flow("carrier string", "name string")
+FLIGHT = Flow("carrier string", "delay double, dest string")
 
 
 class Written:
@@ -35,7 +42,7 @@ class Written:
         self.steps: list[tuple[str, Mapping[str, Any]]] = []
 
     def process(self, rows: int, nodes: Any, reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> int:
-        self.stages.append((nodes, reads, yields))
+        self.stages.append((nodes, dict(reads), dict(yields)))
         return rows + 1
 
     def sql(self, rows: int, step: str, arguments: Mapping[str, Any]) -> int:
@@ -43,79 +50,129 @@ class Written:
         return rows + 1
 
 
-SOURCES = (Source(AIRLINES, "airlines", at=3), Source(FLIGHTS, "late", at=7))
-AIRLINE = Flow("carrier string", "name string")
-FLIGHT = Flow("carrier string", "delay double, dest string")
-
-
-def test_edges_that_no_operator_names_go_on_as_their_sources_read_them() -> None:
+def told(pipe: Pipe) -> Written:
     engine = Written()
-
-    pipe = Pipe(0, engine, "topologies/t.yml").process(*SOURCES).where("delay > 15", flow="late", at=9)
-    end = pipe.process(Table("airlines", NAMES, at=3), Sink("late", LATE, at=12))
-
-    assert end.rows == 3
-    (_, nothing, yielded), (nodes, read, last) = engine.stages
-    assert (nothing, yielded) == ({}, {"airlines": AIRLINE, "late": FLIGHT})
-    assert (read, last) == ({"airlines": AIRLINE, "late": FLIGHT}, {})
-    assert [node.at for node in nodes] == ["topologies/t.yml:3", "topologies/t.yml:12"]
-    ((step, arguments),) = engine.steps
-    assert (step, arguments["at"]) == ("where", "topologies/t.yml:9")
+    assert do_steps(pipe.steps, 0, engine) == len(pipe.steps)
+    return engine
 
 
-def test_columns_that_sql_has_computed_must_be_said() -> None:
-    pipe = Pipe(0, Written()).process(*SOURCES).select({"hours": "delay / 60"}, keep=["carrier"], flow="late")
-    computed = Flow("carrier string", "hours double")
+def behind(*nodes: Any, flow: str = "late") -> Flow:
+    """The columns of an edge behind operators."""
+    return told(Pipe().process(*SOURCES, *nodes).where(flow, "true").process(Sink(flow, LATE))).stages[0][2][flow]
 
-    with pytest.raises(ValueError, match="SQL has changed the columns of late"):
-        pipe.process(Sink("late", LATE))
-    assert pipe.process(reads={"late": computed}).edges == {"airlines": AIRLINE, "late": computed}
+
+def test_edges_that_are_read_later_go_on_with_the_columns_they_have() -> None:
+    pipe = Pipe().process(*SOURCES).where("late", "delay > 15", at="t.yml:9")
+    engine = told(pipe.process(Table("airlines", NAMES), StreamTableJoin("late", "airlines", NAMES, "left", {})))
+
+    going = {"airlines": AIRLINE, "late": FLIGHT}
+    assert [(reads, yields) for _, reads, yields in engine.stages] == [({}, going), (going, {})]
+    assert engine.steps == [("where", {"condition": "delay > 15", "table": False, "flow": "late", "at": "t.yml:9"})]
+
+
+def test_edge_that_nobody_reads_goes_no_further_and_one_that_is_alone_needs_no_name() -> None:
+    joining = (Table("airlines", NAMES), StreamTableJoin("late", "airlines", NAMES, "left", {"airline": "name"}))
+    engine = told(Pipe().process(*SOURCES, *joining).where("late", "delay > 15").process(Sink("late", LATE)))
+
+    assert list(engine.stages[0][2]) == ["late"]
+    assert engine.steps[0][1]["flow"] is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "key", "value"),
+    [
+        ((StreamTableJoin("late", "airlines", NAMES, "left", {"airline": "name"}),), None, "airline string"),
+        ((GlobalJoin("late", CITIES, "left", {"code": "dest"}, {"in": "city"}),), None, "in string"),
+        ((Fork("late", ("other", "late")),), None, ""),
+        ((Fork("late", ("a", "b")), Merge(("a", "b"), "late")), None, ""),
+        ((KeyBy("late", {"to": "dest"}),), "to string", ""),
+    ],
+)
+def test_operator_adds_columns_or_another_key(nodes: tuple[Any, ...], key: str | None, value: str) -> None:
+    added = f"{FLIGHT.value}, {value}" if value else FLIGHT.value
+    assert behind(*nodes) == Flow(key or FLIGHT.key, added)
+
+
+def test_operator_makes_the_columns_that_it_names() -> None:
+    assert behind(Select("late", {"code": "carrier"}, keep=("dest",))) == Flow(
+        "carrier string", "dest string, code string"
+    )
+    assert behind(Aggregate("late", TOTALS)) == Flow("carrier string", "n bigint")
+    windows = "carrier string, window_start timestamp, window_end timestamp"
+    assert behind(Aggregate("late", HOURS)) == Flow(windows, "n bigint")
+
+
+def test_columns_that_a_stage_keeps_are_those_that_go_on() -> None:
+    first = Pipe().process(SOURCES[1], keep={"late": ("delay", "_now")})
+    engine = told(first.with_columns("late", {"seen timestamp": "_now"}).process(Sink("late", LATE)))
+
+    assert engine.stages[0][2] == {"late": Flow("carrier string", "delay double, _now timestamp")}
+    assert engine.stages[1][1] == {"late": Flow("carrier string", "delay double, _now timestamp, seen timestamp")}
+
+
+def test_computed_columns_have_the_types_that_they_are_written_with() -> None:
+    pipe = Pipe().process(SOURCES[1])
+    pipe = pipe.select("late", {"hours double": "delay / 60", "`to do` array<int>": "array(1)"}, keep=("dest",))
+    pipe = pipe.explode("late", {"n int": "`to do`"}, keep=("hours", "dest"))
+    engine = told(pipe.key_by("late", {"dest string": "upper(dest)"}, keep=("dest", "n")).process(Sink("late", LATE)))
+
+    assert engine.stages[1][1] == {"late": Flow("dest string", "dest string, n int")}
+    select, explode, key_by = (arguments for _, arguments in engine.steps)
+    assert (select["columns"], select["keep"]) == ({"hours": "delay / 60", "to do": "array(1)"}, ("carrier", "dest"))
+    assert (explode["columns"], explode["keep"]) == ({"n": "`to do`"}, ("carrier", "hours", "dest"))
+    assert (key_by["key"], key_by["keep"]) == ({"key.dest": "upper(dest)"}, ("dest", "n"))
+
+
+def test_key_column_has_another_physical_name_while_a_value_column_shares_its_own() -> None:
+    pipe = Pipe().process(SOURCES[1]).with_columns("late", {"carrier string": "lower(carrier)"})
+    engine = told(pipe.select("late", keep=("delay",)).process(Sink("late", LATE)))
+
+    (_, adding), (_, dropping) = engine.steps
+    assert (adding["keep"], adding["key"]) == (("delay", "dest"), {"key.carrier": "carrier"})
+    assert (dropping["keep"], dropping["key"]) == (("delay",), {"carrier": "key.carrier"})
+    assert engine.stages[1][1] == {"late": Flow("carrier string", "delay double")}
 
 
 def test_copies_in_sql_have_the_columns_that_are_kept() -> None:
-    kept = Flow("carrier string", "delay double")
-    pipe = Pipe(0, Written()).process(SOURCES[1])
+    pipe = Pipe().process(SOURCES[1]).fork("late", ("a", "b"), keep=("delay",))
+    pipe = pipe.branch("a", {"c": "delay > 1", "unread": "delay > 0", "d": None})
+    engine = told(pipe.merge(("b", "c", "d"), "late").process(Sink("late", LATE)))
 
-    forked = pipe.fork(("a", "b"), keep=("carrier", "delay"))
-    branched = forked.branch((("c", "delay > 1"), ("d", None)), into=("c",), flow="a")
-    merged = branched.merge(("b", "c"), "late")
+    fork, branch, merge = (arguments for _, arguments in engine.steps)
+    assert (fork["flow"], fork["keep"]) == (None, ("carrier", "delay"))
+    assert branch["branches"] == (("c", "delay > 1"), ("unread", "delay > 0"), ("d", None))
+    assert (branch["flow"], branch["into"], branch["keep"]) == ("a", ("c", "d"), None)
+    assert (merge["flows"], merge["into"], merge["keep"]) == (("b", "c", "d"), "late", ("carrier", "delay"))
+    assert engine.stages[1][1] == {"late": Flow("carrier string", "delay double")}
 
-    assert forked.edges == {"a": kept, "b": kept}
-    assert branched.edges == {"b": kept, "c": kept}
-    assert merged.edges == {"late": kept}
 
+def test_edge_that_no_step_makes_is_refused() -> None:
+    def late(rows: Pipe) -> Pipe:
+        return rows.process(Source(FLIGHTS, "lat"), Sink("late", LATE))
 
-def test_edges_of_forks_joins_and_tables_are_said_by_their_stage() -> None:
-    joined = Flow("carrier string", "delay double, name string")
-    nodes = (
-        *SOURCES,
-        Table("airlines", NAMES),
-        StreamTableJoin("late", "airlines", NAMES, "inner", {"name": "name"}),
-        Fork("late", ("a", "b")),
-        Sink("a", LATE),
-    )
-
-    assert Pipe(0, Written()).process(*nodes, yields={"b": joined}).edges == {"b": joined}
+    with pytest.raises(ValueError, match="no step makes the edge late"):
+        subtopology(0, "late")(late)
 
 
 def test_sources_sinks_and_stores_of_a_subtopology_are_those_of_its_operators() -> None:
     @subtopology(3, "late", file="topologies/t.yml")
     def late(rows: Pipe) -> Pipe:
         rows = rows.process(*SOURCES)
-        rows = rows.where("delay > 15", flow="late", at=9)
+        rows = rows.where("late", "delay > 15", at=9)
         return rows.process(
-            Table("airlines", NAMES, at=3),
-            StreamTableJoin("late", "airlines", NAMES, "inner", {"name": "name"}, at=8),
+            Table("airlines", NAMES),
+            StreamTableJoin("late", "airlines", NAMES, "inner", {"name": "name"}, at=10),
             GlobalJoin("late", CITIES, "left", by={"code": "dest"}, values={"city": "city"}),
             Fork("late", ("late", "counted")),
-            Aggregate("counted", TOTALS),
+            Aggregate("counted", TOTALS, at=11),
             Sink("late", LATE, at=12),
         )
 
     assert (late.number, late.name, late.partitions) == (3, "late", 4)
     assert (late.sources, late.sinks) == ((AIRLINES, FLIGHTS), (LATE,))
     assert (late.stores, late.global_tables) == ((NAMES, TOTALS), (CITIES,))
-    assert late.places == {"names": "topologies/t.yml:3"}
+    assert late.places == {"names": "topologies/t.yml:10", "totals": "topologies/t.yml:11"}
     engine = Written()
-    late.build(Pipe(0, engine))
+    late.build(0, engine)
     assert [node.at for node in engine.stages[1][0]][-1] == "topologies/t.yml:12"
+    assert engine.steps[0][1]["at"] == "topologies/t.yml:9"

@@ -8,7 +8,6 @@ Made by `headwater compile` from topologies/airport_traffic.yml: change that fil
 from headwater.runtime import (
     Agg,
     Aggregate,
-    Flow,
     GlobalJoin,
     GlobalTable,
     KeyBy,
@@ -112,14 +111,13 @@ def movements(rows: Pipe) -> Pipe:
         GlobalJoin("zones", table=AIRPORTS_TABLE, how="inner", by={"faa": "dest"}, values={"zone": "tzone"}, at=58),
         KeyBy("zones", {"zone": "zone"}, at=65),
         Sink("zones", ZONES_REPARTITION, mode="repartition", at=67),
-        yields={"movements": Flow("carrier string", "dep_time int, origin string, dest string, distance double")},
+        keep={"movements": ("dep_time", "origin", "dest", "distance")},
     )
-    rows = rows.where("dep_time is not null", at=21)
-    rows = rows.explode({"airport": "array(origin, dest)"}, keep=("carrier", "distance"), at=22)
+    rows = rows.where("movements", "dep_time is not null", at=21)
+    rows = rows.explode("movements", {"airport string": "array(origin, dest)"}, keep=("distance",), at=22)
     return rows.process(
         KeyBy("movements", {"airport": "airport"}, at=27),
         Sink("movements", MOVEMENTS_REPARTITION, mode="repartition", keep_null_keys=True, at=29),
-        reads={"movements": Flow("carrier string", "distance double, airport string")},
     )
 
 
@@ -153,11 +151,10 @@ def zones(rows: Pipe) -> Pipe:
     rows = rows.process(
         Source(ZONES_REPARTITION, "zones", at=67),
     )
-    rows = rows.select({"air_time / 60": "air_time / 60"}, keep=("zone", "distance"), at=67)
+    rows = rows.select("zones", {"`air_time / 60` double": "air_time / 60"}, keep=("distance",), at=67)
     return rows.process(
         Aggregate("zones", ZONE_TOTALS, emit="collapsed", at=67),
         Sink("zones", FLIGHTS_BY_ZONE, mode="per_epoch", at=73),
-        reads={"zones": Flow("zone string", "distance double, `air_time / 60` double")},
     )
 
 
@@ -165,6 +162,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="16f1df98205dc63604f1a50052376cde1c1709b2ccb66588c9dd628bf82c7518",
+    content_hash="cd5bf460815e8e256e76dbc471525e2eb4fb8aaccd1488ffa809b05dac0478e8",
     subtopologies=(movements, movements_rekeyed, zones),
 )

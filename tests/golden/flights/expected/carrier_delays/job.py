@@ -8,7 +8,6 @@ Made by `headwater compile` from topologies/carrier_delays.yml: change that file
 from headwater.runtime import (
     Agg,
     Aggregate,
-    Flow,
     Fork,
     KeyBy,
     Pipe,
@@ -87,29 +86,23 @@ def late(rows: Pipe) -> Pipe:
         Source(AIRLINES_RAW, "airlines", at=7),
         Source(FLIGHTS, "late", columns=("dep_delay", "flight", "origin", "dest"), at=23),
     )
-    rows = rows.where("dep_delay > 15", flow="late", at=27)
+    rows = rows.where("late", "dep_delay > 15", at=27)
     rows = rows.process(
         Table("airlines", AIRLINE_NAMES, at=7),
         StreamTableJoin("late", table="airlines", store=AIRLINE_NAMES, how="left", values={"airline": "name"}, at=28),
         Fork("late", into=("hourly", "very_late"), at=23),
         KeyBy("hourly", {"airline": "airline"}, at=38),
         Sink("hourly", HOURLY_REPARTITION, mode="repartition", at=43),
-        yields={
-            "very_late": Flow(
-                "carrier string",
-                "dep_delay double, flight int, origin string, dest string, airline string",
-            ),
-        },
     )
-    rows = rows.where("dep_delay >= 300", at=56)
+    rows = rows.where("very_late", "dep_delay >= 300", at=56)
     rows = rows.select(
-        {"route": "concat(origin, '-', dest)", "hours_late": "dep_delay / 60"},
-        keep=("carrier", "airline", "flight"),
+        "very_late",
+        {"route string": "concat(origin, '-', dest)", "hours_late double": "dep_delay / 60"},
+        keep=("airline", "flight"),
         at=57,
     )
     return rows.process(
         Sink("very_late", LONG_DELAYS, at=65),
-        reads={"very_late": Flow("carrier string", "airline string, flight int, route string, hours_late double")},
     )
 
 
@@ -130,6 +123,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="927cdf111e4fcd551b3fb695f52834f4907ecba6190bd2c3db041c3bc0247a20",
+    content_hash="73c209487d0f37c1d01518c1431145474f22d366cb232fc1598a159ba881ff62",
     subtopologies=(late, hourly),
 )

@@ -8,7 +8,6 @@ Made by `headwater compile` from topologies/fleet.yml: change that file, not thi
 from headwater.runtime import (
     Agg,
     Aggregate,
-    Flow,
     Fork,
     KeyBy,
     Pipe,
@@ -135,7 +134,7 @@ def flown(rows: Pipe) -> Pipe:
     rows = rows.process(
         Source(FLIGHTS, "flown", columns=("dep_delay", "tailnum", "origin", "dest", "distance", "scheduled"), at=20),
     )
-    rows = rows.where("dep_delay is not null", at=24)
+    rows = rows.where("flown", "dep_delay is not null", at=24)
     return rows.process(
         Select("flown", keep=("tailnum", "origin", "dest", "distance", "scheduled"), at=25),
         KeyBy("flown", {"tailnum": "tailnum"}, at=31),
@@ -166,14 +165,13 @@ def flown_rekeyed(rows: Pipe) -> Pipe:
         ToStream("moves", at=81),
         Select("moves", {"at": "dest", "since": "scheduled"}, at=82),
         Sink("moves", PLANE_MOVES, at=85),
-        yields={"veterans": Flow("tailnum string", "year int, manufacturer string, model string")},
+        keep={"veterans": ("year", "manufacturer", "model")},
     )
-    rows = rows.where("year < 1985", table=True, at=91)
-    rows = rows.select({"built": "year", "model": "concat(manufacturer, ' ', model)"}, keep=("tailnum",), at=92)
+    rows = rows.where("veterans", "year < 1985", table=True, at=91)
+    rows = rows.select("veterans", {"built int": "year", "model string": "concat(manufacturer, ' ', model)"}, at=92)
     return rows.process(
         Settle("veterans", at=87),
         Sink("veterans", OLD_PLANES, mode="per_epoch", at=95),
-        reads={"veterans": Flow("tailnum string", "built int, model string")},
     )
 
 
@@ -194,6 +192,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="377d675bea7a5628f47f08d55f9635b7f407977edf3e6484a603887f918e8be2",
+    content_hash="8cb329cf5f5e92574177dfb76a7fb0050b450651706785b20c9d40329db13f05",
     subtopologies=(flown, flown_rekeyed, parked),
 )

@@ -8,7 +8,6 @@ Made by `headwater compile` from topologies/weather_delays.yml: change that file
 from headwater.runtime import (
     Agg,
     Aggregate,
-    Flow,
     KeyBy,
     Materialize,
     Merge,
@@ -127,35 +126,22 @@ def observed_rekeyed(rows: Pipe) -> Pipe:
             values={"observed_at": "time_hour", "temp": "temp", "precip": "precip", "wind_speed": "wind_speed"},
             at=35,
         ),
-        yields={
-            "observed": Flow(
-                "origin string",
-                (
-                    "tailnum string, dep_delay double, time_hour timestamp, observed_at timestamp, temp double, "
-                    "precip double, wind_speed double"
-                ),
-            ),
-        },
     )
-    rows = rows.where("observed_at = time_hour", at=43)
-    rows = rows.select({}, keep=("origin", "tailnum", "dep_delay", "temp", "precip", "wind_speed"), at=44)
+    rows = rows.where("observed", "observed_at = time_hour", at=43)
+    rows = rows.select("observed", keep=("tailnum", "dep_delay", "temp", "precip", "wind_speed"), at=44)
     rows = rows.branch(
-        (("wet", "precip > 0"), ("windy", "wind_speed >= 20 and wind_speed < 200"), ("calm", None)),
-        keep=("origin", "tailnum", "dep_delay", "temp"),
+        "observed",
+        {"wet": "precip > 0", "windy": "wind_speed >= 20 and wind_speed < 200", "calm": None},
+        keep=("tailnum", "dep_delay", "temp"),
         at=50,
     )
-    rows = rows.with_columns({"weather": "'rain'"}, flow="wet", at=60)
-    rows = rows.with_columns({"weather": "'wind'"}, flow="windy", at=66)
-    rows = rows.with_columns({"weather": "'calm'"}, flow="calm", at=72)
+    rows = rows.with_columns("wet", {"weather string": "'rain'"}, at=60)
+    rows = rows.with_columns("windy", {"weather string": "'wind'"}, at=66)
+    rows = rows.with_columns("calm", {"weather string": "'calm'"}, at=72)
     return rows.process(
         Merge(("wet", "windy", "calm"), into="impact", at=75),
         KeyBy("impact", {"origin": "origin", "weather": "weather"}, at=81),
         Sink("impact", IMPACT_REPARTITION, mode="repartition", at=84),
-        reads={
-            "wet": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
-            "windy": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
-            "calm": Flow("origin string", "tailnum string, dep_delay double, temp double, weather string"),
-        },
     )
 
 
@@ -168,33 +154,16 @@ def impact(rows: Pipe) -> Pipe:
     rows = rows.process(
         Source(IMPACT_REPARTITION, "impact", at=84),
         Aggregate("impact", WEATHER_TOTALS, at=84),
-        yields={
-            "impact": Flow(
-                "origin string, weather string",
-                (
-                    "flights bigint, `count(dep_delay)` bigint, mean_delay double, shortest_delay double, "
-                    "worst_delay double, mean_temp double, planes bigint"
-                ),
-            ),
-        },
     )
     rows = rows.select(
-        {"cancelled": "flights - `count(dep_delay)`"},
-        keep=("origin", "weather", "flights", "mean_delay", "shortest_delay", "worst_delay", "mean_temp", "planes"),
+        "impact",
+        {"cancelled bigint": "flights - `count(dep_delay)`"},
+        keep=("flights", "mean_delay", "shortest_delay", "worst_delay", "mean_temp", "planes"),
         at=84,
     )
     return rows.process(
         Materialize("impact", WEATHER_TOTALS, at=84),
         Sink("impact", WEATHER_IMPACT, mode="per_epoch", at=94),
-        reads={
-            "impact": Flow(
-                "origin string, weather string",
-                (
-                    "flights bigint, cancelled bigint, mean_delay double, shortest_delay double, worst_delay double, "
-                    "mean_temp double, planes bigint"
-                ),
-            ),
-        },
     )
 
 
@@ -202,6 +171,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="f607607e054b18614a63e5997e0cf8b305e171f7f6163bb8496c651086f6c2f3",
+    content_hash="ff3ea2f02a8fb39369a5e7d09b86008abb6b04c001d749af1a866d5ffee92ab0",
     subtopologies=(observed, observed_rekeyed, impact),
 )

@@ -10,7 +10,6 @@ from headwater.runtime import (
     Agg,
     Aggregate,
     Assignment,
-    Flow,
     Fork,
     Materialize,
     Pipe,
@@ -87,16 +86,16 @@ def filter_(rows: Pipe) -> Pipe:
         Source(TOPOLOGY_TOPIC, "settings", at=7),
         Source(O_TOPIC, "filter", at=18),
     )
-    rows = rows.where("`key.id` <> 'it''s \"quoted\"' and amount > 0", flow="filter", at=21)
+    rows = rows.where("filter", "`key.id` <> 'it''s \"quoted\"' and amount > 0", at=21)
     rows = rows.with_columns(
+        "filter",
         {
-            "label": (
+            "label string": (
                 "case when amount > 1000000 then 'more than a million, which is a lot of anything, "
                 "whatever is counted here' when amount > 1000 then \"it's more than a thousand\" else concat('only ', "
                 "cast(amount as string)) end"
             ),
         },
-        flow="filter",
         at=24,
     )
     rows = rows.process(
@@ -105,33 +104,13 @@ def filter_(rows: Pipe) -> Pipe:
         Fork("filter", into=("filter", "where", "l"), at=18),
         Sink("filter", TEXTS, at=33),
         Aggregate("where", O_STORE, at=38),
-        reads={
-            "filter": Flow(
-                "id string",
-                (
-                    'id string, `say "what"` string, nested array<struct<a:int,b:map<string,decimal(10,2)>>>, '
-                    "amount decimal(12,2), label string"
-                ),
-            ),
-        },
-        yields={
-            "l": Flow(
-                "id string",
-                (
-                    'id string, `say "what"` string, nested array<struct<a:int,b:map<string,decimal(10,2)>>>, '
-                    "amount decimal(12,2), label string, text string"
-                ),
-            ),
-            "where": Flow("id string", "total decimal(22,2), `count(*)` bigint"),
-        },
     )
-    rows = rows.select({"mean": "total / `count(*)`"}, keep=("id", "total"), flow="where", at=38)
-    rows = rows.branch((("tasks", "amount > 10"), ("rest", None)), into=("tasks",), flow="l", at=48)
+    rows = rows.select("where", {"mean decimal(38,18)": "total / `count(*)`"}, keep=("total",), at=38)
+    rows = rows.branch("l", {"tasks": "amount > 10", "rest": None}, at=48)
     return rows.process(
         Materialize("where", O_STORE, at=38),
         Sink("where", TOTALS, mode="per_epoch", at=43),
         Sink("tasks", LARGE, at=55),
-        reads={"where": Flow("id string", "total decimal(22,2), mean decimal(38,18)")},
     )
 
 
@@ -139,7 +118,7 @@ TOPOLOGY = Topology(
     project="odd",
     name="odd",
     version="2",
-    content_hash="10257bf72a5ec81ca67dca21ed96ab81f1fc6af6ef8512ef7bea46aeabb095a8",
+    content_hash="c6d9a440e28efba2bc448f05d0121004c7e63467c9a67fa3dd16a01df85c1d52",
     subtopologies=(filter_,),
     assignment=Assignment(
         standby_replicas=1,

@@ -5,20 +5,7 @@ Orders and revenue of each product, day by day.
 Made by `headwater compile` from topologies/sales.yml: change that file, not this one.
 """
 
-from headwater.runtime import (
-    Agg,
-    Aggregate,
-    Flow,
-    KeyBy,
-    Pipe,
-    Sink,
-    Source,
-    Store,
-    Topic,
-    Topology,
-    Window,
-    subtopology,
-)
+from headwater.runtime import Agg, Aggregate, KeyBy, Pipe, Sink, Source, Store, Topic, Topology, Window, subtopology
 
 FILE = "topologies/sales.yml"
 
@@ -62,7 +49,7 @@ def sales(rows: Pipe) -> Pipe:
     rows = rows.process(
         Source(ORDERS, "sales", columns=("product", "quantity", "price"), at=10),
     )
-    rows = rows.where("quantity >= 1", at=13)
+    rows = rows.where("sales", "quantity >= 1", at=13)
     return rows.process(
         KeyBy("sales", {"product": "product"}, at=14),
         Sink("sales", SALES_REPARTITION, mode="repartition", at=19),
@@ -78,11 +65,10 @@ def sales_rekeyed(rows: Pipe) -> Pipe:
     rows = rows.process(
         Source(SALES_REPARTITION, "sales", at=19),
     )
-    rows = rows.select({"quantity * price": "quantity * price"}, null_values=True, keep=("product",), at=19)
+    rows = rows.select("sales", {"`quantity * price` double": "quantity * price"}, null_values=True, at=19)
     return rows.process(
         Aggregate("sales", SALES_BY_DAY, emit="collapsed", at=19),
         Sink("sales", DAILY_SALES, mode="per_epoch", at=24),
-        reads={"sales": Flow("product string", "`quantity * price` double")},
     )
 
 
@@ -90,6 +76,6 @@ TOPOLOGY = Topology(
     project="shop",
     name="sales",
     version="1.0",
-    content_hash="831bda01868b055d5facc5b31390b5577b9dc576f2532b099c128a6aad08a956",
+    content_hash="25e8ae4e768c564c36fc13bf883d98029a5c7e400915ee1dbb749a7fd5c52a8b",
     subtopologies=(sales, sales_rekeyed),
 )

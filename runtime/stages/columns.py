@@ -1,0 +1,136 @@
+"""Which columns edges carry behind each step, so that generated code need not say it.
+
+A source's columns are those of its topic, a join adds columns of its table, an aggregate has those of its store, and
+what SQL computes says its type. So the columns of an edge follow from the steps before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from ..operators.declarations import (
+    Aggregate,
+    Declaration,
+    Flow,
+    Fork,
+    GlobalJoin,
+    KeyBy,
+    Merge,
+    Select,
+    Sink,
+    Source,
+    StreamTableJoin,
+)
+from ..operators.rows import physical_columns, physical_key
+from ..operators.source import source_columns
+from ..records.schema import WINDOW_COLUMNS
+from ..records.types import TIMESTAMP, arrow_type, columns_ddl, parse_columns
+from ..topology import Store
+from .sql_step import SqlStep
+
+NOW = "_now"
+"""The epoch's planned time: a column that a Python stage adds to an edge that goes on to SQL, where it is kept."""
+
+Flows = dict[str, Flow]
+"""The columns of edges, by name."""
+
+
+def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The edges that an operator reads, and those that it makes; one that it changes is among both."""
+    match node:
+        case Source():
+            return (), node.edges
+        case Sink():
+            return (node.flow,), ()
+        case StreamTableJoin():
+            return (node.flow, node.table), (node.flow,)
+        case Fork():
+            return (node.flow,), node.into
+        case Merge():
+            return node.flows, (node.into,)
+    return (node.flow,), (node.flow,)
+
+
+def behind_operator(node: Declaration, flows: Mapping[str, Flow]) -> Flows:
+    """The edges behind an operator."""
+    _, makes = edges_of(node)
+    return {**flows, **{name: _made(node, flows) for name in makes}}
+
+
+def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
+    """The columns of the edges that an operator makes."""
+    match node:
+        case Source():
+            return source_columns(node)
+        case Select():
+            types = physical_columns(flows[node.flow])
+            renamed = {name: types[column] for name, column in node.columns.items()}
+            return replace(
+                flows[node.flow], value=columns_ddl({**{name: types[name] for name in node.keep}, **renamed})
+            )
+        case KeyBy():
+            types = physical_columns(flows[node.flow])
+            return replace(
+                flows[node.flow], key=columns_ddl({name: types[column] for name, column in node.key.items()})
+            )
+        case StreamTableJoin():
+            return _joined(flows[node.flow], node.values, node.store)
+        case GlobalJoin():
+            return _joined(flows[node.flow], node.values, node.table.store)
+        case Aggregate():
+            return _aggregated(node.store)
+        case Merge():
+            return flows[node.flows[0]]
+        case Sink():
+            raise AssertionError("a sink makes no edge")
+    return flows[node.flow]
+
+
+def _joined(flow: Flow, values: Mapping[str, str], store: Store) -> Flow:
+    types = parse_columns(store.key) | parse_columns(store.value)
+    return replace(
+        flow,
+        value=columns_ddl(parse_columns(flow.value) | {name: types[column] for name, column in values.items()}),
+    )
+
+
+def _aggregated(store: Store) -> Flow:
+    key = parse_columns(store.key)
+    if store.window is not None:
+        key |= dict.fromkeys(WINDOW_COLUMNS, TIMESTAMP)
+    return Flow(columns_ddl(key), columns_ddl({each.name: arrow_type(each.type) for each in store.aggregates}))
+
+
+def behind_sql(step: SqlStep, flows: Mapping[str, Flow]) -> Flows:
+    """The edges behind a step in SQL."""
+    others = {name: flow for name, flow in flows.items() if name not in step.flows}
+    made = _computed(step, flows[step.flow])
+    return {**others, **dict.fromkeys(step.makes, made)}
+
+
+def _computed(step: SqlStep, flow: Flow) -> Flow:
+    """The columns of the edges that a step makes."""
+    if step.kind == "where":
+        return flow
+    value = parse_columns(flow.value)
+    kept = {name: value[name] for name in (value if step.keep is None else step.keep)}
+    computed = {name: arrow_type(step.types[name]) for name in step.columns}
+    if step.kind == "key_by":
+        return Flow(columns_ddl(computed), columns_ddl(kept))
+    unchanged = {name: data_type for name, data_type in kept.items() if name not in computed}
+    return replace(flow, value=columns_ddl({**unchanged, **computed}))
+
+
+def narrowed(flow: Flow, keep: Iterable[str]) -> Flow:
+    """The flow with those of its value columns, and maybe `NOW`, that are kept."""
+    value: dict[str, pa.DataType] = {**parse_columns(flow.value), NOW: TIMESTAMP}
+    return replace(flow, value=columns_ddl({name: value[name] for name in keep}))
+
+
+def physical_names(flow: Flow) -> dict[str, str]:
+    """The key columns' physical names, by their own."""
+    value = parse_columns(flow.value)
+    return {name: physical_key(name, value) for name in parse_columns(flow.key)}

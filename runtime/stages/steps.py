@@ -1,0 +1,125 @@
+"""Doing the steps of a subtopology, with whatever engine: Spark's, or one in this process.
+
+A step says what it does to which edges. What else an engine must know follows from the steps around it: the columns of
+each edge (`columns.py`), which edges go on, and what columns are physically called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..operators.declarations import Declaration, Flow
+from ..operators.node import Node
+from ..records.types import parse_columns
+from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
+from .sql_step import SqlStep
+
+
+class Engine(Protocol):
+    """What does the steps. `rows` is what the step before gave; the first gets what `do_steps` was given."""
+
+    def process(self, rows: Any, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> Any:
+        """Run operators in one Python stage (`stage.Stage`). No `reads`: it is the first. No `yields`: the last."""
+
+    def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:
+        """Do a step in SQL. `step`: its kind; `arguments`: those of the function in `spark/sql_steps.py`."""
+
+
+@dataclass(frozen=True)
+class PythonStep:
+    """Operators that run one after the other in one Python stage.
+
+    `keep`: of edges that carry more than is needed later, the value columns that go on.
+    """
+
+    nodes: tuple[Any, ...]
+    keep: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def behind(self, flows: Mapping[str, Flow], later: Iterable[str]) -> Flows:
+        """The columns of the edges that go on, `later`."""
+        for node in self.nodes:
+            flows = behind_operator(node, flows)
+        going = {name: flow for name, flow in flows.items() if name in later}
+        return going | {name: narrowed(going[name], columns) for name, columns in self.keep.items()}
+
+
+Step = PythonStep | SqlStep
+
+
+def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
+    """What the engine makes of `rows` in the end. Raises ValueError where a step reads an edge that none makes."""
+    flows: Flows = {}
+    for step, later in zip(steps, read_later(steps), strict=True):
+        if isinstance(step, PythonStep):
+            behind = step.behind(flows, later)
+            rows = engine.process(rows, step.nodes, flows, behind)
+        else:
+            behind = {name: flow for name, flow in behind_sql(step, flows).items() if name in later}
+            rows = engine.sql(rows, step.kind, sql_arguments(step, flows, behind))
+        flows = behind
+    return rows
+
+
+def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:
+    """The edges behind each step that a later one reads: no others go on. Raises ValueError."""
+    found: list[frozenset[str]] = []
+    needed: frozenset[str] = frozenset()
+    for step in reversed(steps):
+        found.append(needed)
+        for reads, makes in reversed(_edges(step)):
+            needed = (needed - set(makes)) | set(reads)
+    if needed:
+        raise ValueError(f"no step makes the edge {', '.join(sorted(needed))}")
+    return found[::-1]
+
+
+def _edges(step: Step) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    if isinstance(step, PythonStep):
+        nodes: Sequence[Declaration] = step.nodes
+        return [edges_of(node) for node in nodes]
+    return [(step.flows, step.makes)]
+
+
+def sql_arguments(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str, Flow]) -> dict[str, Any]:
+    """What the function of the step is called with, in physical names.
+
+    `flow` is None while only one edge is there: the pipe is flat then.
+    """
+    made = next(flow for name, flow in behind.items() if name in step.makes)
+    flow = step.flow if len(before) > 1 else None
+    copied = {"keep": None if step.keep is None else _all_columns(made), "flow": flow, "at": step.at}
+    match step.kind:
+        case "where":
+            return {"condition": step.condition, "table": step.table, "flow": flow, "at": step.at}
+        case "branch":
+            read = tuple(name for name in step.branches if name in behind)
+            return {"branches": tuple(step.branches.items()), "into": read, **copied}
+        case "fork":
+            return {"into": step.into, **copied}
+        case "merge":
+            return {"flows": step.flows, "into": step.into[0], "keep": _all_columns(made), "at": step.at}
+        case "key_by":
+            names = physical_names(made)
+            key = {names[name]: sql for name, sql in step.columns.items()}
+            return {"key": key, "keep": tuple(parse_columns(made.value)), "flow": flow, "at": step.at}
+    kept, renamed = _kept(step, before[step.flow], made)
+    computed = {"columns": step.columns, "keep": kept, "key": renamed, "flow": flow, "at": step.at}
+    return computed if step.kind == "explode" else {**computed, "null_values": step.null_values}
+
+
+def _all_columns(flow: Flow) -> tuple[str, ...]:
+    return (*physical_names(flow).values(), *parse_columns(flow.value))
+
+
+def _kept(step: SqlStep, before: Flow, made: Flow) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The columns that pass a step unchanged, and the key columns whose physical names change (new -> old).
+
+    A key column's does where a value column comes or goes that shares its name.
+    """
+    old, new = physical_names(before), physical_names(made)
+    same = [new[name] for name in new if old[name] == new[name]]
+    renamed = {new[name]: old[name] for name in new if old[name] != new[name]}
+    unchanged = [name for name in parse_columns(made.value) if name not in step.columns]
+    return (*same, *unchanged), renamed
