@@ -1,10 +1,10 @@
-"""Runs applications: places the tasks of each, claims it, restores their state, loops, closes clean.
+"""Runs applications: places the tasks of each, claims it, restores its state, runs its loop and closes it.
 
-One cluster serves all topologies of a run; each has its own generation, commits and loop. A run until caught up
-takes them in the order given, which is graph order; a lasting run lets them work side by side.
+One cluster serves all topologies of a run. Each topology has its own generation, commits and loop. A run until caught
+up takes them in the given order, which is graph order. A lasting run works on all of them at the same time.
 
-A run looks at all of its applications when it begins, and claims none that another run has claimed since. Once one of
-its applications is taken over, it claims no other: so a run that was stopped and continued gives way to a newer one.
+A run looks at all of its applications at its start, and does not claim one that another run has claimed since. Once one
+of its applications has been taken over, it claims no other. So a run that was suspended gives way to a newer one.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ def run_topologies(
 ) -> RunResults:
     """Run applications on a cluster until they are caught up, or until `stop` is set.
 
-    An error of one application is
-    in its result. It ends a lasting run, by setting `stop`; a run until caught up goes on with the others, unless one
-    of them was taken over by another run. Raises OtherLogError.
+    An error of an application is in its result. It ends a lasting run, by setting `stop`. A run until caught up goes on
+    with the other applications, unless another run has taken one of them over. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     stop = stop or threading.Event()
@@ -78,16 +77,16 @@ def run_topologies(
                 results = list(pool.map(lambda run: _lasting(run, stop), runs))
     finally:
         if not until_caught_up:
-            stop.set()  # whoever else waits for it: nothing runs any more
+            stop.set()  # others may wait for it, and nothing runs any more
     return RunResults(started, time.monotonic() - begun, tuple(results))
 
 
 def refused(
     topologies: Sequence[Topology], settings: Settings, state_dir: Path | None, observer: Observer | None = None
 ) -> RunResults | None:
-    """What a run comes to whose applications are all refused for what is in the log; None where it can be begun.
+    """The results of a run whose applications are all refused because of the log; None if it can begin.
 
-    Asked before a cluster is started, which takes many seconds; `state_dir`: see `check_log`. Raises OtherLogError.
+    Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     check_log(topologies, settings, state_dir)
@@ -105,11 +104,11 @@ def refused(
 
 
 def _refusal(topology: Topology, settings: Settings) -> HeadwaterError | None:
-    """Why the application cannot start, as things are now."""
+    """Why the application cannot start now; None if it can."""
     try:
         found = look(topology, settings)
         check_state(topology, Committed(found.log, topology, found.own))
-    except StartedAgainError:  # just now: whoever asks next may find nothing wrong
+    except StartedAgainError:  # it happened just now: the next look may find nothing wrong
         return None
     except Exception as failed:
         error = user_error(failed)
@@ -120,7 +119,7 @@ def _refusal(topology: Topology, settings: Settings) -> HeadwaterError | None:
 
 
 def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
-    """Run an application after others; when it is taken over, those that follow are not started."""
+    """Run an application after others. If it is taken over, the following ones are not started."""
     result = run.run(stop, True)
     if result.status == "fenced":
         stop.set()
@@ -128,7 +127,7 @@ def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
 
 
 def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
-    """Run an application among others, which end when it does, however it does."""
+    """Run an application beside others. When it ends in any way, the others end too."""
     try:
         return run.run(stop, False)
     finally:
@@ -136,7 +135,10 @@ def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
 
 
 class ApplicationRun:
-    """One application from its claim to its close. `claimed`: what the run has claimed so far, of all applications."""
+    """One application from its claim to its close.
+
+    `claimed`: what the run has claimed so far, of all its applications.
+    """
 
     def __init__(
         self,
@@ -161,7 +163,10 @@ class ApplicationRun:
         self._lost: list[str] = []
 
     def begin(self) -> None:
-        """Look at what the application has committed, before anything of the run is claimed. An error is for `run`."""
+        """Look at what the application has committed, before the run claims anything.
+
+        `run` reports an error of this.
+        """
         try:
             self._begun = look(self._topology, self._settings)
         except Exception as failed:
@@ -170,13 +175,13 @@ class ApplicationRun:
                 raise
 
     def on(self, event: Event) -> None:
-        """Take note of what its stores have lost, and pass on all events of the group."""
+        """Record the stores that have lost their rows, and pass on all events of the group."""
         if isinstance(event, StoreLost):
             self._lost.append(lost(event.store, event.partition, event.client))
         self._observer.on(event)
 
     def run(self, stop: threading.Event, until_caught_up: bool) -> ApplicationResult:
-        """Run it; never raises a HeadwaterError, which becomes the result's `error`."""
+        """Run it. A HeadwaterError is not raised; it becomes the result's `error`."""
         begun = time.monotonic()
         status: Status = "failed"
         error: HeadwaterError | None = None
@@ -204,6 +209,7 @@ class ApplicationRun:
         with Group(self._cluster, self._topology, self._settings, committed, begun.plugins, self) as group:
             check_state(self._topology, committed)
             incarnation = committed.own.incarnation or uuid.uuid4().hex
+            # Before the claim, because the first commit of the generation records the placement.
             assigned = self._place(group, incarnation)
             if stop.is_set():
                 return "not_started"
@@ -234,7 +240,7 @@ class ApplicationRun:
         return "caught_up" if loop.tally.caught_up else "interrupted"
 
     def _claim(self, committer: Committer, description: TopologyDescription, assigned: Assigned) -> None:
-        """Claim the application, unless the run has lost another one: it is no longer the newest then."""
+        """Claim the application, unless the run has lost another one, because then it is not the newest run."""
         for each in self._claimed:
             each.check()
         committer.claim(description, assigned.to_json())
@@ -263,7 +269,7 @@ class ApplicationRun:
         )
 
     def _place(self, group: Group, incarnation: str) -> Assigned:
-        """Have the tasks placed, and tell how."""
+        """Place the tasks, and report it."""
         assigned = self._assigned = group.place(incarnation)
         application, failure = self._topology.application, assigned.failure
         if failure is not None:

@@ -1,4 +1,4 @@
-"""How a run finds its applications in the log when it begins, and what it is refused for: none of it needs Spark."""
+"""How a run finds its applications in the log at its start, and why it may refuse them. None of this needs Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..topology import Settings, Topology
 
 @dataclass(frozen=True)
 class Begun:
-    """An application as the run found it when it began."""
+    """An application as the run found it at its start."""
 
     plugins: ChosenPlugins
     log: Log
@@ -31,10 +31,10 @@ class Begun:
 
 
 def check_log(topologies: Iterable[Topology], settings: Settings, state_dir: Path | None) -> None:
-    """Make sure that the log is the one that the stores on this machine were made of, those of all topologies of a run:
-    before any of them makes a new log in the place of one that is missing. Raises OtherLogError.
+    """Check that the log is the one that the stores on this machine were made of. Raises OtherLogError.
 
-    `state_dir`: the folder of the stores; None where clients have theirs on other machines.
+    This is done for all topologies of a run before any of them creates a new log in place of a missing one.
+    `state_dir`: the folder of the stores; None if clients keep theirs on other machines.
     """
     if state_dir is not None:
         log = ChosenPlugins(origin_of(settings)).log(settings.log)
@@ -52,13 +52,13 @@ def look(topology: Topology, settings: Settings) -> Begun:
 
 
 def check_state(topology: Topology, committed: Committed) -> None:
-    """Refuse to start on state that means something else.
+    """Refuse to start if the committed state does not fit the topology.
 
     Raises WriterChangedError, TopicChangedError, IncompatibleStateError, ConsumedRecordsMissingError.
     """
     own = committed.own
-    own.refresh()  # whoever held the state directories until now may have committed
-    committed.refresh()  # after it, so that no writer is older than what was consumed of it
+    own.refresh()  # the previous holder of the state directories may have committed
+    committed.refresh()  # second, so that each writer is at least as new as what was consumed from it
     check_topics(topology, committed)
     current = TopologyDescription.of(topology, committed.begun)
     places = {store: place for part in topology.subtopologies for store, place in part.places.items()}

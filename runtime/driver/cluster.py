@@ -1,4 +1,4 @@
-"""What a run needs of whatever executes its epochs: Spark (`runtime.spark`), or this process (`runtime.local`)."""
+"""The protocols of whatever executes the epochs of a run: Spark (`runtime.spark`) or this process (`runtime.local`)."""
 
 from __future__ import annotations
 
@@ -17,77 +17,80 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Settings, Subtopology
 
 MOST_TRIED = 8
-"""How many tasks a job tries at once. On Spark each costs a Spark task and its records, so more find less in the same
-time."""
+"""How many tasks a job tries at once. On Spark each costs a Spark task and its records, so more would not be faster."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of parts of an epoch that were tried. `passed`: their numbers; `failed`: the number and the error of
-    one that failed, None when all passed. Of others it is not known."""
+    """The result of trying parts of an epoch. Parts that are in neither field may or may not fail.
+
+    `passed`: numbers of the parts that passed. `failed`: number and error of one that failed; None if all passed.
+    """
 
     passed: tuple[int, ...]
     failed: tuple[int, Exception] | None
 
 
 class EpochJob(Protocol):
-    """Runs the tasks of one subtopology on one client, from one thread at a time."""
+    """Runs the tasks of one subtopology on one client. It is used by one thread at a time."""
 
     def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
-        """Run one epoch; the tasks' commits in plan order. Nothing of it exists before the driver commits it.
+        """Run one epoch. Returns the tasks' commits in plan order. Nothing exists before the driver has committed it.
 
-        Raises whatever a task raises, which `facts` explains, and ClientLostError once the job is cancelled.
+        Raises whatever a task raises, which `facts` explains, and ClientLostError after `cancel`.
         """
         ...
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try tasks side by side, at most MOST_TRIED. Nothing is written. The first that fails ends the trial.
+        """Try tasks side by side, at most MOST_TRIED. Nothing is written. The first failure ends the trial.
 
-        Raises ClientLostError once the job is cancelled.
+        Raises ClientLostError after `cancel`.
         """
         ...
 
     def first_failing(self, plan: EpochPlan) -> int | None:
         """The number, from 0, of the first record that a step of the plan's only task cannot process.
 
-        None where that cannot be told at once; it does not mean that no record fails. Nothing is written.
+        None if this cannot be found at once, which does not mean that no record fails. Nothing is written.
         """
         ...
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
-        """The steps whose errors do not say where they come from: the place of each in the YAML, and what runs all up
-        to it for its errors alone. In the order in which records pass them.
+        """The steps whose errors do not name them, in the order in which records pass them.
+
+        For each: its place in the YAML, and a function that runs everything up to it, only for its errors.
         """
         ...
 
     def facts(self, error: Exception) -> Facts:
-        """What is known of an error that `run`, a trial or a step has raised."""
+        """The facts about an error that `run`, a trial or a step has raised."""
         ...
 
     def cancel(self) -> None:
-        """Give up what is running, as its client is gone. Nothing is started after it."""
+        """Cancel what is running, because the client is gone. Nothing is started afterwards."""
         ...
 
 
 class Cluster(Protocol):
-    """Executes the epochs of all applications of a run."""
+    """Executes the epochs of all applications in a run."""
 
     def clients(self, count: int) -> tuple[Client, ...]:
-        """The clients there are; where they are virtual, `count` of them."""
+        """The clients of the cluster. If they are virtual: `count` of them."""
         ...
 
     def lost(self, client: Client) -> bool:
-        """Whether a client is gone, with all that it has not committed."""
+        """Whether a client is gone, with everything that it has not committed."""
         ...
 
     def owner(self) -> Owner | None:
-        """The process that works on the stores of clients on this machine: nobody takes them over while it lives. None
-        where the system does not tell.
+        """The process that works on the stores of clients on this machine; None if the system does not tell.
+
+        Nobody takes these stores over while it lives.
         """
         ...
 
     def state_dir(self, settings: Settings) -> Path | None:
-        """The folder of the stores, where clients are on this machine; None where they have them on their own."""
+        """The folder of the stores, if clients run on this machine; None if they keep them on their own machines."""
         ...
 
     def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:
@@ -95,9 +98,9 @@ class Cluster(Protocol):
         ...
 
     def link(self, client: Client, application: str) -> StateLink:
-        """The way to a client's stores."""
+        """The link to a client's stores."""
         ...
 
     def ended(self, error: Exception) -> HeadwaterError | None:
-        """What to tell of an error whose reason is that the cluster itself is gone; None for any other error."""
+        """The error to show if an error was caused by the end of the cluster itself; None otherwise."""
         ...

@@ -1,4 +1,4 @@
-"""Ways in which a run ends other than by catching up. Each carries its facts."""
+"""Errors that end a run. Each has its facts in fields."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from ...errors import HeadwaterError, shortened
 
 MOST_OF_A_RECORD = 2_000
-"""Characters of a record in a message; each of its values is shorter."""
+"""The most characters of a record in a message. Each of its values is shorter."""
 
 
 class RecordError(HeadwaterError):
     """A record that a step could not process. Nothing of its task's epoch was committed.
 
-    `value` is the record in JSON, its long values shortened; `step` its YAML position `file:line`, empty when it could
-    not be found.
+    `value` is the record in JSON with its long values shortened. `step`: its place `file:line` in the YAML, empty if it
+    could not be found.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RecordError(HeadwaterError):
 
 
 class SharedStateError(HeadwaterError):
-    """Two executors keep state in one directory, each as if it were alone: `clients`, `path`."""
+    """Two executors use the same state directory, and neither knows of the other: `clients`, `path`."""
 
     def __init__(self, application: str, clients: Sequence[str], path: str) -> None:
         super().__init__(
@@ -60,7 +60,7 @@ class SharedStateError(HeadwaterError):
 
 
 class JobError(HeadwaterError):
-    """An epoch's job failed, and no record could be found to blame: `hint` is the way out, where one is known."""
+    """An epoch's job failed, and no record was found as the cause. `hint`: the way out, if one is known."""
 
     def __init__(self, application: str, subtopology: str, cause: str, hint: str | None = None) -> None:
         super().__init__(

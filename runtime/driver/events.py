@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it. Data only; printing is the watcher's business."""
+"""The events of a run, as data for observers. Printing them is up to the observer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..tasks.task_id import TaskId
 
 @dataclass(frozen=True)
 class ApplicationStarted:
-    """An application has its generation, its tasks and their state; its loop begins."""
+    """An application has its generation, its tasks and their state. Its loop begins."""
 
     application: str
     generation: int
@@ -22,7 +22,7 @@ class ApplicationStarted:
 
 @dataclass(frozen=True)
 class TasksPlaced:
-    """An assignor has placed the tasks. For the fields see `Assigned`; `clients`: how many there are."""
+    """An assignor has placed the tasks. For the fields see `Assigned`. `clients`: the number of clients."""
 
     application: str
     assignor: str
@@ -36,7 +36,7 @@ class TasksPlaced:
 
 @dataclass(frozen=True)
 class AssignmentFailed:
-    """An assignor's answer could not be carried out, and tasks stay where they were. `entries`: what of it is wrong."""
+    """An assignor's answer could not be carried out; tasks stay where they were. `entries`: the faulty parts."""
 
     application: str
     assignor: str
@@ -46,7 +46,7 @@ class AssignmentFailed:
 
 @dataclass(frozen=True)
 class NothingToRead:
-    """Topics that are fed from outside have never had a record, so there is nothing of them to process."""
+    """Topics that are fed from outside have never had a record, so there is nothing to process from them."""
 
     application: str
     topics: tuple[str, ...]
@@ -72,7 +72,7 @@ class EpochCommitted:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Records are there, but what writes the topic is behind and not running: they may not be taken yet."""
+    """There are records that may not be taken yet: the writer of their topic is behind and not running."""
 
     application: str
     records: int
@@ -81,7 +81,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class RecordFailed:
-    """A record that a step could not process ended its task."""
+    """A record that a step could not process has stopped its task."""
 
     application: str
     subtopology: str
@@ -102,9 +102,9 @@ class StoreDamaged:
 
 @dataclass(frozen=True)
 class StoresStrange:
-    """Stores of a client were made of commits that the log does not have, and wiped: the log is a copy that went its
-    own way, say. They are restored from their changelogs, as far as they have some.
+    """Stores of a client were made of commits that the log does not have, and are wiped.
 
+    The log may be a copy on which other runs have continued, for example. Stores with a changelog are restored from it.
     `stores`: `<store>/<partition>` -> the number of the last commit that it was made of.
     """
 
@@ -115,7 +115,7 @@ class StoresStrange:
 
 @dataclass(frozen=True)
 class StoreLost:
-    """A store has lost its committed rows and starts empty: it has no changelog, and the client has no copy."""
+    """A store has lost its committed rows and starts empty: it has no changelog, and no client has a copy."""
 
     application: str
     client: str
@@ -149,14 +149,14 @@ Event = (
 
 
 class Observer(Protocol):
-    """Watches a run. Called from the loop's own threads; must not block."""
+    """Watches a run. It is called from the loop's own threads and must not block."""
 
     def on(self, event: Event) -> None:
-        """Take note of one event."""
+        """Handle one event."""
 
 
 class Silent:
-    """An observer that takes no note."""
+    """An observer that ignores all events."""
 
     def on(self, event: Event) -> None:
         """Do nothing."""

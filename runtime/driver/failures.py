@@ -1,10 +1,10 @@
-"""From a job that failed to the record that did it.
+"""Finds the record that made a job fail.
 
-The first error ends the whole job, so the epoch's tasks are run again one by one: those that succeed are committed. Of
-one that fails, the cluster may tell the first failing record at once. If it cannot, prefixes of the task's input are
-tried, many in one job, until the record is known. Then the steps that do not name themselves in their errors are run
-one after the other, until the first failing one is known. Where a worker says that no record can be to blame (a disk
-that is full, a damaged file), none is looked for.
+The first error ends the whole job. So the epoch's tasks are run again one by one, and those that succeed are committed.
+For a task that fails, the cluster may find the first failing record at once. Otherwise prefixes of the task's input are
+tried, many in one job, until the record is known. Then the steps that do not name themselves in errors are run one
+after another, until the first failing step is known. If a worker says that no record is the cause (a full disk, a
+damaged file), none is looked for.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .cluster import MOST_TRIED, Cluster, EpochJob
 from .errors import JobError, RecordError
 
 _LADDER = 8
-"""By what the first prefixes that are tried grow: a run costs what its records cost, so short ones come first."""
+"""The factor by which the first prefixes grow. A trial costs as much as its records, so short prefixes come first."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A task that cannot go on."""
+    """A task that cannot continue."""
 
     partition: int
     error: RecordError
 
 
 def corruption_in(job: EpochJob, error: Exception) -> TaskCorruptedError | None:
-    """The error of a store that has to be restored, where that is what has failed an epoch's job."""
+    """The error of a store that must be restored, if that made an epoch's job fail; otherwise None."""
     facts = job.facts(error)
     return TaskCorruptedError(facts.cause) if facts.kind == "corrupted" else None
 
@@ -44,10 +44,10 @@ def corruption_in(job: EpochJob, error: Exception) -> TaskCorruptedError | None:
 def isolate(
     job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception
 ) -> tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]:
-    """Run each task of a failed epoch alone: the commits of those that succeed, and what stops the others.
+    """Run each task of a failed epoch alone. Returns the commits of those that succeed, and what stops the others.
 
-    Raises the error itself when it is one of Headwater's own, JobError when no task fails for a record,
-    TaskCorruptedError when one has found a store damaged.
+    Raises the error itself if it is one of Headwater's own, JobError if no task fails because of a record,
+    TaskCorruptedError if a task has found a damaged store.
     """
     commits: list[TaskCommit] = []
     failed: list[tuple[EpochPlan, Exception]] = []
@@ -62,7 +62,7 @@ def isolate(
 
 
 def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> None:
-    """Raise what no record can be to blame for: Headwater's own errors, the machine's, a cluster that is gone."""
+    """Raise an error that no record can cause: one of Headwater's own, of the machine, or of a cluster that is gone."""
     if isinstance(error, HeadwaterError):
         raise error
     facts = job.facts(error)
@@ -77,7 +77,7 @@ def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Ex
 
 
 def _in_flight(plan: EpochPlan) -> str:
-    """Which records a plan is about: `words[0]@0 to 19`."""
+    """The records of a plan: `words[0]@0 to 19`."""
     ranges = [
         f"{topic.topic}[{task.partition}]@{lane.segments[0].base_offset} to {lane.segments[-1].end_offset - 1}"
         for thread in plan.threads
@@ -90,7 +90,7 @@ def _in_flight(plan: EpochPlan) -> str:
 
 
 def _alone(plan: EpochPlan) -> list[EpochPlan]:
-    """One plan for each task, which stays on its thread; under the next attempt, so that no file is written twice."""
+    """One plan for each task, on its own thread. It has the next attempt, so that no file is written twice."""
     return [
         replace(
             plan,
@@ -105,7 +105,7 @@ def _alone(plan: EpochPlan) -> list[EpochPlan]:
 def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> Failure:
     task = _task(plan)
     bad = _first_failing(job, part, plan)
-    if bad is None:  # what failed before was not a record: a worker was killed, say
+    if bad is None:  # the failure was not a record's: for example, a worker was killed
         raise JobError(plan.application, part.name, job.facts(error).cause) from error
     attempts = iter(range(plan.attempt + 1, 1_000_000))
 
@@ -144,11 +144,11 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
 
 
 def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | None:
-    """How many records the shortest prefix has that fails; None where none does.
+    """The length of the shortest prefix of records that fails; None if none does.
 
-    The cluster is asked first. Where it cannot tell, a ladder of prefixes that grow is tried, then the gap that it
-    leaves, cut into as many parts as one job tries, again and again. A number is known to be good once its prefix, or a
-    longer one, has passed.
+    The cluster is asked first. If it cannot tell, growing prefixes are tried, and then the gap between the last that
+    passed and the first that failed. Each job divides the gap into as many parts as it can try. A length counts as good
+    once its prefix, or a longer one, has passed.
     """
     task = _task(plan)
     number = job.first_failing(replace(plan, trial=True))
@@ -167,7 +167,7 @@ def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | N
 
 
 def _ladder(good: int, most: int) -> list[int]:
-    """The next rungs above `good` that one job tries, of 0, 1, 8, 64 and so on, and `most`."""
+    """The lengths above `good` that the next job tries, from 0, 1, 8, 64 and so on, and `most`."""
     rungs, count = [0], 1
     while count < most:
         rungs.append(count)
@@ -176,7 +176,7 @@ def _ladder(good: int, most: int) -> list[int]:
 
 
 def _between(good: int, bad: int) -> list[int]:
-    """Numbers between the two, as many as one job tries, evenly."""
+    """Lengths between the two, evenly spaced, as many as one job tries."""
     gap = bad - good
     if gap - 1 <= MOST_TRIED:
         return list(range(good + 1, bad))
@@ -188,9 +188,10 @@ def _task(plan: EpochPlan) -> TaskPlan:
 
 
 def user_error(error: Exception, cluster: Cluster | None = None) -> HeadwaterError | None:
-    """An error of the driver as one that a user can act on: Headwater's own, of a cluster that is gone, the machine's.
+    """An error of the driver in a form that a user can act on: Headwater's own, of a cluster that is gone, or the
+    machine's.
 
-    None for any other, which is a mistake of Headwater's and keeps its trace.
+    None for any other error, which is a bug in Headwater and keeps its traceback.
     """
     if isinstance(error, HeadwaterError):
         return error

@@ -1,4 +1,4 @@
-"""The group of an application's clients: who they are, which tasks each owns, and the stores they hold."""
+"""The group of an application's clients: which clients there are, the tasks that each owns, and their stores."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ Found = TypeVar("Found")
 
 
 class Group:
-    """Owns the clients' state directories from start to close. Touches those of virtual clients only: what executors
-    have is on their own machines, and asked for by way of a link to each.
+    """Owns the clients' state directories from start to close.
 
-    `assigned`: who has which tasks, once they are placed. Its `followup_deadline` is for whoever comes to place them
-    anew while they run.
+    It opens only those of virtual clients. Executors have theirs on their own machines, which a link to each reaches.
+    `assigned`: the tasks of each client, once they are placed. Nothing acts on its `followup_deadline` yet.
     """
 
     def __init__(
@@ -84,10 +83,9 @@ class Group:
         }
 
     def __enter__(self) -> Self:
-        """Lock the state directories of virtual clients, and wait until nobody works on them who was started by a
-        driver that is gone.
+        """Lock the state directories of virtual clients, and wait for the end of workers of a driver that is gone.
 
-        Raises LockError when another process has one.
+        Raises LockError if another process has one of the directories.
         """
         owner = self._cluster.owner()
         with ExitStack() as stack:
@@ -103,14 +101,14 @@ class Group:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what is open, apply nothing more, and let go of the directories."""
+        """Close what is open without applying anything more, and release the directories."""
         with self._stack:
             for manager in self._managers.values():
                 manager.shutdown(clean=False)
             self._managers = {}
 
     def place(self, incarnation: str) -> Assigned:
-        """Find out what the clients hold, and have the assignor place the tasks.
+        """Ask the clients what they hold, and have the assignor place the tasks.
 
         `incarnation`: of the application; copies of another one are removed. Raises ClientLostError, StateJobError,
         StateError, SharedStateError.
@@ -124,7 +122,7 @@ class Group:
         return self.assigned
 
     def start(self) -> tuple[list[Unit], int]:
-        """Restore the stores of the tasks that were placed; the units that run them, and how many tasks have state."""
+        """Restore the stores of the placed tasks. Returns the units that run them, and how many tasks have state."""
         managers = self._for_each(self._members, self._manager)
         self._managers = {client.name: manager for client, manager in zip(self.clients, managers, strict=True)}
         restored = sum(bool(task.stores) for manager in managers for task in manager.tasks.values())
@@ -137,15 +135,15 @@ class Group:
         return self._units, restored
 
     def recover(self, unit: Unit) -> None:
-        """Restore what of a unit's stores was found damaged and wiped. Raises ClientLostError, StateError."""
+        """Restore the stores of a unit that were found damaged and wiped. Raises ClientLostError, StateError."""
         restorer = self._restorers[unit.client.name]
         tasks = [TaskId(unit.part.number, partition, unit.part.name) for partition in unit.partitions]
         for task, positions in restorer.recover(tasks).items():
             unit.applied[task.partition] = dict(positions)
-        unit.held_globals.clear()  # the stages of an epoch restore what they lack of global tables
+        unit.held_globals.clear()  # the next epoch brings global tables forward itself
 
     def close(self) -> None:
-        """Close all tasks clean: their stores hold everything that is committed."""
+        """Close all tasks cleanly: their stores then have everything that is committed."""
         for unit in self._units:
             for partition, applied in unit.applied.items():
                 self._restorers[unit.client.name].note(partition, applied)
@@ -154,7 +152,7 @@ class Group:
         self._for_each(self.clients, self._release)
 
     def _member(self, client: Client) -> Member:
-        """A client as it finds itself: its folder, its process id, its stores."""
+        """A client with what it finds on its disk: its folder, its process id, its stores."""
         location = replace(self._location, folder=client.folder)
         (answer,) = self._links[client.name].ask([StateRequest("hold", location)])
         if answer.failure is not None:
@@ -171,14 +169,14 @@ class Group:
         )
 
     def _release(self, client: Client) -> None:
-        """Note where the client is that it has closed all."""
+        """Note on the client's disk that all of its stores are closed."""
         location = replace(self._location, folder=client.folder, process_id=client.process_id)
         (answer,) = self._links[client.name].ask([StateRequest("release", location)])
         if answer.failure is not None:
             raise StateError(client.name, answer.failure)
 
     def _tell(self, client: str, answer: StoreAnswer) -> None:
-        """Of a store that was damaged, or has lost its rows."""
+        """Report a store that was damaged or has lost its rows."""
         place = self._topology.application, client, answer.store, answer.partition
         if answer.damage:
             self._observer.on(StoreDamaged(*place, answer.damage))
@@ -195,7 +193,7 @@ class Group:
                 raise SharedStateError(self._topology.application, [client.name for client in shared], path)
 
     def _manager(self, member: Member) -> TaskManager:
-        """A client's tasks, restored. A store that cannot be brought forward is begun anew."""
+        """A client's tasks, restored. A store that cannot be brought forward is wiped and restored from nothing."""
         client, parts = member.client, {part.number: part for part in self._topology.subtopologies}
         location = replace(self._location, folder=client.folder, process_id=client.process_id)
         restorer = StoreRestorer(
@@ -232,6 +230,6 @@ class Group:
         )
 
     def _for_each(self, given: Sequence[Given], work: Callable[[Given], Found]) -> list[Found]:
-        """Do the same for all clients at once: most of it is waiting for them."""
+        """Do the same for all clients at once, because most of it is waiting for them."""
         with ThreadPoolExecutor(max(1, len(given))) as pool:
             return list(pool.map(work, given))

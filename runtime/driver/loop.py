@@ -1,7 +1,7 @@
-"""The epoch loop of one application: plan, run, commit, again, until caught up or told to stop.
+"""The epoch loop of one application: plan, run and commit, until it is caught up or told to stop.
 
-One thread (the caller's) plans and commits; jobs run in a pool, one at a time for each unit. So commits need no lock
-and come in one order. An epoch that takes nothing commits nothing.
+The caller's thread plans and commits. Jobs run in a pool, at most one for each unit at a time. So commits need no lock
+and come in one order. An epoch that takes no records commits nothing.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .failures import Failure, corruption_in, isolate
 from .units import Unit
 
 POLL_SECONDS = 0.02
-"""How long the loop sleeps at most while jobs run or nothing is due."""
+"""The longest sleep of the loop while jobs run or nothing is due."""
 
 MOST_RECOVERIES = 5
-"""How often in a row the stores of a unit are restored: a disk may damage whatever is written to it."""
+"""How often in a row the stores of a unit are restored. A failing disk may damage whatever is written to it."""
 
 Outcome = tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]
 
@@ -53,8 +53,11 @@ class Tally:
 
 
 class EpochLoop:
-    """Runs the units of one application. `held` says which tasks to leave alone for now (application, subtopology,
-    partition): a way for tests to make a task slow. `recover` restores the stores of a unit that found one damaged."""
+    """Runs the units of one application.
+
+    `held`: whether a task must not take records for now; tests use it to make a task slow. `recover`: restores the
+    stores of a unit after one was found damaged.
+    """
 
     def __init__(
         self,
@@ -90,8 +93,8 @@ class EpochLoop:
     def run(self, stop: threading.Event, until_caught_up: bool) -> Tally:
         """Loop until `stop` is set, a record fails, or (`until_caught_up`) there is nothing left to take.
 
-        Jobs that run when the loop ends are waited for and committed. Raises FencedError, JobError, ClientLostError,
-        TaskCorruptedError where stores are damaged again and again.
+        Jobs that are running at the end are waited for and committed. Raises FencedError, JobError, ClientLostError,
+        and TaskCorruptedError if stores are damaged again and again.
         """
         with ThreadPoolExecutor(max(1, len(self._units)), thread_name_prefix=self._application) as pool:
             while True:
@@ -118,7 +121,7 @@ class EpochLoop:
         return self.tally
 
     def _give_up_lost(self) -> None:
-        """Cancel the jobs of clients that are gone: on Spark they would wait for their executors for an hour."""
+        """Cancel the jobs of clients that are gone. On Spark they would wait for their executors for an hour."""
         for unit in self._units:
             if self._lost(unit.client):
                 for each in self._units:
@@ -170,7 +173,7 @@ class EpochLoop:
         )
 
     def _job(self, unit: Unit, plan: EpochPlan) -> Outcome:
-        """In a thread of the pool: run the epoch; if it fails, run its tasks one by one and find the record."""
+        """Run the epoch in a thread of the pool. If it fails, run its tasks one by one and find the record."""
         try:
             return unit.job.run(plan), ()
         except Exception as error:  # whatever a user's expression or function raises
@@ -213,8 +216,12 @@ class EpochLoop:
         )
 
     def _commit(self, epoch: int, tasks: Sequence[TaskCommit]) -> tuple[int, int, dict[str, int]]:
-        """Commit and tally: the commit's number, the records that its tasks consumed, and those they dropped."""
+        """Commit and count.
+
+        Returns the commit's number, the records that its tasks consumed, and those they dropped.
+        """
         number = self._committer.commit(epoch, tasks)
+        # Segments that nothing needs once this commit exists; before, they still might have been read.
         for path in self._committed.own.unlisted:
             self._committed.log.remove(path)
         records = sum(task.records for task in tasks)
@@ -225,7 +232,7 @@ class EpochLoop:
         return number, records, dict(dropped)
 
     def _nothing_left(self) -> bool:
-        """Whether no unit can take a record as things stand; notes what has to wait, and for whom."""
+        """Whether no unit can take a record now. Records how many records wait, and for which applications."""
         version = self._committed.version
         waiting = sum(self._planner.unread(part, partitions) for part, partitions in self._unassigned)
         for unit in self._units:

@@ -1,4 +1,4 @@
-"""What a run has done, as data: the content of `target/run_results.json`."""
+"""The results of a run, as data: the contents of `target/run_results.json`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from ...errors import HeadwaterError
 from .sentences import counted
 
 Status = Literal["caught_up", "interrupted", "failed", "fenced", "not_started"]
-"""`not_started`: the run was stopped, or taken over in another application, before it came to this one."""
+"""`not_started`: the run was stopped, or lost another application, before it came to this one."""
 
 FAILED: tuple[Status, ...] = ("failed", "fenced")
-"""How an application ended that did not end well: by an error, or taken over."""
+"""The statuses of an application that ended with an error or was taken over."""
 
 
 @dataclass(frozen=True, repr=False)
 class ApplicationResult:
     """One application's run.
 
-    `records`: consumed; `dropped`: `<step>:<reason>` -> records; `waiting`: records that may not be taken before the
-    applications in `waits_for` have caught up; `empty`: topics fed from outside that have never had a record; `error`:
-    the sentence that ended it. `assignment`: client -> task ids; `placement`: how it came about, and what was asked for
-    that no client does yet (see `Assigned`). `lost`: a sentence for each
-    store that has lost its rows.
+    `records`: consumed. `dropped`: `<step>:<reason>` -> records. `waiting`: records that may not be taken before the
+    applications in `waits_for` have caught up. `empty`: topics fed from outside that have never had a record. `error`:
+    the sentence that ended it. `assignment`: client -> task ids. `placement`: how the assignment was made, including
+    standbys that no client keeps yet (see `Assigned`). `lost`: a sentence for each store that has lost its rows.
     """
 
     application: str
@@ -64,11 +63,11 @@ class RunResults:
 
     @property
     def failed(self) -> bool:
-        """Whether any application ended by an error or was taken over."""
+        """Whether any application ended with an error or was taken over."""
         return any(result.status in FAILED for result in self.applications)
 
     def check(self) -> None:
-        """Raises RunFailedError if any application failed or was taken over."""
+        """Raise RunFailedError if any application failed or was taken over."""
         if self.failed:
             raise RunFailedError(self)
 
@@ -106,7 +105,10 @@ class RunResults:
 
 
 class RunFailedError(HeadwaterError):
-    """Applications of a run failed or were taken over: `results` has all of them, those that ended well too."""
+    """Applications of a run failed or were taken over.
+
+    `results` has all applications, including those that ended well.
+    """
 
     def __init__(self, results: RunResults) -> None:
         failed = [result for result in results.applications if result.status in FAILED]

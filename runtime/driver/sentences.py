@@ -1,4 +1,4 @@
-"""What happens in a run, in words: one line for each event."""
+"""The events of a run as sentences, one line for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import events
 from .events import Event
 
 MOST_SAID = 10
-"""Of tasks that move or are left out; all are in the results of the run."""
+"""The most tasks listed that move or are left out. The results of the run have all."""
 
 
 def counted(number: int, thing: str) -> str:
@@ -21,13 +21,13 @@ def counted(number: int, thing: str) -> str:
 
 
 def waiting(records: int, writers: Sequence[str]) -> str:
-    """`1 record waits for flights-fleet`; without writers, for tasks that were given to nobody."""
+    """`1 record waits for flights-fleet`; without writers, for tasks that no client runs."""
     whom = ", ".join(writers) or "tasks that nobody runs"
     return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {whom}"
 
 
 def nothing_in(topics: Sequence[str]) -> str:
-    """Topics that have never had a record, and how they get some."""
+    """Topics that have never had a record, and how to fill them."""
     one = len(topics) == 1
     return (
         f"there are no records in {first_of(topics)} yet: `headwater seed` fills {'it' if one else 'them'} from "
@@ -36,7 +36,7 @@ def nothing_in(topics: Sequence[str]) -> str:
 
 
 def not_carried_out(assignor: str, message: str, entries: Sequence[str]) -> str:
-    """What becomes of the tasks where an assignor's answer was of no use, and why it was."""
+    """What happens to the tasks if an assignor's answer cannot be used, and why it cannot."""
     return (
         f"tasks stay where they were, and new ones are spread evenly, as assignor {assignor} failed: {message}"
         + "".join(f"\n    {entry}" for entry in entries)
@@ -52,7 +52,7 @@ def lost(store: str, partition: int, client: str) -> str:
 
 
 def sentence(event: Event) -> str:
-    """An event in words."""
+    """An event as a sentence."""
     match event:
         case events.ApplicationStarted():
             restored = f", {event.restored} of them with state" if event.restored else ""
@@ -101,7 +101,7 @@ def _strange(event: events.StoresStrange) -> str:
 
 
 def _placed(event: events.TasksPlaced) -> str:
-    """How many tasks stay and move, and of the first that move, where the copies of their state were."""
+    """How many tasks stay and move. For the first that move: where the copies of their state were."""
     counts = f"{event.kept:,} kept, {len(event.moves):,} moved, {event.new:,} new"
     said = f"{event.assignor} has placed the tasks on {counted(event.clients, 'client')}: {counts}"
     if event.unassigned:
@@ -123,19 +123,19 @@ def _moved(move: Move) -> str:
 def _time(ms: int) -> str:
     try:
         return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError, OSError):  # an assignor may ask for any
+    except (OverflowError, ValueError, OSError):  # an assignor may give any number
         return f"{ms:,} ms since 1970"
 
 
 def first_of(said: Sequence[str], between: str = ", ") -> str:
-    """As many as can be read, and how many more there are."""
+    """The first few, and how many more there are."""
     more = len(said) - MOST_SAID
     return between.join([*said[:MOST_SAID], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 class Lines:
-    """An observer that prints one line for each event, to stderr: what a job's log shows on a cluster."""
+    """An observer that prints one line to stderr for each event, as a job's log shows them on a cluster."""
 
     def on(self, event: Event) -> None:
-        """Print it."""
+        """Print the event."""
         print(f"{time.strftime('%H:%M:%S')} {sentence(event)}", file=sys.stderr, flush=True)

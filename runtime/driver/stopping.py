@@ -1,4 +1,4 @@
-"""How a run is told to stop: by Ctrl-C, or by SIGTERM."""
+"""Stops a run on Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from types import FrameType
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets, so that a run can finish its epoch, commit and close clean.
+    """An event that Ctrl-C or SIGTERM sets, so that a run can finish its epoch, commit and close cleanly.
 
-    Must be entered on the main thread after Spark has started, which installs a handler of its own. A second signal
-    is not waited for: it ends the process as if this were not here.
+    Enter it on the main thread and after Spark has started, because Spark installs a handler of its own. A second
+    signal ends the process at once.
     """
     stop = threading.Event()
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

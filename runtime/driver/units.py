@@ -14,13 +14,13 @@ from .cluster import EpochJob
 
 @dataclass
 class Unit:
-    """Mutable: owned by the loop's thread.
+    """The tasks of one subtopology on one client. It is mutable; only the loop's thread uses it.
 
     `threads`: the partitions that each thread of the client runs. `applied`: partition -> store -> changelog records
-    that the client's copy holds. `blocked_at`: version of the committed state at which an epoch took no record though
-    some are unread: there is no point in another before it changes. `held_globals`: global table -> partition -> lane
-    -> records that the client's copy is known to hold. `recoveries`: how often its stores were restored, as an
-    epoch found them damaged, since an epoch last went well.
+    that the client's copy has. `blocked_at`: the version of the committed state at which an epoch took no record
+    although some were unread. Another epoch makes no sense before that version changes. `held_globals`: global table ->
+    partition -> lane -> records that the client's copy is known to have. `recoveries`: how often its stores were
+    restored after damage since the last epoch that succeeded.
     """
 
     part: Subtopology
@@ -43,20 +43,21 @@ class Unit:
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions of all its tasks that still run."""
+        """The partitions of those of its tasks that have not failed."""
         return sorted(partition for thread in self.threads for partition in thread if partition not in self.failed)
 
     def due(self, now: float, interval: float, version: tuple[int, ...], eager: bool) -> bool:
         """Whether to start an epoch: there may be something to take, and the commit interval has passed.
 
-        A unit whose last epoch took all it may goes on at once; so does an `eager` one, for which nobody else works.
+        A unit whose last epoch took as many records as allowed continues at once. So does an `eager` one, if nobody
+        else works.
         """
         if self.blocked_at == version or not self.partitions:
             return False
         return self.full or eager or now >= self.started + interval
 
     def took(self, plan: EpochPlan, commits: Sequence[TaskCommit], version: tuple[int, ...]) -> None:
-        """Note what an epoch's tasks have taken; `version` is the committed state it was planned from."""
+        """Record what an epoch's tasks have taken. `version`: the committed state from which it was planned."""
         if commits:
             self.recoveries = 0
         for commit in commits:
@@ -67,5 +68,5 @@ class Unit:
         self.blocked_at = None if any(commit.records for commit in commits) else version
 
     def applied_of(self, partition: int) -> Mapping[str, int]:
-        """Store -> changelog records applied, as last reported."""
+        """Store -> applied changelog records, as last reported."""
         return self.applied.get(partition, {})

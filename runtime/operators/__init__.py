@@ -1,1 +1,1 @@
-"""runtime/operators."""
+"""The operators of a Python stage: what each does with the rows of a task's epoch."""

@@ -1,4 +1,4 @@
-"""The aggregate step: rows of one key (and window) become one row of a table."""
+"""The operator of the `aggregate` step: the rows of one key (and window) become one row of a table."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from .task_epoch import TaskEpoch
 from .windows import assign, window_column
 
 _STATE = "_state"
-"""Encoded hidden state on its way to `Rows.state`."""
+"""The column with encoded hidden state on its way to `Rows.state`."""
 
 
 @dataclass(frozen=True)
 class Aggregate(declarations.Aggregate):
-    """Aggregates by key, and by window if `store.window` is set; what is aggregated is in `store.aggregates`.
+    """Aggregates by key, and by window if `store.window` is set. The aggregates are in `store.aggregates`.
 
-    `of`: a stream, or a table that was re-grouped: then OLD rows are subtracted, and all aggregates must be able to do
-    so. `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows.
+    `of`: a stream, or a table that was re-grouped. Then OLD rows are subtracted, and all aggregates must support that.
+    `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows.
 
     | | null key | null value | late |
     |---|---|---|---|
     | stream | dropped, counted | dropped, counted | - |
     | stream, windows | dropped, counted | aggregated | counted for each closed window |
 
-    A row's timestamp is the greatest of its records'. Where the store has value columns that are none of the
-    aggregates, expressions over aggregates follow: then the state of each key goes on with its last change
-    (`Rows.state`), and `Materialize` stores both.
+    A row's timestamp is the greatest of its records'. If the store has value columns that are no aggregates,
+    expressions over aggregates follow. Then the state of each key travels with its last change (`Rows.state`), and
+    `Materialize` stores both.
     """
 
     def __post_init__(self) -> None:
@@ -147,7 +147,7 @@ class Aggregate(declarations.Aggregate):
         before = stored_counts(own_state(counter, stored.columns))
         counts = by_row.counts(before, np.ones(len(rows), np.bool_))
         gone = (counts == 0) & (rows.kind != Kind.OLD_SAME_GROUP)
-        # A group that was deleted begins anew: its next row knows nothing of the times before.
+        # A group that was deleted starts again: its next row does not depend on earlier timestamps.
         life, lives = by_row.split_after(gone)
         starts = np.concatenate([start, np.full(lives - groups.count, LOWEST)])
         times = Groups(life, lives, True, groups.exists).maxima(starts, rows.timestamp)
@@ -159,7 +159,7 @@ class Aggregate(declarations.Aggregate):
 
 
 def _hide_state(rows: Rows) -> Rows:
-    """Encoded state leaves the columns: SQL need not know of it."""
+    """Move encoded state out of the columns, as SQL does not need it."""
     values = rows.values
     if _STATE not in values:
         return rows
@@ -170,7 +170,7 @@ def _hide_state(rows: Rows) -> Rows:
 def _without_halves(
     groups: Groups, rows: Rows, key: Mapping[str, pa.Array], versions: Versions
 ) -> tuple[Groups, Rows, Mapping[str, pa.Array], Versions]:
-    """Without the points between a subtracted row and the one that follows it in the same group."""
+    """The changes without the points between a subtracted row and the row that follows it in the same group."""
     half = rows.kind == Kind.OLD_SAME_GROUP
     if not groups.each or not half.any():
         return groups, rows, key, versions

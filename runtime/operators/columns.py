@@ -1,4 +1,4 @@
-"""Other columns, of the value or of the key: they are renamed and left out, nothing is computed."""
+"""Operators that rename and drop columns of the value or of the key. They compute nothing."""
 
 from __future__ import annotations
 

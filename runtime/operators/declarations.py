@@ -1,9 +1,9 @@
-"""What a Python stage consists of, as data: the fields of every operator. Plain frozen data, no Arrow, no I/O.
+"""The declarations of all operators of Python stages: frozen data, without Arrow and without I/O.
 
-The compiler makes these, and generated code writes them down by class and field. The operators of this folder are the
-same classes with a `run`: each inherits its declaration, so that a field is written once. Edges are named by flow or
-table. All column names are physical: a value column has its own name; a key column its name, or `key.<name>` while the
-edge carries a value column of that name. `at`: the step's place in the YAML.
+The compiler makes them, and generated code contains them as class and fields. The operators of this folder are the same
+classes with a method `run`. Each inherits its declaration, so that a field is defined once. Edges are named by flow or
+table. All column names are physical: a value column has its own name; a key column has its name, or `key.<name>` while
+the edge has a value column of that name. `at`: the step's place in the YAML.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Literal
 from ..topology import GlobalTable, Store, Topic
 
 Place = int | str
-"""A line of the topology's file, as generated code says it, or `file:line`, which its pipe makes of that."""
+"""A line of the topology's file, as in generated code, or `file:line`, which the pipe makes from it."""
 
 Emit = Literal["each", "collapsed"]
-"""`collapsed`: one change per key and epoch, from its start to its end; `each`: every change."""
+"""`collapsed`: one change for each key and epoch, from its start to its end. `each`: every change."""
 
 How = Literal["inner", "left"]
-"""Whether a join drops the records that find nothing."""
+"""Whether a join drops the records without a match (`inner`) or keeps them (`left`)."""
 
 SinkMode = Literal["append", "each", "per_epoch", "repartition"]
 """What a sink writes: see `sink.Sink`."""
@@ -32,10 +32,10 @@ Side = Literal["stream", "table"]
 
 @dataclass(frozen=True)
 class Flow:
-    """The columns an edge carries: key and value as Spark SQL DDL, only those that a later step needs.
+    """The columns of an edge: key and value as Spark SQL DDL, only those that a later step needs.
 
-    Names are unique in a batch: a key column whose name a value column of this flow has too is stored as `key.<name>`.
-    A windowed key's `window_start` and `window_end` (timestamp) are part of `key`. `value` may hold `_now timestamp`:
+    Names are unique in a batch: a key column that shares its name with a value column is stored as `key.<name>`. A
+    windowed key's `window_start` and `window_end` (timestamp) are part of `key`. `value` may include `_now timestamp`,
     the epoch's planned time.
     """
 
@@ -45,10 +45,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class Source:
-    """Reads a topic into an edge, or into several: then the first sees a record before the second does.
+    """Reads a topic into one or several edges. Of several, the first edge sees a record before the second does.
 
-    `columns`: the value columns that are needed; None: all. Of records with equal timestamps, those of the source that
-    is declared first come first: the compiler puts tables before streams.
+    `columns`: the value columns that are needed; None: all. Of records with equal timestamps, those of the source
+    declared first come first. The compiler puts tables before streams.
     """
 
     topic: Topic
@@ -58,7 +58,7 @@ class Source:
 
     @property
     def edges(self) -> tuple[str, ...]:
-        """The edges that it reads into."""
+        """The edges into which it reads."""
         return (self.into,) if isinstance(self.into, str) else self.into
 
 
@@ -75,7 +75,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Select:
-    """Other value columns: those of `keep`, and `columns` (new name -> physical name of the column that it is)."""
+    """Other value columns: those of `keep`, and `columns` (new name -> physical name of an existing column)."""
 
     flow: str
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Select:
 
 @dataclass(frozen=True)
 class KeyBy:
-    """Another key: new name -> physical name of the column that it is."""
+    """Another key: new name -> physical name of an existing column."""
 
     flow: str
     key: Mapping[str, str]
@@ -94,7 +94,7 @@ class KeyBy:
 
 @dataclass(frozen=True)
 class StreamTableJoin:
-    """Looks the key up in the rows of `store`, changed in order by those on edge `table`. `values`: new -> column."""
+    """Looks up the key in the rows of `store`, updated in order by those on edge `table`. `values`: new -> column."""
 
     flow: str
     table: str
@@ -106,7 +106,7 @@ class StreamTableJoin:
 
 @dataclass(frozen=True)
 class GlobalJoin:
-    """Looks `by` (key column of the table -> physical column of the flow) up in a global table."""
+    """Looks up `by` (key column of the table -> physical column of the flow) in a global table."""
 
     flow: str
     table: GlobalTable
@@ -118,10 +118,10 @@ class GlobalJoin:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Aggregates by key, and by window if the store has one; what and how is in `store.aggregates`.
+    """Aggregates by key, and by window if the store has one. The aggregates are in `store.aggregates`.
 
-    `of`: a stream, or a table that was re-grouped: then its old rows are subtracted. `emit`: every update, or one
-    change for each key and epoch. `old`: with the replaced rows.
+    `of`: a stream, or a table that was re-grouped, whose old rows are subtracted. `emit`: every update, or one change
+    for each key and epoch. `old`: with the replaced rows.
     """
 
     flow: str
@@ -134,7 +134,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Materialize:
-    """Stores a table's rows that SQL has made: expressions over aggregates, beside the aggregates' state."""
+    """Stores a table's rows that SQL has computed: expressions over aggregates, beside the aggregates' state."""
 
     flow: str
     store: Store
@@ -143,7 +143,7 @@ class Materialize:
 
 @dataclass(frozen=True)
 class Settle:
-    """After a filter of a table: removes deletions of rows that were not there."""
+    """Removes deletions of rows that did not exist, after a filter on a table."""
 
     flow: str
     at: Place = ""
@@ -151,7 +151,7 @@ class Settle:
 
 @dataclass(frozen=True)
 class ToStream:
-    """A table's changes become records: replaced rows are dropped."""
+    """Turns a table's changes into records. Replaced rows are dropped."""
 
     flow: str
     at: Place = ""
@@ -159,7 +159,7 @@ class ToStream:
 
 @dataclass(frozen=True)
 class Fork:
-    """One copy of each row for each reader, in order."""
+    """A copy of each row for each reader, in order."""
 
     flow: str
     into: tuple[str, ...]
@@ -168,7 +168,7 @@ class Fork:
 
 @dataclass(frozen=True)
 class Merge:
-    """Rows of several edges with equal columns, in the order in which they are processed."""
+    """The rows of several edges with equal columns, in the order of processing."""
 
     flows: tuple[str, ...]
     into: str
@@ -177,10 +177,10 @@ class Merge:
 
 @dataclass(frozen=True)
 class Sink:
-    """Writes a topic. The edge has the topic's columns, maybe more.
+    """Writes a topic. The edge has the topic's columns and maybe others.
 
-    `keep_null_keys`: whether records without a key go to a repartition topic. `of`: whether it repartitions a stream,
-    or a table that is regrouped.
+    `keep_null_keys`: whether records without a key go to a repartition topic. `of`: whether it repartitions a stream or
+    a table that is regrouped.
     """
 
     flow: str

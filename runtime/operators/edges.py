@@ -1,4 +1,4 @@
-"""Steps that only change which rows are on which edge: copies, merges, and what of a table's changes goes on."""
+"""Operators that only change which rows are on which edge: copies, merges, and parts of a table's changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from .task_epoch import TaskEpoch
 
 @dataclass(frozen=True)
 class Fork(declarations.Fork):
-    """One copy of each row for each reader. All that the first does with a row comes before the second sees it."""
+    """A copy of each row for each reader.
+
+    Everything that the first reader does with a row comes before the second sees it.
+    """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""
@@ -26,7 +29,7 @@ class Fork(declarations.Fork):
 
 @dataclass(frozen=True)
 class Merge(declarations.Merge):
-    """The rows of edges with equal columns, in the order in which they are processed."""
+    """The rows of edges with equal columns, in the order of processing."""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""
@@ -35,7 +38,7 @@ class Merge(declarations.Merge):
 
 @dataclass(frozen=True)
 class Settle(declarations.Settle):
-    """After a filter of a table: removes the deletions of rows that were not there."""
+    """Removes deletions of rows that did not exist, after a filter on a table."""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""
@@ -45,7 +48,7 @@ class Settle(declarations.Settle):
 
 @dataclass(frozen=True)
 class ToStream(declarations.ToStream):
-    """A table's changes become records: replaced rows are dropped."""
+    """Turns a table's changes into records. Replaced rows are dropped."""
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002
         """See `Node`."""

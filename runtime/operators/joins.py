@@ -1,4 +1,7 @@
-"""Joins of a stream's records with rows of tables: only the stream's records trigger, and keep their key and time."""
+"""Joins of a stream's records with rows of tables.
+
+Only the stream's records trigger output; key and time are theirs.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ from .task_epoch import TaskEpoch
 
 @dataclass(frozen=True)
 class StreamTableJoin(declarations.StreamTableJoin):
-    """Looks the key up in a table as it is when the record is processed.
+    """Looks up the key in a table as it is when the record is processed.
 
-    That is: the row of `store` when the epoch began, changed by the changes on edge `table` that come before the
-    record in path order. `values`: new column -> column of the table.
+    That is the row of `store` at the start of the epoch, with the changes on edge `table` that precede the record in
+    path order. `values`: new column -> column of the table.
 
     | | null value | null key |
     |---|---|---|
@@ -42,6 +45,7 @@ class StreamTableJoin(declarations.StreamTableJoin):
         changed = changed.filter(changed.kind <= Kind.VALUE)
         keys = pa.concat_arrays([store_keys(self.store, changed.keys), store_keys(self.store, rows.keys)])
         code, first = group_codes(keys)
+        # A null key has no bytes, and stores have no empty key; `null` masks the result of this placeholder.
         distinct = [key or b"\x00" for key in keys.take(pa.array(first)).to_pylist()]
         stored = RowStore(epoch.store(self.store), stored_columns(self.store)).get(distinct)
         change = _latest(code, path_order([changed, rows]), len(changed))
@@ -58,7 +62,7 @@ class StreamTableJoin(declarations.StreamTableJoin):
 
 @dataclass(frozen=True)
 class GlobalJoin(declarations.GlobalJoin):
-    """Looks any columns up in a global table: `by` has, for each of its key columns, the physical one of the flow.
+    """Looks up any columns in a global table. `by`: key column of the table -> physical column of the flow.
 
     | | null value | looked-up key null |
     |---|---|---|
@@ -95,9 +99,9 @@ def _with_values(rows: Rows, null: Bools, node: StreamTableJoin | GlobalJoin, ep
 
 
 def _latest(code: Int64s, order: Int64s, changes: int) -> Int64s:
-    """For each record the last change of its key before it, -1 where there is none.
+    """For each record the last change of its key before it; -1 if there is none.
 
-    `code`: keys of all changes and then all records; `order`: the permutation that sorts them by path.
+    `code`: keys of all changes and then all records. `order`: the permutation that sorts them by path.
     """
     if not changes:
         return np.full(len(code) - changes, -1)
@@ -122,7 +126,7 @@ def _joined(
     node: StreamTableJoin | GlobalJoin,
     epoch: TaskEpoch,
 ) -> Rows:
-    """The records with the looked-up columns: those at `index` of `values` where `found`."""
+    """The records with the looked-up columns: the rows at `index` of `values` where `found`."""
     if node.how == "inner":
         epoch.drop(step_name(node), "null_key", int(null.sum()))
         rows, index, found = rows.filter(found), index[found], found[found]

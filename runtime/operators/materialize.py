@@ -1,4 +1,4 @@
-"""Storing what SQL made of a table's rows: expressions over aggregates, filtered or projected tables."""
+"""Stores the rows of a table that SQL has computed: expressions over aggregates, filtered or projected tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .task_epoch import TaskEpoch
 class Materialize(declarations.Materialize):
     """Keeps the last row of each key of a table's changes, which go on unchanged.
 
-    In a store of aggregates the row also has their hidden state, which came along (`Rows.state`) and ends here.
+    In a store of aggregates the row also has their hidden state, which arrived in `Rows.state` and goes no further.
     """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:

@@ -13,15 +13,15 @@ Edges = dict[str, Rows]
 
 
 class Node(Protocol):
-    """An operator, declared by generated code. `at`: its step's place in the YAML."""
+    """An operator, declared by generated code. `at`: the place of its step in the YAML."""
 
     @property
     def at(self) -> Place: ...  # noqa: D102
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """Take rows from `edges` and put what comes out there."""
+        """Take rows from `edges`, and put the resulting rows there."""
 
 
 def step_name(node: Node) -> str:
-    """What drops are counted under: the step's position."""
+    """The name under which drops are counted: the step's place."""
     return str(node.at) or type(node).__name__

@@ -1,11 +1,11 @@
-"""Ordered records on one edge of the topology, in columns.
+"""The rows on one edge of the topology, in columns and in order.
 
-Owns the meaning of the kinds of row and of their order. Operators take and give `Rows`; nothing here knows stores,
-topics or Spark.
+This module defines the meaning of the kinds of rows and of their order. Operators take and return `Rows`. Stores,
+topics and Spark are unknown here.
 
-A *change* of a table is one row, or two adjacent ones: the row that is replaced (`Kind.OLD`, only where a later step
-needs it), then the new row (`Kind.VALUE`) or its deletion (`Kind.TOMBSTONE`). A stream has `VALUE` and `TOMBSTONE`
-(null value) only. An OLD row carries its own timestamp, that of the record that once made it.
+A *change* of a table is one row or two adjacent ones: the replaced row (`Kind.OLD`, only if a later step needs it),
+then the new row (`Kind.VALUE`) or its deletion (`Kind.TOMBSTONE`). A stream has only `VALUE` and `TOMBSTONE` (null
+value). An OLD row has its own timestamp, that of the record that once made it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .declarations import Flow
 class Rows:
     """Records of one task and epoch on one edge, in the order in which the task takes them.
 
-    `path`: int64 arrays, most significant first; their lexicographic order is Kafka Streams' depth-first order over
-    all edges of the task (a fork or a step that emits several rows appends a level). Rows of one change share a path.
-    `timestamp`: ms. `order`: the task's stream time when the source record was taken, ms, never falling along the
-    path. `headers`: JSON strings or nulls; None when no row has any. `key`, `value`: names of the columns, by role.
+    `path`: int64 arrays, the most significant first. Their lexicographic order is Kafka Streams' depth-first order over
+    all edges of the task. A fork, or a step that emits several rows, appends a level. Rows of one change share a path.
+    `timestamp`: ms. `order`: the task's stream time when the source record was taken, in ms; it never falls along the
+    path. `headers`: JSON strings or nulls; None if no row has any. `key`, `value`: names of the columns, by role.
     `state`: bytes that travel with the rows from one operator to another (`Materialize`), or None.
     """
 
@@ -78,29 +78,29 @@ class Rows:
     def with_columns(
         self, key: Mapping[str, pa.Array] | None = None, value: Mapping[str, pa.Array] | None = None
     ) -> Rows:
-        """The same rows with other key or value columns (None: those they have), by their own names."""
+        """The same rows with other key or value columns, by their own names. None keeps those they have."""
         columns, names = arrange(self.keys if key is None else key, self.values if value is None else value)
         return replace(self, columns=columns, key=names, value=tuple(columns)[len(names) :])
 
     def deeper(self, level: Int64s) -> Rows:
-        """The same rows one level further down the path."""
+        """The same rows with one more level of the path."""
         return replace(self, path=(*self.path, level))
 
 
 def physical_columns(flow: Flow) -> dict[str, pa.DataType]:
-    """The columns of a flow's batch: key, then value. A key column that shares its name is called `key.<name>`."""
+    """The columns of a flow's batch: key, then value. A key column with the name of a value column is `key.<name>`."""
     value = parse_columns(flow.value)
     key = parse_columns(flow.key)
     return {physical_key(name, value): data_type for name, data_type in key.items()} | value
 
 
 def physical_key(name: str, value: dict[str, pa.DataType]) -> str:
-    """What the key column `name` is called in a batch whose value columns are `value`."""
+    """The physical name of the key column `name` in a batch with the value columns `value`."""
     return f"key.{name}" if name in value else name
 
 
 def key_name(physical: str, value: Sequence[str]) -> str:
-    """A key column's own name, from what a batch with the value columns `value` calls it."""
+    """A key column's own name, from its physical name in a batch with the value columns `value`."""
     name = physical.removeprefix("key.")
     return name if name in value else physical
 
@@ -108,26 +108,26 @@ def key_name(physical: str, value: Sequence[str]) -> str:
 def arrange(key: Mapping[str, pa.Array], value: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
     """Columns under their physical names, key first, and the physical names of the key.
 
-    Every key passes here, wherever it is from, and leaves so that equal keys are the same value (`normal_key`).
+    All keys pass through here and are normalised, so that equal keys are the same value (`normal_key`).
     """
     keys = {f"key.{name}" if name in value else name: normal_key(column) for name, column in key.items()}
     return {**keys, **value}, tuple(keys)
 
 
 def is_old(kind: Int8s) -> Bools:
-    """Where a row is one that another replaces."""
+    """Where a row is one that another row replaces."""
     return kind >= Kind.OLD
 
 
 def after_old(kind: Int8s) -> Bools:
-    """Where a row follows the one that it replaces."""
+    """Where a row follows the row that it replaces."""
     follows = np.zeros(len(kind), np.bool_)
     follows[1:] = is_old(kind[:-1])
     return follows
 
 
 def null_keys(columns: Sequence[pa.Array], rows: int) -> Bools:
-    """Where a key is null: all its columns are. A key without columns is null everywhere."""
+    """Where a key is null, which means that all its columns are. A key without columns is null everywhere."""
     null = np.ones(rows, np.bool_)
     for column in columns:
         if column.null_count == 0:
@@ -137,7 +137,7 @@ def null_keys(columns: Sequence[pa.Array], rows: int) -> Bools:
 
 
 def path_order(parts: Sequence[Rows]) -> Int64s:
-    """The permutation that puts the rows of all `parts`, one after the other, in path order. Stable."""
+    """The permutation that sorts the rows of all `parts`, taken one after another, in path order. Stable."""
     depth = max((len(part.path) for part in parts), default=0)
     levels = []
     for level in range(depth):
@@ -149,7 +149,7 @@ def path_order(parts: Sequence[Rows]) -> Int64s:
 
 
 def concat(parts: Sequence[Rows]) -> Rows:
-    """The rows of all parts (one at least; equal columns), one part after the other."""
+    """The rows of all parts (at least one; equal columns), one part after another."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -171,5 +171,5 @@ def concat(parts: Sequence[Rows]) -> Rows:
 
 
 def interleave(parts: Sequence[Rows]) -> Rows:
-    """The rows of all parts (one at least; equal columns) in path order."""
+    """The rows of all parts (at least one; equal columns) in path order."""
     return parts[0] if len(parts) == 1 else concat(parts).take(path_order(parts))

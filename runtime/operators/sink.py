@@ -1,4 +1,4 @@
-"""Writing a topic: which rows become records, with which timestamp, in which partition."""
+"""Writes a topic: which rows become records, with which timestamp and in which partition."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from .task_epoch import TaskEpoch
 
 @dataclass(frozen=True)
 class Sink(declarations.Sink):
-    """Appends to a topic; the edge has the topic's columns, maybe more.
+    """Appends to a topic. The edge has the topic's columns and maybe others.
 
     | mode | what is written |
     |---|---|
     | append | a stream's records |
     | each | a table's changes: new rows and deletions |
-    | per_epoch | the same, one for each key: the last, in order of last write; nothing for a row that came and went |
+    | per_epoch | the last change of each key, in order of last write; nothing for a row that came and went |
     | repartition | a stream's records, or a regrouped table's old and new rows, by the new key |
 
-    A record's partition is that of its key (without the window); records with a null key stay in the task's own. To a
-    repartition topic those are not written unless `keep_null_keys`: records of a stream and rows of a table (`of`) are
-    dropped and counted. A table's deletion is its old row, which leaves its group; that of a row that was not there is
-    not written. An old row has the time of the change there. An old and a new row of the same group are told apart from
-    others, so that the group is updated once. `per_epoch` knows a row that came and went only if old rows come along.
+    A record's partition is that of its key (without the window). Records with a null key stay in the task's own
+    partition. `per_epoch` can recognize a row that came and went only if old rows are sent along.
+
+    In a repartition topic, records with a null key are not written unless `keep_null_keys`; records of a stream and
+    rows of a table (`of`) are then dropped and counted. A table's deletion is written as its old row, which leaves its
+    group. The deletion of a row that did not exist is not written. An old row there has the time of the change. Old and
+    new rows of the same group are marked, so that the group is updated once.
     """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -51,7 +53,7 @@ class Sink(declarations.Sink):
         epoch.write(self.topic, rows, np.where(partitions < 0, epoch.partition % self.topic.partitions, partitions))
 
     def _regrouped(self, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -> tuple[Rows, pa.BinaryArray]:
-        """What goes to a repartition topic, and its keys."""
+        """The rows that go to a repartition topic, and their keys."""
         old = is_old(rows.kind)
         kept = (rows.kind != Kind.TOMBSTONE) if self.of == "table" else np.ones(len(rows), np.bool_)
         if not self.keep_null_keys and keys.null_count:
@@ -86,13 +88,13 @@ def _partition_keys(rows: Rows, topic: Topic) -> pa.BinaryArray:
 
 
 def _last_changes(rows: Rows) -> Int64s:
-    """The last change of each key, in order; without those of rows that came and went."""
+    """The last change of each key, in order, without rows that came and went."""
     old = is_old(rows.kind)
     code, first = group_by(list(rows.keys.values()))
     new = np.flatnonzero(~old)
     last = new[last_rows(code[new], len(first))]
     has_old = np.zeros(len(first), np.bool_)
     has_old[code[old]] = True
-    # Where old rows come along, a first change without one means that the row was not there before.
+    # If old rows are sent along, a first change without one means that the row did not exist before.
     came_and_went = has_old & ~old[first] & (rows.kind[last] == Kind.TOMBSTONE)
     return np.sort(last[~came_and_went])

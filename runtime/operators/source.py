@@ -1,4 +1,4 @@
-"""Reading a topic into edges. The order among all sources of a task is `order.partition_group.read_task`'s."""
+"""Reads a topic into edges. `order.partition_group.read_task` decides the order among all sources of a task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Source(declarations.Source):
 
 
 def take(plan: TaskPlan, sources: Sequence[Source], log: Log) -> tuple[TakenRecords, Edges]:
-    """Read a task's records of an epoch, and put them on the sources' edges."""
+    """Read a task's records of an epoch onto the sources' edges."""
     readings = [Reading(source.topic, source_columns(source), rank) for rank, source in enumerate(sources)]
     taken = read_task(plan, readings, log)
     edges: Edges = {}

@@ -1,4 +1,4 @@
-"""A table: the last row of each key, kept in a store."""
+"""The operator of a table: the last row of each key, kept in a store."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .task_epoch import TaskEpoch
 
 @dataclass(frozen=True)
 class Table(declarations.Table):
-    """Keeps the last processed row of each key, older timestamp or not: upserts in, changes of a table out.
+    """Keeps the last processed row of each key, even if its timestamp is older: upserts in, changes of a table out.
 
-    `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows. Null keys are dropped
-    and counted.
+    `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows. Null keys are dropped and
+    counted.
     """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:

@@ -1,4 +1,4 @@
-"""What an operator sees of the epoch it runs in: the task's clocks, stores and sinks, and where drops are counted."""
+"""What an operator knows of its epoch: the task's clocks, stores and sinks, and the counters of dropped records."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .rows import Rows
 
 
 class EpochStore:
-    """A store as one epoch sees it: rows as they were when it began, and the changes to make.
+    """A store during one epoch: its rows at the start, and the changes to make.
 
-    Operators take an epoch's records at once, so none of them reads what it or another has changed: a join gets a
+    Operators process an epoch's records at once, so none of them reads a change of the same epoch: a join gets a
     table's changes from its edge, in order. Changes reach the store only through its committed changelog.
     """
 
@@ -40,7 +40,7 @@ class EpochStore:
         self._written.append((keys, values, timestamps))
 
     def changes(self) -> pa.Table | None:
-        """This epoch's changelog records in order, None when there are none."""
+        """This epoch's changelog records in order; None if there are none."""
         if not any(len(keys) for keys, _, _ in self._written):
             return None
         return pa.table(
@@ -54,7 +54,7 @@ class EpochStore:
 
 @dataclass(frozen=True)
 class Written:
-    """Records that a sink gives to a topic, with the topic's own columns, and the partition of each."""
+    """Records that a sink gives to a topic, with exactly the topic's columns, and the partition of each."""
 
     rows: Rows
     partitions: Int64s
@@ -63,9 +63,8 @@ class Written:
 class TaskEpoch:
     """One task's epoch in one stage.
 
-    `partition`: the task's. `now`: the planned time of the epoch, ms. `clocks`: committed step clocks and those that
-    moved; -1 before the first record. `open_store` gives a store caught up to its planned position. `stores`,
-    `global_tables`: what was opened.
+    `partition`: the task's. `now`: the planned time of the epoch, ms. `clocks`: the steps' clocks, -1 before the first
+    record. `open_store` returns a store at its planned position. `stores`, `global_tables`: those that were opened.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class TaskEpoch:
         return self.clocks.get(name, -1)
 
     def advance(self, name: str, time: int) -> None:
-        """Move a step's clock; it never goes back."""
+        """Move a step's clock. It never goes back."""
         self.clocks[name] = max(self.clock(name), time)
 
     def drop(self, step: str, reason: str, records: int) -> None:
@@ -100,7 +99,7 @@ class TaskEpoch:
             self.dropped[f"{step}:{reason}"] += records
 
     def store(self, store: Store) -> EpochStore:
-        """The task's partition of a store; the same for every operator of the stage."""
+        """The task's partition of a store, the same object for every operator of the stage."""
         if store.name not in self.stores:
             self.stores[store.name] = EpochStore(self._open_store(store))
         return self.stores[store.name]

@@ -1,4 +1,4 @@
-"""Which windows a record falls into, and which of them are still open for it."""
+"""Finds the windows of each record, and which of them are still open for it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..topology import Window
 
 @dataclass(frozen=True)
 class Windowed:
-    """Pairs of a record and one of its windows, by record, then by start. `start`: ms. `late`: the window is closed.
+    """Pairs of a record and one of its windows, sorted by record and start. `start`: ms. `late`: the window is closed.
 
-    `clock`: the step's after the last record.
+    `clock`: the step's clock after the last record.
     """
 
     record: Int64s
@@ -26,12 +26,13 @@ class Windowed:
 
 
 def assign(timestamps: Int64s, window: Window, clock: int) -> Windowed:
-    """The windows of records, in order of processing; `clock` is the step's before them.
+    """The windows of records, in order of processing. `clock`: the step's clock before them.
 
-    A record first moves the clock, then meets it: a window takes it if and only if end > clock - grace.
+    A record first moves the clock and is then compared with it. A window takes it if and only if end > clock - grace.
     """
     running = np.maximum(np.maximum.accumulate(timestamps), clock)
     last = timestamps // window.advance_ms
+    # Windows start at 0 or later, as in Kafka Streams (`TimeWindows.windowsFor`).
     first = np.maximum(0, timestamps - window.size_ms + window.advance_ms) // window.advance_ms
     counts = last - first + 1
     record = np.repeat(np.arange(len(timestamps)), counts)

@@ -1,1 +1,1 @@
-"""A Python stage of the epoch's job, and the pipe by which rows get from one stage to the next."""
+"""Python stages of the epoch's job, and the pipe through which rows go from one stage to the next."""

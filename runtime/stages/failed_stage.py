@@ -1,4 +1,4 @@
-"""What a stage says of the error that ended it: facts, in whichever process it ran."""
+"""The facts about an error that ended a stage, in a form that crosses processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an error that ended an epoch's job.
+    """What is known about an error that ended an epoch's job.
 
-    `kind`: `step` where a step failed on what it was given, `at` (file:line in the YAML) being the step; `corrupted`
-    where a store has to be restored; `outside` where else no record can be to blame: a file, the log, the machine;
-    `ended` where what executes the job is gone; `unknown` else. `cause`, `hint`: for people.
+    `kind`: `step`: a step failed on its input, and `at` (file:line in the YAML) is the step. `corrupted`: a store must
+    be restored. `outside`: no record can be the cause, but a file, the log or the machine. `ended`: what executes the
+    job is gone. `unknown`: anything else. `cause`, `hint`: for people.
     """
 
     kind: Literal["step", "corrupted", "outside", "ended", "unknown"]
@@ -32,8 +32,9 @@ class Facts:
 
 
 class StageFailedError(Exception):
-    """What a stage raises where it runs: its text is the facts as JSON, all that Spark brings to the driver. Its cause
-    is chained.
+    """The error that a stage raises. Its text is the facts as JSON, because Spark brings only the text to the driver.
+
+    Its cause is chained.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -42,23 +43,23 @@ class StageFailedError(Exception):
 
 
 def with_facts(rows: Iterator[Given]) -> Iterator[Given]:
-    """The same rows; an error on the way is raised as a StageFailedError."""
+    """The same rows. An error on the way is raised as a StageFailedError."""
     try:
         yield from rows
-    except StageFailedError:  # of the stage before, in the same process
+    except StageFailedError:  # from the previous stage, in the same process
         raise
     except Exception as error:
         raise StageFailedError(facts_of(error)) from error
 
 
 def facts_of(error: Exception) -> Facts:
-    """What an error says of itself."""
+    """The facts about an error."""
     match error:
         case StepError():
             own = error.cause
             cause = str(own) if isinstance(own, HeadwaterError | ValueError) else named(own)
             return Facts("step", shortened(cause), error.at)
-        case TextError():  # of what Spark SQL made of a record: which step did is looked for
+        case TextError():  # a text that Spark SQL made: the step is found later
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
         case TaskCorruptedError():
             return Facts("corrupted", error.reason)

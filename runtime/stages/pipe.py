@@ -1,8 +1,8 @@
-"""How rows travel between Python and Spark SQL: batches with meta columns, and control rows that end a task.
+"""How rows travel between Python and Spark SQL: batches with meta columns, and a control row at the end of each task.
 
-Arrival order *is* the order: a stage sends the rows of all its live edges in path order and numbers what it receives.
-A *flat* pipe has the columns of its only edge; a *tagged* one has a struct column `@<edge>` for each edge, exactly one
-of them non-null in a data row, none in a control row.
+The order of arrival is the order of processing. A stage sends the rows of all its live edges in path order, and numbers
+the rows that it receives. A *flat* pipe has the columns of its only edge. A *tagged* pipe has a struct column `@<edge>`
+for each edge. In a data row exactly one of them is not null, in a control row none.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ..records.kinds import Kind
 from ..records.types import parse_columns
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
-"""The first columns of every batch. `_meta`: payload of a control row, else headers and state, see `_pack`."""
+"""The first columns of every batch. `_meta`: the payload of a control row, otherwise headers and state, see `_pack`."""
 
 _SHOWN = 40
-"""Bytes of a broken text that an error shows."""
+"""The most bytes of a broken text that an error shows."""
 
 BATCH_ROWS = 32_768
-"""Most rows of a batch on their way to Spark SQL."""
+"""The most rows of a batch that is sent to Spark SQL."""
 
 
 class TextError(HeadwaterError):
-    """An expression gave a text that is not UTF-8. `column`: where it came out, `value`: its bytes."""
+    """An expression returned a text that is not UTF-8. `column`: where it was found; `value`: its bytes."""
 
     def __init__(self, column: str, value: bytes) -> None:
         shown = value[:_SHOWN].hex() + ("…" if len(value) > _SHOWN else "")
@@ -43,7 +43,7 @@ class TextError(HeadwaterError):
 
 
 def pipe_schema(flows: Mapping[str, Flow]) -> pa.Schema:
-    """Columns of the pipe that carries these edges."""
+    """The columns of a pipe with these edges."""
     data = {name: physical_columns(flow) for name, flow in flows.items()}
     if len(data) == 1:
         fields = list(next(iter(data.values())).items())
@@ -53,9 +53,9 @@ def pipe_schema(flows: Mapping[str, Flow]) -> pa.Schema:
 
 
 def send(edges: Mapping[str, Rows], flows: Mapping[str, Flow], end: str, now: int) -> Iterator[pa.RecordBatch]:
-    """Batches of a task's rows on the edges `flows`, in path order, then the control row with payload `end`.
+    """Batches with a task's rows on the edges `flows`, in path order, then the control row with payload `end`.
 
-    `now`: the epoch's planned time in ms, for edges that carry `_now`.
+    `now`: the epoch's planned time in ms, for edges with `_now`.
     """
     schema = pipe_schema(flows)
     parts = [_conform(edges[name], flow, now) for name, flow in flows.items()]
@@ -91,7 +91,7 @@ def _meta(rows: Rows) -> list[pa.Array]:
 
 
 def _pack(headers: pa.Array | None, state: pa.Array | None, rows: int) -> pa.Array:
-    """Headers (JSON on one line); where there is state a newline and its base64. So it crosses SQL unseen."""
+    """Headers (JSON on one line) and, after a newline, the state in base64. So the state passes SQL without columns."""
     if headers is None:
         headers = pa.nulls(rows, pa.string())
     if state is None:
@@ -119,7 +119,7 @@ def _concat_meta(parts: Sequence[Rows]) -> list[pa.Array]:
 
 
 def _tagged(parts: Sequence[Rows], schema: pa.Schema) -> list[pa.Array]:
-    """A struct column for each part, non-null in its own rows only; rows of all parts one after the other."""
+    """A struct column for each part, not null only in its own rows. The rows of all parts follow one another."""
     columns = []
     for mine, field in enumerate(list(schema)[len(META) :]):
         runs = [pa.nulls(len(part), field.type) for part in parts]
@@ -131,14 +131,14 @@ def _tagged(parts: Sequence[Rows], schema: pa.Schema) -> list[pa.Array]:
 
 @dataclass(frozen=True)
 class Arrived:
-    """One task's rows by edge, and the payload of the control row that ended them."""
+    """One task's rows by edge, and the payload of its control row."""
 
     edges: dict[str, Rows]
     end: str
 
 
 def receive(batches: Iterable[pa.RecordBatch], flows: Mapping[str, Flow]) -> Iterator[Arrived]:
-    """Tasks one by one, each as soon as its control row is there."""
+    """The tasks one by one, each as soon as its control row has arrived."""
     schema = pipe_schema(flows)
     pending: list[pa.RecordBatch] = []
     for batch in batches:
@@ -174,9 +174,9 @@ def _edges(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: pa.
 
 
 def _check_text(column: pa.Array, name: str) -> None:
-    """Raise TextError where Spark SQL has made a text of bytes that are none: nobody could read it from a topic.
+    """Raise TextError if Spark SQL has made a text that is not UTF-8, because nobody could read it from a topic.
 
-    Takes 30 ms for a million texts.
+    This takes 30 ms for a million texts.
     """
     try:
         column.validate(full=True)

@@ -1,4 +1,4 @@
-"""What a stage finds where it runs, made of an epoch's plan."""
+"""The worker of a stage, made from an epoch's plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..topology import GlobalTable, Store
 
 
 class PlannedWorker:
-    """A `stage.Worker`. Stores stay open for the next epoch of this process."""
+    """A `stage.Worker`. Stores stay open for the next epoch in this process."""
 
     def __init__(self, plan: EpochPlan, log: Log, backend: Callable[[Store], StoreBackend]) -> None:
         self.plan = plan

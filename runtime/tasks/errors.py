@@ -1,4 +1,4 @@
-"""What can go wrong with a task's ownership or state, under the names Kafka Streams gives them."""
+"""Errors about the ownership or state of a task, with the names of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .task_id import TaskId
 
 
 class LockError(HeadwaterError):
-    """Someone else holds a state directory. Worth another try: the holder may be about to end.
+    """Another process holds a state directory. Trying again may help, because the holder may be about to end.
 
-    `path`: what is locked. `pid`: the holder, or None where it left no readable name.
+    `path`: what is locked. `pid`: the holder, or None if it left no readable name.
     """
 
     def __init__(self, path: str, pid: int | None) -> None:
@@ -22,9 +22,9 @@ class LockError(HeadwaterError):
 
 
 class TaskMigratedError(HeadwaterError):
-    """A task's state or progress was moved on by another owner: whoever sees this no longer owns the task.
+    """Another owner has moved a task's state or progress on, so whoever sees this no longer owns the task.
 
-    `expected`, `found`: changelog positions of the store, where a store noticed it.
+    `expected`, `found`: changelog positions of the store, if a store noticed it.
     """
 
     def __init__(self, what: str, expected: int | None = None, found: int | None = None) -> None:
@@ -36,9 +36,9 @@ class TaskMigratedError(HeadwaterError):
 
 
 class TaskCorruptedError(HeadwaterError):
-    """The local state cannot be brought to where the commits say it is; it must be wiped and restored.
+    """The local state cannot be brought to the committed position; it must be wiped and restored.
 
-    `tasks`: whose state it is, empty where only a store is known. `store`: its name, where one noticed it.
+    `tasks`: those whose state it is, empty if only a store is known. `store`: its name, if one noticed it.
     """
 
     def __init__(self, reason: str, tasks: Iterable[TaskId] = (), store: str | None = None) -> None:
@@ -49,7 +49,7 @@ class TaskCorruptedError(HeadwaterError):
 
 
 class IllegalTaskStateError(HeadwaterError):
-    """An operation that a task's state does not allow: a bug of the caller, never of the data."""
+    """An operation that a task's state does not allow. It is a bug of the caller and never caused by data."""
 
     def __init__(self, task: TaskId, operation: str, state: str) -> None:
         super().__init__(f"task {task} is {state}: cannot {operation}")

@@ -1,4 +1,4 @@
-"""Which of several errors is raised, when all tasks are visited before any error is."""
+"""Decides which of several errors is raised when all tasks are visited first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from .task_id import TaskId
 
 
 class Failures:
-    """Errors of tasks; the worst one is raised.
+    """Errors of tasks, of which the worst one is raised.
 
-    Worst first: any error that is not about ownership or state (the last of them, noted with its task), migrated (the
-    last), corrupted (one, with all the tasks). As Kafka Streams does when it handles an assignment.
+    From the worst: an error that is not about ownership or state (the last of them, noted with its task), then
+    TaskMigratedError (the last), then TaskCorruptedError (one, with all its tasks). Kafka Streams has the same order
+    when it handles an assignment.
     """
 
     def __init__(self) -> None:
@@ -19,7 +20,7 @@ class Failures:
         self._corrupted: dict[TaskId, TaskCorruptedError] = {}
 
     def add(self, task: TaskId, error: Exception) -> None:
-        """Remember what happened to `task`."""
+        """Record the error of `task`."""
         match error:
             case TaskMigratedError():
                 self._migrated = error

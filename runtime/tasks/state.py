@@ -1,7 +1,7 @@
-"""The state machine of a task: one table of what each operation does in each state, repeats included.
+"""The state machine of a task: one table of what each operation does in each state, including repeats.
 
-Everything about moves must be here: what an operation does beside (stores, clients) is `task.py`'s and its caller's.
-`docs/tasks.md` is drawn from this table.
+Everything about changes of state is here. What an operation does besides (to stores, to clients) is in `task.py` and
+its callers. `docs/tasks.md` is generated from this table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .task_id import TaskId
 
 
 class State(Enum):
-    """Where a task is in its life."""
+    """The states of a task."""
 
     CREATED = "created"
     """Assigned; holds nothing yet."""
@@ -23,13 +23,13 @@ class State(Enum):
     RUNNING = "running"
     """Takes part in epochs."""
     SUSPENDED = "suspended"
-    """Takes no part; still holds its stores, as it may be resumed."""
+    """Takes no part in epochs; still holds its stores, because it may be resumed."""
     CLOSED = "closed"
-    """Has let go of everything. The end, unless it is revived."""
+    """Holds nothing. The end, unless it is revived."""
 
 
 class Operation(Enum):
-    """What its owner may ask of a task."""
+    """What an owner can ask of a task."""
 
     INITIALIZE = "initialize"
     COMPLETE_RESTORATION = "complete_restoration"
@@ -66,11 +66,11 @@ ACTIVE: Mapping[Operation, Mapping[State, State]] = {
     Operation.CLOSE_DIRTY: {_SUSPENDED: _CLOSED, _CLOSED: _CLOSED},
     Operation.REVIVE: {_CLOSED: _CREATED},
 }
-"""For an active task, by operation and state: the state after it. The same state: nothing happens. None: refused."""
+"""For an active task, by operation and state: the state after it. The same state: nothing happens. Missing: refused."""
 
 
 def after(operation: Operation, state: State, task: TaskId) -> State:
-    """The state that `operation` leads to from `state`. Raises IllegalTaskStateError where the table has none."""
+    """The state to which `operation` leads from `state`. Raises IllegalTaskStateError if the table has none."""
     try:
         return ACTIVE[operation][state]
     except KeyError:
@@ -95,7 +95,7 @@ def diagram() -> str:
 
 
 def table() -> str:
-    """The table as Markdown: the state after each operation; `-` nothing happens, empty: refused."""
+    """The table as Markdown: the state after each operation; `-`: nothing happens; empty: refused."""
     lines = [" | ".join(["| operation", *(state.name for state in State)]) + " |", "|---" * (len(State) + 1) + "|"]
     for operation, by_state in ACTIVE.items():
         cells = [_cell(state, by_state.get(state)) for state in State]

@@ -1,4 +1,4 @@
-"""One active task, as its owner keeps it: id, state, and how far its local stores are."""
+"""One active task, as its owner keeps it: id, state, and the positions of its local stores."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .state import Operation, State, after
 from .task_id import MAX_OFFSET_SUM, TaskId
 
 LATEST_OFFSET = -2
-"""The offset sum of a running task: at the end of its changelogs, whatever that is by now."""
+"""The offset sum of a running task: it is at the end of its changelogs, wherever that is."""
 
 
 class Task:
-    """Changes state by the table in `state.py` only; an operation that is refused changes nothing.
+    """Changes its state only by the table in `state.py`. A refused operation changes nothing.
 
-    `stores`: names of its local stores. `positions`: changelog records each has applied, known from `initialize` to
-    closing. `commit_needed`: an epoch has been started and neither committed nor given up.
+    `stores`: names of its local stores. `positions`: applied changelog records of each, known from `initialize` to the
+    close. `commit_needed`: an epoch has been started and neither committed nor abandoned.
     """
 
     def __init__(self, task_id: TaskId, stores: tuple[str, ...] = ()) -> None:
@@ -31,7 +31,7 @@ class Task:
 
     @property
     def offset_sum(self) -> int | None:
-        """Changelog records applied, over all stores (KIP-441); LATEST_OFFSET when running, None when unknown."""
+        """Applied changelog records over all stores (KIP-441); LATEST_OFFSET when running, None when unknown."""
         if not self.stores or self.state in (State.CREATED, State.CLOSED):
             return None
         if self.state is State.RUNNING:
@@ -39,12 +39,12 @@ class Task:
         return min(sum(self.positions.values()), MAX_OFFSET_SUM)
 
     def initialize(self, positions: Mapping[str, int]) -> None:
-        """Has got its stores, which stand at `positions`."""
+        """Take over its stores, which are at `positions`."""
         if self._move(Operation.INITIALIZE):
             self.positions = dict(positions)
 
     def complete_restoration(self) -> None:
-        """Its stores stand where the commits say."""
+        """Begin to run: its stores are at the committed position."""
         self._move(Operation.COMPLETE_RESTORATION)
 
     def suspend(self) -> None:
@@ -52,36 +52,36 @@ class Task:
         self._move(Operation.SUSPEND)
 
     def resume(self) -> None:
-        """Take part again, once restored: another owner may have gone on meanwhile."""
+        """Take part again after restoring: another owner may have run it meanwhile."""
         self._move(Operation.RESUME)
 
     def close_clean(self) -> None:
-        """End with everything committed. Raises TaskMigratedError when an epoch is open: it may never be committed."""
+        """End with everything committed. Raises TaskMigratedError if an epoch is open, as it may never be committed."""
         state = after(Operation.CLOSE_CLEAN, self.state, self.id)
         if self.commit_needed:
             raise TaskMigratedError(f"task {self.id}, closed while an epoch is open,")
         self.state = state
 
     def close_dirty(self) -> None:
-        """End, whatever is open. The stores need no undoing: they hold committed records only."""
+        """End, whatever is open. The stores need no undoing, because they have committed records only."""
         if self._move(Operation.CLOSE_DIRTY):
             self.commit_needed = False
 
     def revive(self) -> None:
-        """Begin anew, knowing nothing."""
+        """Start again from nothing."""
         if self._move(Operation.REVIVE):
             self.positions = {}
 
     def start_epoch(self) -> None:
-        """An epoch takes records for the task."""
+        """Record that an epoch takes records for the task."""
         self.commit_needed = True
 
     def end_epoch(self, applied: Mapping[str, int] | None = None) -> None:
-        """The epoch was committed, or given up. `applied`: positions that stores were seen at."""
+        """Record that the epoch was committed or abandoned. `applied`: positions at which its stores were seen."""
         self.commit_needed = False
         self.positions.update(applied or {})
 
     def _move(self, operation: Operation) -> bool:
-        """Whether the operation changed the state."""
+        """Do an operation. Returns whether the state changed."""
         old, self.state = self.state, after(operation, self.state, self.id)
         return self.state is not old

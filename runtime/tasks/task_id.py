@@ -1,7 +1,7 @@
-"""Ids of tasks and of their stores' partitions.
+"""Ids of tasks, and of the partitions of their stores.
 
-A task has two: `TaskKey` names it in the log and lasts from version to version, `TaskId` numbers it in one version, as
-Kafka Streams shows tasks and as assignors order them.
+A task has two ids. `TaskKey` names it in the log and lasts from version to version. `TaskId` numbers it in one version,
+as Kafka Streams shows tasks and as assignors order them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 MAX_OFFSET_SUM = 2**63 - 1
-"""Where an offset sum stops growing (KIP-441)."""
+"""The limit of an offset sum (KIP-441)."""
 
 
 class TaskKey(NamedTuple):
-    """A task among those of all applications, shown as `hourly_1`: by the names that commits have."""
+    """A task among those of all applications, shown as `hourly_1`: by the names that commits use."""
 
     application: str
     subtopology: str
@@ -26,10 +26,9 @@ class TaskKey(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class TaskId:
-    """Subtopology number and partition, shown as `0_1`, ordered by both.
+    """Subtopology number and partition, shown as `0_1` and ordered by both.
 
-    `name`: the subtopology's name, which lasts where its number may change from version to version; it takes no part
-    in comparing.
+    `name`: the subtopology's name, which lasts if its number changes in another version. It is ignored in comparisons.
     """
 
     subtopology: int
@@ -40,7 +39,7 @@ class TaskId:
         return f"{self.subtopology}_{self.partition}"
 
     def key(self, application: str) -> TaskKey:
-        """What the log calls the task."""
+        """The task's id in the log."""
         return TaskKey(application, self.name, self.partition)
 
     @classmethod

@@ -1,7 +1,7 @@
-"""The tasks of one client: made, restored, suspended and closed as assignments come.
+"""The tasks of one client, which are created, restored, suspended and closed as assignments come.
 
-Owns which tasks there are and what is asked of each. Does not know where stores lie nor how they are restored: a
-TaskRestorer does that. Tasks are visited in the order of their ids.
+It knows which tasks there are and what is asked of each. It does not know where stores lie or how they are restored; a
+TaskRestorer does. Tasks are visited in the order of their ids.
 """
 
 from __future__ import annotations
@@ -20,28 +20,31 @@ from .task_id import TaskId
 
 @dataclass(frozen=True)
 class Progress:
-    """How far restoring has come: positions of the stores, and whether all stand where the commits say."""
+    """How far restoring has come: the positions of the stores, and whether all are at the committed position."""
 
     positions: Mapping[str, int]
     done: bool
 
 
 class TaskRestorer(Protocol):
-    """Holds the stores of a client's tasks, which may lie on another machine: hence many tasks with one call.
+    """Holds the stores of a client's tasks. They may lie on another machine, so one call handles many tasks.
 
-    What goes wrong with a task is its entry in the answer, and no matter of the others.
+    The error of a task is its entry in the answer and does not affect the others.
     """
 
     def open(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int] | Exception]:
-        """Get hold of the tasks' stores; their positions. LockError for those that are not free yet."""
+        """Get the tasks' stores. Returns their positions, or LockError for stores that are not free yet."""
         ...
 
     def restore(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Progress | Exception]:
-        """Bring stores forward by a bounded amount of work. TaskMigratedError, TaskCorruptedError where they cannot."""
+        """Bring stores forward by a limited amount of work.
+
+        TaskMigratedError, TaskCorruptedError for those that cannot be.
+        """
         ...
 
     def close(self, tasks: Collection[TaskId], *, clean: bool) -> Mapping[TaskId, Exception]:
-        """Let go of the tasks' stores; when clean, make them durable first. The errors there were."""
+        """Release the tasks' stores; if `clean`, make them durable first. Returns the errors."""
         ...
 
     def wipe(self, tasks: Collection[TaskId]) -> None:
@@ -52,7 +55,7 @@ class TaskRestorer(Protocol):
 class TaskManager:
     """The tasks of `client`. `stores_of`: names of the local stores of a task, none for a stateless one.
 
-    Called from one thread at a time.
+    It is used by one thread at a time.
     """
 
     def __init__(
@@ -73,9 +76,9 @@ class TaskManager:
         return tuple(task.id for task in self.tasks.values() if task.state is State.RUNNING)
 
     def handle_assignment(self, active: Collection[TaskId]) -> None:
-        """Own exactly the tasks `active`: the others are closed, suspended ones go on, new ones are made.
+        """Own exactly the tasks `active`. Other tasks are closed, suspended ones are resumed, and new ones are created.
 
-        Raises the worst error of closing (see Failures); new tasks are made only when there was none.
+        Raises the worst error of closing (see Failures). New tasks are created only if there was none.
         """
         failures = Failures()
         for task in self.tasks.values():
@@ -89,16 +92,16 @@ class TaskManager:
             self._tasks[task_id] = Task(task_id, self._stores_of(task_id))
 
     def handle_revocation(self, revoked: Collection[TaskId]) -> None:
-        """Suspend those of `revoked` that are here; the next assignment closes or resumes them."""
+        """Suspend those of `revoked` that are here. The next assignment closes or resumes them."""
         for task in self.tasks.values():
             if task.id in revoked:
                 task.suspend()
 
     def try_to_complete_restoration(self) -> bool:
-        """Get new tasks their stores, and restoring ones a slice further; whether all tasks that may run do.
+        """Get the stores of new tasks, and restore one slice further. Returns whether all tasks that may run do.
 
-        A task whose stores are locked is tried again next time. Raises the worst error of all tasks (see Failures);
-        the others have moved on by then.
+        A task whose stores are locked is tried again next time. Raises the worst error of all tasks (see Failures),
+        after the others have progressed.
         """
         failures = Failures()
         for task_id, positions in self._restorer.open(self._in(State.CREATED)).items():
@@ -122,7 +125,10 @@ class TaskManager:
         return all(task.state in (State.RUNNING, State.SUSPENDED) for task in self._tasks.values())
 
     def handle_corruption(self, corrupted: Collection[TaskId]) -> bool:
-        """Begin the `corrupted` tasks anew, with nothing; whether any of them is here. The others are left alone."""
+        """Wipe the `corrupted` tasks and start them again from nothing. Returns whether any of them is here.
+
+        Other tasks are not touched.
+        """
         found = [task for task in self.tasks.values() if task.id in corrupted]
         self._close(found, clean=False)
         self._restorer.wipe([task.id for task in found])
@@ -132,17 +138,17 @@ class TaskManager:
         return bool(found)
 
     def handle_lost_all(self) -> None:
-        """This client is no longer a member: another one may own its tasks already. Close all, commit nothing."""
+        """Close all tasks and commit nothing. This client is no longer a member, so others may own its tasks already."""
         self._close(self.tasks.values(), clean=False)
 
     def shutdown(self, *, clean: bool) -> None:
-        """Close all tasks. Raises the first error; a migrated task is none any more."""
+        """Close all tasks. Raises the first error. A migrated task counts as closed."""
         for error in self._close(self.tasks.values(), clean=clean).values():
             if not isinstance(error, TaskMigratedError):
                 raise error
 
     def offset_sums(self) -> dict[TaskId, int]:
-        """Offset sums of the tasks that know theirs: what an assignor computes lags from."""
+        """The offset sums of the tasks that know theirs, from which an assignor's lags are computed."""
         sums = {task.id: task.offset_sum for task in self.tasks.values()}
         return {task_id: offset_sum for task_id, offset_sum in sums.items() if offset_sum is not None}
 
@@ -150,7 +156,7 @@ class TaskManager:
         return [task.id for task in self.tasks.values() if task.state is state]
 
     def _close(self, tasks: Collection[Task], *, clean: bool) -> dict[TaskId, Exception]:
-        """Close and forget `tasks`; what went wrong, if it was to be clean. They are closed in any case."""
+        """Close and forget `tasks`. Returns the errors of a clean close. The tasks are closed in any case."""
         failed: dict[TaskId, Exception] = {}
         for task in tasks:
             task.suspend()

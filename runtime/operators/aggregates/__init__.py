@@ -1,1 +1,1 @@
-"""The aggregate functions: each one's hidden state, how rows are added to it and taken out, and its result."""
+"""The aggregate functions: the hidden state of each, how rows are added and removed, and the result."""

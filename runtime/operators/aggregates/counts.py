@@ -1,4 +1,4 @@
-"""count(*) and count(x)."""
+"""The aggregates count(*) and count(x)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..keyed.groups import Groups
 
 @dataclass(frozen=True)
 class Count:
-    """Rows, or rows where the argument is not null."""
+    """Counts rows, or rows whose argument is not null."""
 
     state: ClassVar[Mapping[str, pa.DataType]] = {"count": pa.int64()}
     type: ClassVar[pa.DataType] = pa.int64()
@@ -47,5 +47,5 @@ def counted(groups: Groups, values: pa.Array | None) -> Bools:
 
 
 def stored_counts(state: Mapping[str, pa.Array]) -> Int64s:
-    """The `count` column of a state, 0 where the group is new."""
+    """The `count` column of a state; 0 for a new group."""
     return to_numpy(state["count"].fill_null(0)).astype(np.int64, copy=False)

@@ -1,12 +1,12 @@
-"""approx_count_distinct: a theta sketch of the datasketches package, trimmed.
+"""The aggregate approx_count_distinct: a theta sketch of the datasketches package, trimmed.
 
 A theta sketch hashes each value and keeps the smallest hashes. Trimmed, it keeps at most its nominal number of them,
-and theta, the smallest hash that it has refused: both depend on the set of values alone, so neither the estimate nor
-the stored bytes depend on order, on repetition or on cuts. (The package's HyperLogLog estimates by the order in which
-its registers were raised.) As long as no hash has been refused, the count is exact.
+and theta, the smallest hash that it has refused. Both depend only on the set of values. So neither the estimate nor the
+stored bytes depend on order, on repetition or on where epochs end. (The estimate of the package's HyperLogLog depends
+on the order in which its registers were raised.) As long as no hash has been refused, the count is exact.
 
-Values are equal when their keys are: NaN is one value, 0.0 and -0.0 are one. Not Spark's hash, so estimates differ
-from Spark's within the same bound.
+Values are equal if their keys are: NaN is one value, and so are 0.0 and -0.0. The hash is not Spark's, so estimates
+differ from Spark's within the same bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ State = Mapping[str, pa.Array]
 
 @dataclass(frozen=True)
 class ApproxCountDistinct:
-    """approx_count_distinct(x[, rsd]): bigint. `bits`: 2**bits hashes at most, relative deviation 1 / 2**(bits / 2)."""
+    """approx_count_distinct(x[, rsd]): bigint.
+
+    It keeps at most 2**bits hashes; the relative deviation is 1 / 2**(bits / 2).
+    """
 
     bits: int
     state: ClassVar[Mapping[str, pa.DataType]] = {"sketch": pa.binary()}
@@ -40,7 +43,7 @@ class ApproxCountDistinct:
 
     @staticmethod
     def of(agg: Agg) -> ApproxCountDistinct:
-        """As many hashes as the deviation takes (0.05 by default), 32 to 65,536."""
+        """The number of hashes that the deviation needs (0.05 by default), 32 to 65,536."""
         deviation = float(agg.options[0]) if agg.options else 0.05
         return ApproxCountDistinct(min(16, max(5, ceil(-2 * log2(deviation)))))
 
@@ -51,7 +54,7 @@ class ApproxCountDistinct:
         keys = encode_keys([values.take(pa.array(here))])
         _, first = group_by([pa.array(groups.code[here]), keys])
         rows = here[first]
-        # The package takes text but no bytes; one character for each byte keeps different keys different.
+        # The package accepts text but no bytes. One character for each byte keeps different keys different.
         texts = [key.decode("latin-1") for key in keys.take(pa.array(first)).to_pylist()]
         order = np.argsort(groups.code[rows], kind="stable")
         present, starts = np.unique(groups.code[rows[order]], return_index=True)
@@ -75,7 +78,7 @@ class ApproxCountDistinct:
         return pa.array([_stored_estimate(data) for data in state["sketch"].to_pylist()], pa.int64())
 
     def _add(self, stored: bytes | None, texts: Sequence[str]) -> bytes:
-        """The sketch with more values."""
+        """The sketch with these values added."""
         fresh = update_theta_sketch(self.bits)
         for text in texts:
             fresh.update(text)
@@ -85,7 +88,7 @@ class ApproxCountDistinct:
         return data
 
     def _add_each(self, stored: bytes | None, texts: Sequence[str]) -> tuple[list[int], bytes]:
-        """How far each of more values moves the estimate, and the sketch with all of them."""
+        """How much each of these values changes the estimate, and the sketch with all of them."""
         union = self._union(stored)
         sketch = union.get_result(ordered=False)
         single = update_theta_sketch(self.bits)
@@ -93,7 +96,7 @@ class ApproxCountDistinct:
         for text in texts:
             single.reset()
             single.update(text)
-            # Most values of a full sketch are refused, which is known sooner than what the union comes to.
+            # A full sketch refuses most values. Comparing the hash shows that faster than a union would.
             if next(iter(single)) < sketch.theta64:
                 union.update(single)
                 sketch = union.get_result(ordered=False)

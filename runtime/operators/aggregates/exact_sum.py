@@ -1,8 +1,10 @@
-"""Exact sums of doubles: the same bytes for every order of adding and every cut into epochs; they can be subtracted.
+"""Exact sums of doubles.
 
-A finite double is an integer times a power of two, so a sum of them is too. While rows are folded, sums are limbs on
-one grid of powers of two; at rest a sum is its odd mantissa and exponent, in two words and a column for the exponent:
-canonical and small. What two words cannot hold, and counts of NaN and infinities, are in `rest`, nearly always null.
+
+The bytes are the same for every order of addition and every cut into epochs; rows can be removed. A finite double is an
+integer times a power of two, and so is a sum of them. While rows are folded, sums are limbs on one grid of powers of
+two. Stored, a sum is its odd mantissa and its exponent, in two words and a column for the exponent, which is canonical
+and small. `rest` has what two words cannot hold, and the counts of NaN and infinities. It is nearly always null.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ STATE: Mapping[str, pa.DataType] = {
     "exponent": pa.int16(),
     "rest": pa.binary(),
 }
-"""Columns of sums at rest. `low`, `high`: the mantissa as a 128-bit integer, odd or 0. `rest`: see `_pack_rest`."""
+"""The columns of stored sums. `low`, `high`: the mantissa as a 128-bit integer, odd or 0. `rest`: see `_pack_rest`."""
 
 _BIAS = 1152
 """Bit position of 2**0 on the grid: a multiple of 32 above 1126, the lowest bit of a normalised subnormal."""
@@ -35,7 +37,7 @@ _BIAS = 1152
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Sums on a grid. `limbs`: loose limbs, (n, L); limb 0 has bit position 32 * `lowest`.
+    """Sums on a grid. `limbs`: limbs with pending carries, (n, L); limb 0 has bit position 32 * `lowest`.
 
     `special`: (n, 3) counts of NaN, +Inf, -Inf.
     """
@@ -49,7 +51,7 @@ class ExactSums:
         return ExactSums(self.limbs[index], self.lowest, self.special[index])
 
     def rounded(self) -> Doubles:
-        """Each sum as the nearest double, ties to even; NaN and infinities as IEEE 754 adds them."""
+        """Each sum as the nearest double, ties to even. NaN and infinities are added as in IEEE 754."""
         finite = _rounded(self.limbs, self.lowest)
         if not self.special.any():
             return finite
@@ -58,19 +60,19 @@ class ExactSums:
         return np.where(nan | (positive & negative), np.nan, infinite)
 
     def pack(self) -> dict[str, pa.Array]:
-        """The sums at rest: STATE columns."""
+        """The sums as they are stored: STATE columns."""
         return _pack(carried(self.limbs), self.lowest, self.special)
 
 
 def fold_sums(groups: Groups, state: Mapping[str, pa.Array], values: Doubles, counted: Bools) -> ExactSums:
-    """Sums at the points: stored sums (null: 0) plus the values where `counted`."""
+    """The sums at the points: stored sums (null: 0) plus the values where `counted`."""
     finite = np.isfinite(values) & counted
     mantissa, limb, shift = _split(np.where(finite, values, 0.0))
     used = mantissa != 0
     stored = _stored(state)
     lowest = int(limb[used].min(initial=stored.lowest))
     top = int(limb[used].max(initial=stored.lowest + stored.limbs.shape[1] - 3)) + 2
-    # Two limbs more: room for the carries of any number of rows, and for the sign.
+    # Two more limbs make room for the carries of any number of rows, and for the sign.
     start = np.zeros((groups.count, top - lowest + 3), np.int64)
     offset = stored.lowest - lowest
     start[:, offset : offset + stored.limbs.shape[1]] = stored.limbs

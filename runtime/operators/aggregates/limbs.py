@@ -1,7 +1,7 @@
-"""Wide integers in columns: each number is a row of 32-bit limbs, least significant first, the last one signed.
+"""Wide integers in columns: each number is a row of 32-bit limbs, the least significant first, the last one signed.
 
-Sums of limbs need no carries, so they are taken limb by limb over any rows (`Groups.totals`) and normalised once. 2**31
-numbers can be added before an int64 limb could overflow.
+Sums of limbs need no carries. So they are computed limb by limb over any rows (`Groups.totals`) and normalised once.
+2**31 numbers can be added before an int64 limb could overflow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MASK = np.int64(0xFFFFFFFF)
 
 
 def carried(limbs: Int64s) -> Int64s:
-    """The same numbers with all limbs but the last in 0 to 2**32 - 1."""
+    """The same numbers after carrying: all limbs but the last are in 0 to 2**32 - 1."""
     limbs = limbs.copy()
     for index in range(limbs.shape[1] - 1):
         limbs[:, index + 1] += limbs[:, index] >> 32
@@ -52,7 +52,7 @@ def decimal_words(column: pa.Array) -> tuple[Int64s, Int64s]:
 
 
 def decimals(low: Int64s, high: Int64s, data_type: pa.DataType, null: Bools) -> pa.Array:
-    """A decimal128 column of its words."""
+    """A decimal128 column from its words."""
     words = np.empty((len(low), 2), np.int64)
     words[:, 0], words[:, 1] = low, high
     valid = np.packbits(~null, bitorder="little")

@@ -1,4 +1,4 @@
-"""collect_list: all values that are not null, in order of processing."""
+"""The aggregate collect_list: all values that are not null, in order of processing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ State = Mapping[str, pa.Array]
 
 @dataclass(frozen=True)
 class CollectList:
-    """collect_list(x): array<type of x>, empty when there is no value."""
+    """collect_list(x): array<type of x>, empty if there is no value."""
 
     type: pa.DataType
     subtracts: ClassVar[bool] = False
 
     @staticmethod
     def of(agg: Agg) -> CollectList:
-        """The result has the argument's type as element."""
+        """The elements of the result have the argument's type."""
         return CollectList(arrow_type(f"array<{agg.of}>") if agg.of else arrow_type(agg.type))
 
     @property

@@ -1,4 +1,4 @@
-"""min, max, first, last: aggregates that pick one of the values they saw."""
+"""The aggregates min, max, first and last, which pick one of the values that they saw."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ State = Mapping[str, pa.Array]
 
 @dataclass(frozen=True)
 class Extreme:
-    """min and max of anything that has an order: NaN above all numbers, strings by UTF-8 bytes, structs by field.
+    """min and max of any type that has an order: NaN is above all numbers, strings sort by UTF-8 bytes, structs by
+    field.
 
-    Of equal values (0.0 and -0.0) the first seen stays.
+    Of equal values (0.0 and -0.0) the one seen first stays.
     """
 
     type: pa.DataType
@@ -99,7 +100,7 @@ def _picked(groups: Groups, picks: Int64s, stored: pa.Array, values: pa.Array) -
 
 
 def sort_keys(column: pa.Array) -> Int64s:
-    """Numbers in the order of the values, equal where they are equal; those of nulls are arbitrary."""
+    """Numbers in the order of the values, equal for equal values. Those of nulls are arbitrary."""
     data_type = column.type
     if pa.types.is_integer(data_type) or pa.types.is_boolean(data_type):
         return to_numpy(column.fill_null(0 if pa.types.is_integer(data_type) else False)).astype(np.int64, copy=False)
@@ -110,6 +111,7 @@ def sort_keys(column: pa.Array) -> Int64s:
     if pa.types.is_floating(data_type):
         values = to_numpy(column.fill_null(0)).astype(np.float64)
         bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
+        # The bits of positive doubles already sort like integers; those of negative ones sort backwards.
         return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
     ordered = column if pa.types.is_string(data_type) or pa.types.is_binary(data_type) else encode_keys([column])
     return to_numpy(pc.rank(ordered, tiebreaker="dense")).astype(np.int64)

@@ -1,8 +1,8 @@
-"""What an aggregate is, and which ones there are.
+"""The protocol of aggregate functions, and the table of all of them.
 
-An aggregate keeps hidden state in columns of its store and folds rows into it, all groups at once. The same fold gives
-one value for each group or a running value at each row (see `groups.py`), so that how often changes are emitted never
-changes what they say. Results do not depend on where the input is cut.
+An aggregate keeps hidden state in columns of its store and folds rows into it, for all groups at once. The same fold
+gives one value for each group, or a running value at each row (see `groups.py`). So the contents of changes do not
+depend on how often they are emitted. Results do not depend on where the input is cut.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Columns = Mapping[str, pa.Array]
 
 
 class Aggregate(Protocol):
-    """One aggregate function of one column.
+    """One aggregate function over one column.
 
-    `state`: its hidden columns by suffix; in a store they are called `<result column>.<suffix>`. `type`: the result's.
-    `subtracts`: whether rows can be taken back (`Groups.sign`).
+    `state`: its hidden columns by suffix. In a store they are called `<result column>.<suffix>`. `type`: the result's.
+    `subtracts`: whether rows can be removed again (`Groups.sign`).
     """
 
     @property
@@ -39,17 +39,17 @@ class Aggregate(Protocol):
     def subtracts(self) -> bool: ...  # noqa: D102
 
     def fold(self, groups: Groups, state: Columns, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """(result at each point, state of each group at the end).
+        """Fold rows. Returns (the result at each point, the state of each group at the end).
 
-        `state`: of each group, null where the group is new. `values`: the argument of each row, None for `count(*)`.
+        `state`: of each group, null for a new group. `values`: the argument of each row, None for `count(*)`.
         """
 
     def result(self, state: Columns) -> pa.Array:
-        """Results of states."""
+        """The results of states."""
 
 
 class UnknownAggregateError(HeadwaterError):
-    """A function that no aggregate is registered for."""
+    """There is no aggregate for this function."""
 
     def __init__(self, function: str, known: Sequence[str]) -> None:
         super().__init__(f"there is no aggregate {function!r}", f"known: {', '.join(known)}")
@@ -72,11 +72,11 @@ AGGREGATES: dict[str, Callable[[Agg], Aggregate]] = {
     "array_agg": CollectList.of,
     "approx_count_distinct": ApproxCountDistinct.of,
 }
-"""By Spark SQL's name."""
+"""The aggregates by Spark SQL's names."""
 
 
 def aggregate(agg: Agg) -> Aggregate:
-    """The aggregate that a step declares. Raises UnknownAggregateError."""
+    """The aggregate function of a declaration. Raises UnknownAggregateError."""
     if agg.function not in AGGREGATES:
         raise UnknownAggregateError(agg.function, sorted(AGGREGATES))
     return AGGREGATES[agg.function](agg)
@@ -86,9 +86,9 @@ ROWS = Agg("_rows", "count")
 
 
 def row_count(aggs: Sequence[Agg]) -> Agg | None:
-    """What counts a group's rows, so that one that has none left can be deleted; None where rows cannot be taken back.
+    """The aggregate that counts a group's rows, so that an empty group can be deleted; None if rows cannot be removed.
 
-    That is a `count(*)` among them or else ROWS, which a store keeps besides.
+    It is one of `aggs`, a `count(*)`, or else ROWS, which the store then keeps in addition.
     """
     if not aggs or not all(aggregate(agg).subtracts for agg in aggs):
         return None
@@ -96,21 +96,21 @@ def row_count(aggs: Sequence[Agg]) -> Agg | None:
 
 
 def kept_aggregates(aggs: Sequence[Agg]) -> tuple[Agg, ...]:
-    """All aggregates that a store keeps which is declared to hold these."""
+    """All aggregates that a store with these declared aggregates keeps."""
     return (*aggs, ROWS) if row_count(aggs) is ROWS else tuple(aggs)
 
 
 def state_columns(aggs: Sequence[Agg]) -> dict[str, pa.DataType]:
-    """The hidden columns of a store that is declared to hold these aggregates."""
+    """The hidden columns of a store with these declared aggregates."""
     kept = kept_aggregates(aggs)
     return {f"{agg.name}.{suffix}": kind for agg in kept for suffix, kind in aggregate(agg).state.items()}
 
 
 def results(aggs: Sequence[Agg], state: Columns) -> dict[str, pa.Array]:
-    """The result columns of stored rows, given their hidden columns."""
+    """The result columns of stored rows, from their hidden columns."""
     return {agg.name: aggregate(agg).result(own_state(agg, state)) for agg in aggs}
 
 
 def own_state(agg: Agg, columns: Columns) -> dict[str, pa.Array]:
-    """The hidden columns of one aggregate by suffix, of those of its store."""
+    """The hidden columns of one aggregate by suffix, out of those of its store."""
     return {suffix: columns[f"{agg.name}.{suffix}"] for suffix in aggregate(agg).state}

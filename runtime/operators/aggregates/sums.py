@@ -1,6 +1,7 @@
-"""sum and avg of integers, decimals and floating point numbers, with Spark's result types and ANSI errors.
+"""The aggregates sum and avg of integers, decimals and floating point numbers, with Spark's result types and ANSI
+errors.
 
-Sums of integers and decimals overflow where adding the values one by one would, in the order of processing, so that an
+Sums of integers and decimals overflow exactly where adding the values one by one, in order of processing, would. So an
 error does not depend on where the input is cut.
 """
 
@@ -30,7 +31,7 @@ _WIDTH = 6
 
 
 class SumOverflowError(HeadwaterError):
-    """A sum or average that its result type cannot hold. `data_type`: that type, as Spark SQL writes it."""
+    """A sum or average does not fit its result type. `data_type`: that type in Spark SQL."""
 
     def __init__(self, function: str, data_type: str) -> None:
         super().__init__(f"{function} overflows {data_type}", "cast the argument to a wider type")
@@ -39,7 +40,7 @@ class SumOverflowError(HeadwaterError):
 
 
 class AggregateTypeError(HeadwaterError):
-    """An aggregate of a type that has no sum, which the compiler refuses. `data_type`: as Spark SQL writes it."""
+    """An aggregate of a type without sums, which the compiler refuses. `data_type`: in Spark SQL."""
 
     def __init__(self, function: str, data_type: str) -> None:
         super().__init__(f"{function} takes numbers, not {data_type}", "compile the project again")
@@ -74,7 +75,10 @@ def _sum_type(of: pa.DataType) -> pa.DataType:
 
 
 def _average_type(of: pa.DataType) -> pa.DataType:
-    """decimal(p + 4, s + 4) within 38 digits, of which the integral ones are kept (Spark's DecimalType.adjust...)."""
+    """decimal(p + 4, s + 4), limited to 38 digits.
+
+    The integral digits are kept, like in Spark's `DecimalType.adjustPrecisionScale`.
+    """
     return pa.decimal128(min(38, of.precision + 4), min(of.scale + 4, 38))
 
 
@@ -108,7 +112,7 @@ class SumOfIntegers:
         return _column(to_numpy(state["sum"].fill_null(0)), stored_counts(state) == 0)
 
     def _check(self, groups: Groups, start: Int64s, amounts: Int64s) -> None:
-        """Add row by row, whatever the points are."""
+        """Check for overflow by adding row by row, wherever the points are."""
         rows = Groups(groups.code, groups.count, True, groups.exists)
         limbs = from_words(amounts, amounts >> 63, _WIDTH)
         signed = limbs if groups.sign is None else limbs * groups.sign[:, None]
@@ -118,7 +122,7 @@ class SumOfIntegers:
 
 
 def _surely_fits(amounts: Int64s, start: Int64s) -> bool:
-    """Whether no order of adding can leave 64 bits."""
+    """Whether the sum stays within 64 bits in any order of addition."""
     largest = [max(abs(int(part.max(initial=0))), abs(int(part.min(initial=0)))) for part in (amounts, start)]
     return largest[0] * len(amounts) + largest[1] < 1 << 63
 
@@ -151,7 +155,7 @@ class SumOfDecimals:
         limbs = _decimal_limbs(values)
         signed = limbs if groups.sign is None else limbs * groups.sign[:, None]
         start = _decimal_limbs(state["sum"])
-        # Adding row by row shows an overflow that a later row takes back.
+        # Adding row by row finds an overflow even if a later row would undo it.
         rows = Groups(groups.code, groups.count, True, groups.exists)
         if self.type.precision == 38 and beyond(carried(rows.totals(start, signed)), 38).any():
             raise SumOverflowError("sum", ddl(self.type))
@@ -199,7 +203,7 @@ class AverageOfDecimals:
     def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
         """See `Aggregate`. Raises SumOverflowError."""
         if not groups.each and self._may_overflow(groups, values):
-            # An average that overflows for a moment does so wherever the points are: look at each row's.
+            # An average that overflows for a moment must fail wherever the points are, so check it at each row.
             rows = Groups(groups.code, groups.count, True, groups.exists, groups.sign)
             means, ends = self.fold(rows, state, values)
             return means.take(pa.array(groups.last)), ends
@@ -211,7 +215,7 @@ class AverageOfDecimals:
         return self._divide(self._sum.result(state), stored_counts(state))
 
     def _may_overflow(self, groups: Groups, values: pa.Array | None) -> bool:
-        """Whether an average may have too many digits: the digits after the point take room from those before it."""
+        """Whether an average may have too many digits: the digits after the point leave fewer for those before it."""
         assert values is not None
         digits = self.type.precision - self.type.scale
         if values.type.precision - values.type.scale <= digits:
@@ -219,11 +223,11 @@ class AverageOfDecimals:
         limit = Decimal(10) ** digits - 1
         bounds = pc.min_max(values).as_py()
         found = [abs(value) for value in bounds.values() if value is not None]
-        # What is left when a row is taken back may be more than was ever averaged.
+        # After a row is removed, the average may exceed all averages before.
         return groups.sign is not None or any(value > limit for value in found)
 
     def _divide(self, sums: pa.Array, counts: Int64s) -> pa.Array:
-        # Enough digits that rounding happens once: 38 of the sum, the scale, and a divisor of 19.
+        # Enough digits that only `quantize` rounds: 38 of the sum, the scale, and a divisor of 19.
         exact = Context(prec=120, rounding=ROUND_HALF_UP)
         unit = Decimal(1).scaleb(-self.type.scale)
         means: list[Decimal | None] = []
@@ -237,7 +241,7 @@ class AverageOfDecimals:
 
 @dataclass(frozen=True)
 class SumOfDoubles:
-    """sum of float or double, avg of any number but decimals: double. The sum is exact, rounded once."""
+    """sum of float or double, and avg of all numbers except decimals: double. The sum is exact and rounded once."""
 
     mean: bool = False
     state: Mapping[str, pa.DataType] = field(default_factory=lambda: {**STATE, "count": pa.int64()}, init=False)

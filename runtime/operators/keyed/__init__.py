@@ -1,1 +1,1 @@
-"""Rows by key: grouped, looked up in stores, and turned into the changes of a table."""
+"""Works on rows by key: groups them, looks them up in stores, and turns them into changes of a table."""

@@ -1,4 +1,4 @@
-"""From the rows of a table before and after to its changes: what is emitted, and which old rows go along."""
+"""Computes the changes of a table from its rows before and after: what is emitted, and with which old rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .groups import Groups
 
 @dataclass(frozen=True)
 class Versions:
-    """Some versions of rows, one after the other: values, time in ms, and whether there is a row at all."""
+    """Versions of rows, one after another: values, time in ms, and whether the row exists."""
 
     values: Mapping[str, pa.Array]
     timestamp: Int64s
@@ -26,12 +26,12 @@ class Versions:
 def changes(
     groups: Groups, context: Rows, key: Mapping[str, pa.Array], before: Versions, after: Versions, old: bool
 ) -> Rows:
-    """The changes of a table, in order of the records that made them.
+    """The changes of a table, in the order of the records that made them.
 
-    `groups`: the records by key. `before`: each group's row when the epoch began, `after`: the row after each point.
-    `context`, `key`: path, order, headers and key columns of the records. With points at rows each record gives a
-    change; with one point for each group a row that came and went, or a deletion of none, gives nothing. `old`: with
-    the replaced rows.
+    `groups`: the records by key. `before`: each group's row at the start of the epoch; `after`: the row after each
+    point. `context`, `key`: path, order, headers and key columns of the records. With points at rows each record gives
+    a change. With one point for each group, a row that came and went or a deletion of a missing row gives none. `old`:
+    with the replaced rows.
     """
     if groups.each:
         rows = np.arange(len(groups.code))

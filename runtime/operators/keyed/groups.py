@@ -1,7 +1,7 @@
-"""Rows by group, and the two ways to fold them: to one value for each group, or to a running value at each row.
+"""Groups rows, and folds them in two ways: to one value for each group, or to a running value at each row.
 
-An aggregate is written once for both: it asks for totals, maxima or picks "at the points", which are the groups when
-changes are collapsed, and the rows when each update counts. Everything is vectorised over rows.
+An aggregate is written once for both ways. It asks for totals, maxima or picks "at the points". The points are the
+groups if changes are collapsed, and the rows if each update counts. Everything is vectorised over rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOWEST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Groups:
-    """`code`: the group of each row, 0 to `count` - 1, each with a row at least. `each`: whether points are rows.
+    """`code`: the group of each row, 0 to `count` - 1. Every group has a row. `each`: whether the points are rows.
 
     `exists`: which groups have a row in the store. `sign`: 1 for a row that is added, -1 for one that is subtracted.
     """
@@ -37,7 +37,7 @@ class Groups:
 
     @property
     def points(self) -> int:
-        """Number of points."""
+        """The number of points."""
         return len(self.code) if self.each else self.count
 
     @cached_property
@@ -58,15 +58,15 @@ class Groups:
         return self.code if self.each else np.arange(self.count)
 
     def ends(self, at_points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Of values at the points, those after each group's last row."""
+        """From values at the points, those after each group's last row."""
         return at_points[self.last] if self.each else at_points
 
     def end_columns(self, at_points: pa.Array) -> pa.Array:
-        """`ends` of an Arrow array."""
+        """`ends` for an Arrow array."""
         return at_points.take(pa.array(self.last)) if self.each else at_points
 
     def totals(self, start: Int64s, amounts: Int64s) -> Int64s:
-        """Start of the group plus its rows' amounts up to each point. Int64 that wraps; the last axis may be limbs."""
+        """The group's start plus its rows' amounts up to each point. The int64 may wrap; the last axis may be limbs."""
         if not self.each:
             total = start.copy()
             np.add.at(total, self.code, amounts)
@@ -80,7 +80,7 @@ class Groups:
         return total + start[self.code]
 
     def counts(self, start: Int64s, counted: Bools) -> Int64s:
-        """Start of the group plus the rows counted up to each point, minus those subtracted."""
+        """The group's start plus the rows counted up to each point, minus the subtracted ones."""
         amounts = counted.astype(np.int64)
         return self.totals(start, amounts if self.sign is None else amounts * self.sign)
 
@@ -96,10 +96,10 @@ class Groups:
         return np.maximum(greatest, start[self.code])
 
     def picks(self, priority: Int64s, valid: Bools, start: Int64s, has_start: Bools) -> Int64s:
-        """Which value stands at each point: the one with the greatest priority, of equal ones the first.
+        """The value picked at each point: the one with the greatest priority, of equal ones the first.
 
-        `start`: priority of the group's stored value, where `has_start`. Gives a row, -1 for the stored value, -2 for
-        none.
+        `start`: the priority of the group's stored value, if `has_start`. Returns the number of a row, -1 for the
+        stored value, -2 for none.
         """
         floor = np.where(has_start, start, LOWEST)
         usable = valid & ((priority > floor[self.code]) | ~has_start[self.code])
@@ -124,9 +124,10 @@ class Groups:
         return picked
 
     def split_after(self, last: Bools) -> tuple[Int64s, int]:
-        """Groups that end after the rows where `last`, for points at rows: (group of each row, number of groups).
+        """Split groups after the rows in `last`, for points at rows.
 
-        The first part of each group keeps its number.
+
+        Returns (the group of each row, the number of groups). The first part of each group keeps its number.
         """
         fresh = np.zeros(len(last), np.bool_)
         fresh[1:] = last[self._sorted[:-1]] & ~self._starts[1:]
@@ -138,7 +139,7 @@ class Groups:
 
     @cached_property
     def _sorted(self) -> Int64s:
-        """Rows by group, in order within each."""
+        """The rows by group, in order within each group."""
         return np.argsort(self.code, kind="stable")
 
     @cached_property
@@ -151,7 +152,7 @@ class Groups:
 
     def _running_rank(self, rank: Int64s, ranks: int) -> Int64s:
         """The greatest rank (0 to `ranks` - 1) in the group up to each row, in the order of `_sorted`."""
-        # Ranks of later groups are lifted above all of earlier ones, so one running maximum serves all groups.
+        # The ranks of each group are lifted above those of the groups before, so one running maximum serves all.
         lift = (np.cumsum(self._starts) - 1) * ranks
         running: Int64s = np.maximum.accumulate(lift + rank[self._sorted]) - lift
         return running
@@ -165,7 +166,10 @@ def last_rows(code: Int64s, count: int) -> Int64s:
 
 
 def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
-    """(group of each row, first row of each group), groups numbered as they first appear. Null is a value."""
+    """(The group of each row, the first row of each group).
+
+    Groups are numbered as they first appear. Null is a value.
+    """
     encoded = keys.dictionary_encode(null_encoding="encode")
     code = to_numpy(encoded.indices).astype(np.int64)
     first = np.empty(len(encoded.dictionary), np.int64)
@@ -174,7 +178,7 @@ def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
 
 
 def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
-    """`group_codes` of keys of several columns (one at least), equal where their encoded keys are.
+    """`group_codes` for keys of several columns (at least one). Keys are equal if their encoded bytes are.
 
     Raises KeyTypeError.
     """
@@ -188,15 +192,15 @@ def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
 
 
 def by_key(code: Int64s, first: Int64s, keys: pa.BinaryArray) -> tuple[Int64s, Int64s, list[bytes]]:
-    """Groups numbered in ascending order of their keys, and the keys: stores work fastest in order."""
+    """Groups numbered in ascending order of their keys, and the keys. Stores are fastest in that order."""
     order = pc.array_sort_indices(keys)
     place = to_numpy(order).astype(np.int64)
     number = np.empty(len(place), np.int64)
     number[place] = np.arange(len(place))
-    # By numpy: the quick way to a list of bytes.
+    # Numpy makes a list of bytes faster than `to_pylist`.
     return number[code], first[place], keys.take(order).to_numpy(zero_copy_only=False).tolist()
 
 
 def _plain(data_type: pa.DataType) -> bool:
-    """Whether Arrow and encoded keys agree on which values are equal; on floating point numbers they do not."""
+    """Whether Arrow and encoded keys agree on which values are equal. For floating point numbers they do not."""
     return not (pa.types.is_floating(data_type) or pa.types.is_nested(data_type))

@@ -1,4 +1,4 @@
-"""Rows of stores in columns: which ones a store holds, and how they are read and written by key."""
+"""Rows of stores as columns: which columns a store has, and how rows are read and written by key."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..task_epoch import EpochStore
 
 
 def stored_columns(store: Store) -> dict[str, pa.DataType]:
-    """The columns of a store's rows: hidden state of its aggregates, then the value columns that are none of them."""
+    """The columns of a store's rows: the hidden state of its aggregates, then its other value columns."""
     names = {agg.name for agg in store.aggregates}
     value = {name: kind for name, kind in parse_columns(store.value).items() if name not in names}
     return state_columns(store.aggregates) | value
 
 
 def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """Encoded keys of a store, for those of window stores see `records.window_keys`."""
+    """The encoded keys of a store. For those of window stores see `records.window_keys`."""
     if store.type != "window":
         return encode_keys(list(key.values()))
     plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
@@ -36,7 +36,7 @@ def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows read by key. `exists`: where there is one; elsewhere columns are null and `timestamp` (ms) is -1."""
+    """Rows read by key. `exists`: which keys have a row. For others the columns are null and `timestamp` (ms) is -1."""
 
     exists: Bools
     columns: dict[str, pa.Array]
@@ -50,7 +50,7 @@ def visible_columns(store: Store, rows: StoredRows) -> dict[str, pa.Array]:
 
 
 class RowStore:
-    """An epoch's store, by rows. `types`: its columns."""
+    """An epoch's store as rows. `types`: its columns."""
 
     def __init__(self, store: EpochStore, types: Mapping[str, pa.DataType]) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class RowStore:
         exists: Bools,
         existed: Bools,
     ) -> None:
-        """Change the rows of the keys; where one `existed` and does not exist any more it is deleted."""
+        """Change the rows of the keys. A row that `existed` and does not exist any more is deleted."""
         values: list[bytes | None] = list(self._codec.encode([columns[name] for name in self._codec.types], timestamps))
         if exists.all():
             self._store.put_many(keys, values, timestamps)
