@@ -138,7 +138,7 @@ class TaskManager:
         return bool(found)
 
     def handle_lost_all(self) -> None:
-        """Close all tasks and commit nothing. This client is no longer a member, so others may own its tasks already."""
+        """Close all tasks and commit nothing: this client is no longer a member, and others may own its tasks."""
         self._close(self.tasks.values(), clean=False)
 
     def shutdown(self, *, clean: bool) -> None:
