@@ -1,4 +1,4 @@
-"""What the tests of the compiler's front use: YAML in, tree and findings out; a project from a dictionary of files."""
+"""What the tests of reading use: YAML in, tree and findings out; a project from a dictionary of files."""
 
 from __future__ import annotations
 
