@@ -135,7 +135,7 @@ def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[Ref
     for node in parsed.tree.find_all(exp.Column):
         identifiers = [part for part in node.parts if isinstance(part, exp.Identifier)]
         if identifiers and isinstance(node.this, exp.Identifier):
-            ref = _resolve(parsed.sql, identifiers, scope, diagnostics)
+            ref = _Name(parsed.sql, identifiers, scope, diagnostics).resolve()
             if ref is None:
                 complete = False
             else:
@@ -155,56 +155,86 @@ def _clock(parsed: Parsed) -> list[Ref]:
     return refs
 
 
-def _resolve(sql: Sql, parts: list[exp.Identifier], scope: Scope, diagnostics: Diagnostics) -> Ref | None:
-    names = [str(part.this) for part in parts]
+@dataclass(frozen=True)
+class _Name:
+    """A name in an expression, as its parts between dots, and the scope in which its column is looked for."""
 
-    def ref(role: Role, name: str, used: int = 1) -> Ref:
-        return Ref(int(parts[0].meta["start"]) - SHIFT, int(parts[used - 1].meta["end"]) + 1 - SHIFT, role, name)
+    sql: Sql
+    parts: Sequence[exp.Identifier]
+    scope: Scope
+    diagnostics: Diagnostics
 
-    def report(code: str, message: str, hint: str | None, first: int = 0, last: int = 0) -> None:
-        start, end = int(parts[first].meta["start"]) - SHIFT, int(parts[last].meta["end"]) + 1 - SHIFT
-        diagnostics.add(code, sql.position(start, end), message, hint)
+    @property
+    def words(self) -> list[str]:
+        return [str(part.this) for part in self.parts]
 
-    head = names[0]
-    sides: dict[str, tuple[Role, Types]] = {"key": ("key", scope.key), "value": ("value", scope.value)}
-    if scope.table is not None:
-        sides[scope.table] = ("table", scope.table_value)
-    if len(names) > 1 and head in sides and not parts[0].args.get("quoted"):
-        role, columns = sides[head]
-        found = _lookup(names[1], columns)
+    def resolve(self) -> Ref | None:
+        """The column, or None where none is found, which is reported."""
+        role, columns = self._side()
+        if role is None:
+            return self._plain()
+        found = _lookup(self.words[1], columns)
         if found is not None:
-            return ref(role, found, used=2)
-        if _lookup(head, {**scope.key, **scope.value}) is None:
-            if scope.open:
-                return None
-            if role == "table" and _lookup(names[1], scope.table_key) is not None:
-                message = f"'{head}.{names[1]}' is a key column of the table."
-                report("HW403", message, "Use the flow's own column: it is what is looked up.", 1, 1)
-                return None
-            side = f"the table '{head}'" if role == "table" else f"the {head}"
-            report("HW403", f"There is no column '{names[1]}' in {side}.", did_you_mean(names[1], columns), 1, 1)
-            return None
-    if head == "_timestamp" and len(names) == 1:
-        return ref("meta", "_timestamp")
-    in_key, in_value = _lookup(head, scope.key), _lookup(head, scope.value)
-    in_table = _lookup(head, scope.table_value)
-    if in_key is not None and in_value is not None:
-        report("HW404", f"The column '{head}' is in the key and in the value.", f"Write key.{head} or value.{head}.")
+            return self._ref(role, found, used=2)
+        if _lookup(self.words[0], {**self.scope.key, **self.scope.value}) is not None:  # a field of that column
+            return self._plain()
+        if not self.scope.open:
+            self._report_missing(role, columns)
         return None
-    if in_table is not None and (in_key is not None or in_value is not None):
-        side = "key" if in_key is not None else "value"
-        message = f"The column '{head}' is in the flow and in the table '{scope.table}'."
-        report("HW404", message, f"Write {side}.{head} or {scope.table}.{head}.")
+
+    def _side(self) -> tuple[Role | None, Types]:
+        """Where the second word is looked for, if the first one says so."""
+        head, scope = self.words[0], self.scope
+        if len(self.parts) > 1 and not self.parts[0].args.get("quoted"):
+            if head == scope.table:
+                return "table", scope.table_value
+            if head == "key":
+                return "key", scope.key
+            if head == "value":
+                return "value", scope.value
+        return None, {}
+
+    def _plain(self) -> Ref | None:
+        """The column that the first word names."""
+        head, scope = self.words[0], self.scope
+        if head == "_timestamp" and len(self.parts) == 1:
+            return self._ref("meta", "_timestamp")
+        sides: tuple[tuple[Role, Types], ...] = (
+            ("key", scope.key),
+            ("value", scope.value),
+            ("table", scope.table_value),
+        )
+        found = {role: name for role, columns in sides if (name := _lookup(head, columns)) is not None}
+        if "key" in found and "value" in found:
+            message = f"The column '{head}' is in the key and in the value."
+            self._report("HW404", message, f"Write key.{head} or value.{head}.")
+        elif "table" in found and len(found) > 1:
+            message = f"The column '{head}' is in the flow and in the table '{scope.table}'."
+            self._report("HW404", message, f"Write {next(iter(found))}.{head} or {scope.table}.{head}.")
+        elif found:
+            return self._ref(*next(iter(found.items())))
+        elif not scope.open:
+            self._report("HW403", *_unknown(self.words, scope))
         return None
-    if in_key is not None:
-        return ref("key", in_key)
-    if in_value is not None:
-        return ref("value", in_value)
-    if in_table is not None:
-        return ref("table", in_table)
-    if not scope.open:
-        report("HW403", *_unknown(names, scope))
-    return None
+
+    def _report_missing(self, role: Role, columns: Types) -> None:
+        """That the side which the first word names has no column of the second."""
+        head, name = self.words[:2]
+        if role == "table" and _lookup(name, self.scope.table_key) is not None:
+            message = f"'{head}.{name}' is a key column of the table."
+            self._report("HW403", message, "Use the flow's own column: it is what is looked up.", 1)
+            return
+        side = f"the table '{head}'" if role == "table" else f"the {head}"
+        self._report("HW403", f"There is no column '{name}' in {side}.", did_you_mean(name, columns), 1)
+
+    def _ref(self, role: Role, name: str, used: int = 1) -> Ref:
+        return Ref(*self._span(0, used - 1), role, name)
+
+    def _report(self, code: str, message: str, hint: str | None, part: int = 0) -> None:
+        self.diagnostics.add(code, self.sql.position(*self._span(part, part)), message, hint)
+
+    def _span(self, first: int, last: int) -> tuple[int, int]:
+        return int(self.parts[first].meta["start"]) - SHIFT, int(self.parts[last].meta["end"]) + 1 - SHIFT
 
 
 def _unknown(names: Sequence[str], scope: Scope) -> tuple[str, str]:
