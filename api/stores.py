@@ -11,8 +11,9 @@ from ..runtime.log.declarations import check_writers
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
 from ..runtime.query.frames import Rows
+from ..runtime.query.global_tables import GlobalQuery
 from ..runtime.query.rows import Row, table_schema
-from ..runtime.query.stores import GlobalQuery, StoreQuery
+from ..runtime.query.stores import StoreQuery
 from .arguments import ArgumentError, check_name, check_number
 from .files import CheckedFiles
 from .target import Target

@@ -111,7 +111,8 @@ def _rights(project: Project) -> str:
 def _spark(project: Project) -> str:
     import pyspark
 
-    from ..runtime.spark.session.session import differences, start_session
+    from ..runtime.spark.session.session import start_session
+    from ..runtime.spark.session.settings import differences
 
     session = start_session(project.settings().spark, "headwater-debug")
     try:

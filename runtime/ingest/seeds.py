@@ -22,9 +22,10 @@ from ..log.records import AppendRecord, SeedSource
 from ..log.state import LogState
 from ..topology import Topic
 from .append import commit_append, write_incoming
+from .csv_rows import csv_rows
 from .functions import blamed, project_function
 from .incoming import Incoming, join
-from .seed_rows import csv_rows, jsonl_rows, parquet_rows, record_rows, yielded_rows
+from .seed_rows import jsonl_rows, parquet_rows, record_rows, yielded_rows
 
 Format = Literal["csv", "jsonl", "parquet", "records"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..records.arrays import Int64s
+from ..records.json_values import to_json
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import TIMESTAMP, column_names, parse_columns
-from ..records.values import to_json
 from ..topology import Store
 
 _TIMESTAMP = "timestamp"

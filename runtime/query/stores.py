@@ -7,14 +7,13 @@ there is none, the changelog alone has everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ...errors import HeadwaterError
@@ -24,11 +23,9 @@ from ..log.records import Segment
 from ..log.state import LogState
 from ..operators.aggregates.registry import results
 from ..operators.keyed.stored_rows import stored_columns
-from ..records.arrays import Int64s, to_numpy
-from ..records.keys import decode_keys, encode_keys
+from ..records.key_reading import decode_keys
 from ..records.schema import changelog_topic
 from ..records.types import parse_columns
-from ..records.values import BadValueError, from_json, parse_text, to_json
 from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
 from ..state.changelog import Slice, slices
 from ..state.codec import RowCodec
@@ -37,10 +34,9 @@ from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
 from ..tasks.task_id import StoreId
-from ..topology import GlobalTable, Store
+from ..topology import Store
 from .rows import FoundRows, Row, key_types, moments, table_schema
-from .topic_table import read_table, table_names
-from .topics import TopicReader
+from .wanted import wanted_columns
 
 _ROWS_AT_ONCE = 4096
 
@@ -59,17 +55,6 @@ class DamagedStoreError(HeadwaterError):
         self.store = store.name
         self.partition = partition
         self.cause = error.cause
-
-
-class StoreKeyError(HeadwaterError):
-    """A key that the store's rows cannot have: `column`."""
-
-    exit_code = 2
-
-    def __init__(self, store: str, column: str, cause: str) -> None:
-        super().__init__(f"store {store}, key column {column}: {cause}")
-        self.store = store
-        self.column = column
 
 
 @dataclass(frozen=True)
@@ -107,7 +92,7 @@ class StoreQuery:
         return pa.concat_tables([schema.empty_table(), *found])
 
     def _found_rows(self, key: Mapping[str, Any] | None, start: int | None, end: int | None) -> Iterator[FoundRows]:
-        wanted = _wanted(self.store, key or {})
+        wanted = wanted_columns(self.store, key or {})
         state = LogState.load(self.log.commits(self.application))
         for partition in range(self.store.partitions):
             encoded = self._partition(state, partition, start, end)
@@ -197,66 +182,9 @@ class StoreQuery:
         return FoundRows(key, {name: columns[name] for name in parse_columns(self.store.value)}, timestamps)
 
 
-@dataclass(frozen=True)
-class GlobalQuery:
-    """Reads a global table from its topic: the last value of each key. `writer`: the application that feeds it."""
-
-    table: GlobalTable
-    writer: str
-    log: Log
-
-    def rows(self, key: Mapping[str, Any] | None = None) -> Iterator[Row]:
-        """Rows in the order in which their keys came first. Raises StoreKeyError."""
-        yield from self._found_rows(key).rows()
-
-    def to_table(self, key: Mapping[str, Any] | None = None) -> pa.Table:
-        """The same rows as one table, see `rows.table_schema`."""
-        return self._found_rows(key).table(table_schema(self.table.store))
-
-    def _found_rows(self, key: Mapping[str, Any] | None) -> FoundRows:
-        wanted = _wanted(self.table.store, key or {})
-        records = read_table(self.table.topic, TopicReader(self.log, self.writer, self.table.topic))
-        keys, values = table_names(self.table.topic)
-        found = FoundRows(
-            {name: records.column(column).combine_chunks() for name, column in keys.items()},
-            {name: records.column(column).combine_chunks() for name, column in values.items()},
-            records.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy(),
-        )
-        return found.take(_last(found.key, records.column("tombstone").to_pylist())).where(wanted)
-
-
-def _last(key: Mapping[str, pa.Array], deleted: Sequence[bool]) -> Int64s:
-    """The last row of each key that is not deleted, by its key's first."""
-    rows: dict[bytes, int] = {}
-    known = np.logical_or.reduce([to_numpy(column.is_valid()) for column in key.values()])
-    encoded = encode_keys(list(key.values())).to_pylist()
-    for number in np.flatnonzero(known).tolist():
-        if deleted[number]:
-            rows.pop(encoded[number], None)
-        else:
-            rows[encoded[number]] = number
-    return np.array(list(rows.values()), np.int64)
-
-
 def _incarnation(directory: StateDirectory) -> str:
     found = ProcessFile.read(directory.path)
     return "" if found is None else found.incarnation
-
-
-def _wanted(store: Store, key: Mapping[str, Any]) -> dict[str, Any]:
-    """The key columns asked for, in their JSON forms."""
-    types = key_types(store)
-    wanted = {}
-    for column, value in key.items():
-        if column not in types:
-            raise StoreKeyError(store.name, column, f"there is none; the key has {', '.join(types)}")
-        try:
-            text = isinstance(value, str) and not pa.types.is_string(types[column])
-            array = parse_text(pa.array([value]), types[column]) if text else from_json([value], types[column])
-        except BadValueError as error:
-            raise StoreKeyError(store.name, column, error.cause) from error
-        (wanted[column],) = to_json(array)
-    return wanted
 
 
 def _lay_over(changed: dict[bytes, bytes | None], step: Slice, log: Log) -> None:

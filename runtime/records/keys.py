@@ -24,7 +24,7 @@ _NULL = pa.scalar(b"\x00", pa.binary())
 _VALUE = pa.scalar(b"\x01", pa.binary())
 _END = pa.scalar(b"\x00", pa.binary())
 _NOTHING = pa.scalar(b"", pa.binary())
-_ESCAPE = 0xFF
+ESCAPE = 0xFF
 """Follows each 0x00 inside a text. A 0x00 without it ends the text. No marker has this value."""
 
 Bools = npt.NDArray[np.bool_]
@@ -37,14 +37,6 @@ class KeyTypeError(HeadwaterError):
     def __init__(self, data_type: pa.DataType) -> None:
         super().__init__(f"a key cannot have a column of type {data_type}")
         self.data_type = data_type
-
-
-class KeyFormatError(HeadwaterError):
-    """Bytes that are no encoded key of the expected types."""
-
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
-        super().__init__(f"not the bytes of a key with columns {', '.join(map(str, types))}")
-        self.types = tuple(types)
 
 
 def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
@@ -85,17 +77,6 @@ def _null_mask(column: pa.Array) -> Bools | None:
     return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
 
 
-def decode_keys(keys: pa.BinaryArray, types: Sequence[pa.DataType]) -> list[pa.Array]:
-    """The columns of encoded keys; a null key gives nulls. Raises KeyFormatError."""
-    data, starts, lengths = binary_parts(keys)
-    here = keys.is_valid().to_numpy(zero_copy_only=False)
-    reader = _Reader(data, starts.copy())
-    columns = [reader.column(data_type, here) for data_type in types]
-    if reader.broken or not np.array_equal(reader.at[here], (starts + lengths)[here]):
-        raise KeyFormatError(types)
-    return columns
-
-
 def partition_of(keys: pa.BinaryArray, partitions: int) -> Ints:
     """Each key's partition: Kafka's positive murmur2 of its bytes, modulo `partitions`; -1 for a null key."""
     data, starts, lengths = binary_parts(keys)
@@ -130,7 +111,7 @@ def _encode(column: pa.Array) -> pa.BinaryArray:
         data, starts, lengths = binary_parts(text)
         used = data[starts[0] : starts[-1] + lengths[-1]] if len(starts) else data
         if not used.all():
-            text = pc.replace_substring(text, pattern=b"\x00", replacement=bytes([0, _ESCAPE]))
+            text = pc.replace_substring(text, pattern=b"\x00", replacement=bytes([0, ESCAPE]))
         return _marked(pc.binary_join_element_wise(_VALUE, text, _END, _NOTHING))
     if pa.types.is_struct(data_type):
         if data_type.num_fields == 0:
@@ -181,7 +162,7 @@ def _sortable(column: pa.Array) -> list[_Unsigned]:
     if pa.types.is_decimal128(data_type):
         pairs = np.frombuffer(column.buffers()[1], np.dtype("<u8"))[2 * column.offset :][: 2 * len(column)]
         return [pairs[1::2] ^ np.uint64(1 << 63), pairs[0::2]]
-    plain = _storage(data_type)
+    plain = storage(data_type)
     if plain == np.bool_:
         return [column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8)]
     values = column.view(pa.from_numpy_dtype(plain)).fill_null(0).to_numpy(zero_copy_only=False)
@@ -208,7 +189,7 @@ def holds_floats(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_float32(data_type) or pa.types.is_float64(data_type))
 
 
-def _storage(data_type: pa.DataType) -> np.dtype[Any]:
+def storage(data_type: pa.DataType) -> np.dtype[Any]:
     """The numpy type in which a fixed-width column is stored."""
     if pa.types.is_boolean(data_type):
         return np.dtype(np.bool_)
@@ -217,101 +198,3 @@ def _storage(data_type: pa.DataType) -> np.dtype[Any]:
     if pa.types.is_signed_integer(data_type) or pa.types.is_timestamp(data_type) or pa.types.is_date32(data_type):
         return np.dtype(f"i{data_type.bit_width // 8}")
     raise KeyTypeError(data_type)
-
-
-class _Reader:
-    """Decodes many keys side by side. `at`: the next byte of each."""
-
-    def __init__(self, data: Bytes, at: Ints) -> None:
-        self._data = np.concatenate([data, np.zeros(16, np.uint8)])
-        self.at = at
-        self.broken = False
-
-    def column(self, data_type: pa.DataType, here: Bools) -> pa.Array:
-        """The next column for the rows in `here`; null elsewhere."""
-        marker = self._take(np.dtype(np.uint8), here)
-        present = here.copy()
-        present[here] = marker == 1
-        self.broken |= bool((marker > 1).any())
-        if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
-            # Not checked: Spark's strings may contain bytes that are not UTF-8.
-            return self._text(present).cast(data_type, safe=False)
-        if pa.types.is_struct(data_type):
-            fields = [self.column(field.type, present) for field in data_type]
-            return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=pa.array(~present))
-        if pa.types.is_list(data_type):
-            return self._list(data_type, present)
-        return self._fixed(data_type, present)
-
-    def _take(self, dtype: np.dtype[Any], rows: Bools) -> _Unsigned:
-        """The next big-endian word of the rows. Moves the rows past it."""
-        everywhere = np.ndarray(
-            (len(self._data) - dtype.itemsize + 1,), dtype.newbyteorder(">"), self._data.data, strides=(1,)
-        )
-        at = self.at[rows]
-        self.at[rows] += dtype.itemsize
-        # A broken key may point anywhere. What is read there is discarded.
-        return everywhere[np.minimum(at, len(everywhere) - 1)].astype(dtype)
-
-    def _fixed(self, data_type: pa.DataType, present: Bools) -> pa.Array:
-        mask = None if present.all() else ~present
-        if pa.types.is_decimal128(data_type):
-            words = np.zeros((len(present), 2), np.dtype("<u8"))
-            words[present, 1] = self._take(np.dtype(np.uint64), present) ^ np.uint64(1 << 63)
-            words[present, 0] = self._take(np.dtype(np.uint64), present)
-            validity = None if mask is None else pa.array(present).buffers()[1]
-            return pa.Array.from_buffers(data_type, len(present), [validity, pa.py_buffer(words)])
-        plain = _storage(data_type)
-        words = self._take(np.dtype(f"u{plain.itemsize}"), present)
-        if plain == np.bool_:
-            values = words.astype(np.bool_)
-        else:
-            sign = words.dtype.type(1 << (8 * plain.itemsize - 1))
-            if plain.kind == "f":
-                words = np.where(words & sign, words ^ sign, ~words)
-            else:
-                words ^= sign
-            values = words.view(plain)
-        if mask is not None:
-            everywhere = np.zeros(len(present), plain)
-            everywhere[present] = values
-            values = everywhere
-        return pa.array(values, mask=mask).view(data_type)
-
-    def _text(self, present: Bools) -> pa.BinaryArray:
-        zeros = np.flatnonzero(self._data == 0)
-        ends = zeros[self._data[np.minimum(zeros + 1, len(self._data) - 1)] != _ESCAPE]
-        starts = self.at[present]
-        stops = ends[np.minimum(np.searchsorted(ends, starts), len(ends) - 1)]
-        self.at[present] = stops + 1
-        lengths = np.zeros(len(present), np.int64)
-        lengths[present] = np.maximum(stops - starts, 0)
-        content = self._data[_ranges(starts, lengths[present])]
-        text = binary_array(content, lengths)
-        if not content.all():
-            text = pc.replace_substring(text, pattern=bytes([0, _ESCAPE]), replacement=b"\x00")
-        return text if present.all() else pc.if_else(pa.array(present), text, pa.scalar(None, pa.binary()))
-
-    def _list(self, data_type: pa.DataType, present: Bools) -> pa.Array:
-        """Decode lists, one round for each element: 0x01 announces an element, 0x00 ends the list."""
-        rounds: list[pa.Array] = []
-        rows: list[Ints] = []
-        more = present.copy()
-        while more.any():
-            marker = self._take(np.dtype(np.uint8), more)
-            self.broken |= bool((marker > 1).any())
-            more[more] = marker == 1
-            rounds.append(self.column(data_type.value_type, more).filter(pa.array(more)))
-            rows.append(np.flatnonzero(more))
-        owners = np.concatenate([np.zeros(0, np.int64), *rows])
-        elements = pa.concat_arrays([pa.array([], data_type.value_type), *rounds])
-        offsets = np.zeros(len(present) + 1, np.int32)
-        np.cumsum(np.bincount(owners, minlength=len(present)), out=offsets[1:])
-        elements = elements.take(pa.array(np.argsort(owners, kind="stable")))
-        return pa.ListArray.from_arrays(pa.array(offsets), elements, type=data_type, mask=pa.array(~present))
-
-
-def _ranges(starts: Ints, lengths: Ints) -> Ints:
-    """The indices `start, start + 1, ...` of each range, one range after another."""
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from ..topology import Topic
+from .json_values import to_json
 from .keys import normal_key
 from .kinds import Kind
 from .schema import HEADERS, WINDOW_COLUMNS, key_columns, value_columns
-from .values import to_json
 
 FIELDS = frozenset({"partition", "offset", "timestamp", "key", "value", "headers"})
 

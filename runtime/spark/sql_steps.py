@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..records.names import ticked
+from .equal_floats import normal_floats
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
 
 META = ("_kind", "_ts", "_order", "_meta")
 
@@ -76,7 +78,9 @@ def key_by(
     """
     computed = _computed(key, flow, "_kind >= 0")
     fields = _open(rows, flow).select(*computed).schema.fields
-    normal = [_normal(column, field.dataType).alias(field.name) for column, field in zip(computed, fields, strict=True)]
+    normal = [
+        normal_floats(column, field.dataType).alias(field.name) for column, field in zip(computed, fields, strict=True)
+    ]
     return _projected(rows, dict(zip(key, normal, strict=True)), keep, None, flow, at)
 
 
@@ -187,32 +191,6 @@ def _projected(
     return _named(_close(projected, flow, [*kept, *renamed, *computed], _tags(rows)), at)
 
 
-def _normal(column: Column, data_type: DataType) -> Column:
-    """The column with 0.0 in place of -0.0, like `records.keys.normal_key`. Other types are unchanged."""
-    from pyspark.sql import functions
-    from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
-
-    if isinstance(data_type, FloatType | DoubleType):
-        # In IEEE 754, -0.0 + 0.0 is 0.0, and every other value stays.
-        return column + functions.lit(0).cast(data_type)
-    if isinstance(data_type, ArrayType) and _holds_floats(data_type):
-        return functions.transform(column, lambda item: _normal(item, data_type.elementType))
-    if isinstance(data_type, StructType) and _holds_floats(data_type):
-        fields = [_normal(column.getField(field.name), field.dataType).alias(field.name) for field in data_type]
-        return functions.when(column.isNotNull(), functions.struct(*fields))
-    return column
-
-
-def _holds_floats(data_type: DataType) -> bool:
-    from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
-
-    if isinstance(data_type, ArrayType):
-        return _holds_floats(data_type.elementType)
-    if isinstance(data_type, StructType):
-        return any(_holds_floats(field.dataType) for field in data_type)
-    return isinstance(data_type, FloatType | DoubleType)
-
-
 def _kept(
     rows: DataFrame,
     columns: Mapping[str, object],
@@ -245,7 +223,7 @@ def _close(rows: DataFrame, flow: str | None, columns: Sequence[str], tags: Sequ
     """The rows with the columns of `flow` back in its struct."""
     if flow is None:
         return rows
-    fields = ", ".join(_tick(name) for name in columns)
+    fields = ", ".join(ticked(name) for name in columns)
     struct = _expr(f"IF({_tag(flow)} IS NULL, NULL, struct({fields}))").alias(f"@{flow}")
     return rows.select(*META, *(struct if name == f"@{flow}" else _column(name) for name in tags))
 
@@ -254,7 +232,7 @@ def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
     """The pipe with its flow as a struct column, and the flow's name."""
     if flow is not None:
         return rows, flow
-    fields = ", ".join(_tick(name) for name in _data(rows, None))
+    fields = ", ".join(ticked(name) for name in _data(rows, None))
     struct = _expr(f"IF(_kind < 0, NULL, struct({fields}))").alias(f"@{_ONLY}")
     return rows.select(*META, struct), _ONLY
 
@@ -268,7 +246,7 @@ def _flattened(rows: DataFrame) -> DataFrame:
 def _trimmed(flow: str, keep: Sequence[str] | None) -> str:
     if keep is None:
         return _tag(flow)
-    fields = ", ".join(f"{_tag(flow)}.{_tick(name)} AS {_tick(name)}" for name in keep)
+    fields = ", ".join(f"{_tag(flow)}.{ticked(name)} AS {ticked(name)}" for name in keep)
     return f"IF({_tag(flow)} IS NULL, NULL, struct({fields}))"
 
 
@@ -291,15 +269,11 @@ def _columns(rows: DataFrame) -> list[Column]:
 
 
 def _tag(flow: str) -> str:
-    return _tick(f"@{flow}")
-
-
-def _tick(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return ticked(f"@{flow}")
 
 
 def _column(name: str) -> Column:
-    return _expr(_tick(name))
+    return _expr(ticked(name))
 
 
 def _expr(sql: str) -> Column:

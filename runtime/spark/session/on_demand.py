@@ -25,7 +25,8 @@ class SparkOnDemand:
 
     def session(self) -> SparkSession:
         """The session. Raises JavaError, SettingError, ConnectError, SessionError."""
-        from .session import require_fitting, start_session
+        from .session import start_session
+        from .settings import require_fitting
 
         if self._given is not None:
             require_fitting(self._given)

@@ -18,7 +18,9 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.keyed.stored_rows import stored_columns
-from headwater.runtime.query.stores import GlobalQuery, StoreKeyError, StoreQuery
+from headwater.runtime.query.global_tables import GlobalQuery
+from headwater.runtime.query.stores import StoreQuery
+from headwater.runtime.query.wanted import StoreKeyError
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.records.window_keys import window_keys

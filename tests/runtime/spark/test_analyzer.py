@@ -14,7 +14,14 @@ from headwater import Project
 from headwater.cli.init import command as init
 from headwater.compiler.language import functions
 from headwater.runtime.spark.analyzer import Refused, SparkAnalyzer
-from headwater.runtime.spark.session.session import LEGACY, PINNED, SessionError, SettingError, differences, settings_of
+from headwater.runtime.spark.session.settings import (
+    LEGACY,
+    PINNED,
+    SessionError,
+    SettingError,
+    differences,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

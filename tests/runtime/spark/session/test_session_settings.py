@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.spark.session.session import SettingError, settings_of
+from headwater.runtime.spark.session.settings import SettingError, settings_of
 from headwater.runtime.spark.session.starting import start_cause
 
 

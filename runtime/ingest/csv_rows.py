@@ -1,0 +1,100 @@
+"""The rows of a CSV file, which Arrow reads; Python's reader finds the lines of errors."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from ..log.errors import SeedError
+from ..topology import Topic
+from .incoming import (
+    Incoming,
+    from_text,
+)
+from .incoming import source_columns as columns_of
+from .places import in_utf8, placed
+
+# A setting of the whole process. Python's csv only checks quotes and finds lines here; Arrow, which reads the rows, has
+# no such limit, so a smaller one would refuse valid files.
+csv.field_size_limit(2**31 - 1)
+
+_CSV_BLOCK = 16 << 20
+"""Bytes of a CSV file that are parsed at once. No row may be longer."""
+
+
+def csv_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
+    """The rows of a CSV file in UTF-8 with a header. Raises SeedError."""
+    first = 0
+    with in_utf8(path), placed(path.name, lambda row: f"line {_csv_line(path, first + row)}"):
+        _check_quotes(path)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file), [])
+        wanted = dict.fromkeys(source for source, _ in columns_of(topic, header).values())
+        for batch in _csv_batches(path, list(wanted)):
+            yield from_text(topic, pa.Table.from_batches([batch]), clock)
+            first += batch.num_rows
+
+
+def _csv_batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The columns as text. An empty cell is null; `""` is an empty text."""
+    wrong: list[arrow_csv.InvalidRow] = []
+
+    def refuse(row: arrow_csv.InvalidRow) -> str:
+        wrong.append(row)
+        return "error"
+
+    convert_options = arrow_csv.ConvertOptions(
+        column_types=dict.fromkeys(columns, pa.string()),
+        include_columns=list(columns),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        null_values=[""],
+    )
+    read_options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK)
+    parse_options = arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse)
+    try:
+        with arrow_csv.open_csv(path, read_options, parse_options, convert_options) as reader:
+            yield from reader
+    except pa.ArrowInvalid as error:
+        if not wrong:
+            raise
+        expected = wrong[0].expected_columns
+        line, found = next((line, len(cells)) for line, cells in _csv_lines(path) if len(cells) != expected)
+        raise SeedError(path.name, f"the header has {expected} columns, this row {found}", f"line {line}") from error
+
+
+def _check_quotes(path: Path) -> None:
+    """Raise SeedError for an unclosed quote. Arrow would read all lines up to the next quote as one cell."""
+    with path.open("rb") as file:
+        if not any(b'"' in block for block in iter(partial(file.read, _CSV_BLOCK), b"")):
+            return
+    start = 1
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            for _ in reader:
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise SeedError(path.name, f"no CSV: {error}", f"line {start}") from error
+
+
+def _csv_line(path: Path, row: int) -> int:
+    """The line on which a row starts, from 1. The header is no row."""
+    return next(islice(_csv_lines(path), row + 1, None))[0]
+
+
+def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not empty, with the lines on which they start. It is slow and used only for errors."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        reader = csv.reader(file)
+        start = 1
+        for cells in reader:
+            if cells:
+                yield start, cells
+            start = reader.line_num + 1
