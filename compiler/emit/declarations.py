@@ -20,6 +20,7 @@ _POSITIONAL = {
     "Table": 2,
     "Materialize": 2,
     "KeyBy": 2,
+    "StreamTableJoin": 3,
     "Select": 2,
     "Sink": 2,
     "Source": 2,

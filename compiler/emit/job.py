@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...runtime.operators.declarations import Flow
+from ...runtime.operators.declarations import Declaration, Flow
 from ...runtime.records.types import parse_columns
 from ...runtime.stages.columns import Flows, behind_sql
 from ...runtime.stages.sql_step import SqlStep
@@ -19,7 +19,8 @@ from ..language.stores import columns_ddl
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .declarations import Declarations
 from .names import Constants, Declared, function_names
-from .python import Code, Items, call, one_a_line, quoted, statement, tuple_of
+from .notes import Notes
+from .python import Code, Commented, Expression, Items, call, one_a_line, quoted, statement, tuple_of
 from .template import content_hash, docstring, import_from, render, title
 
 
@@ -53,7 +54,9 @@ def render_job(graph: TopologyGraph) -> str:
     everything: tuple[Declared, ...] = (*graph.topics, *graph.stores, *graph.global_tables)
     declared = {constants[each]: each for each in everything}
     lines = tuple(statement(f"{name} = ", writer.call(each)) for name, each in declared.items())
-    functions = tuple(_function(part, name, writer) for part, name in zip(graph.subtopologies, names, strict=True))
+    functions = tuple(
+        _function(graph, part, name, writer) for part, name in zip(graph.subtopologies, names, strict=True)
+    )
     topology = statement("TOPOLOGY = ", _topology(graph, names, writer))
     template = JobTemplate(
         docstring=docstring(
@@ -83,12 +86,11 @@ def _topology(graph: TopologyGraph, names: list[str], writer: Declarations) -> I
     return writer.call(topology, subtopologies=tuple_of(Code(name) for name in names))
 
 
-def _function(part: SubtopologyGraph, name: str, writer: Declarations) -> FunctionText:
-    stages = _Stages(writer)
+def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: Declarations) -> FunctionText:
+    stages = _Stages(writer, Notes(graph))
     last = len(part.stages) - 1
     statements = tuple(
-        statement("return " if number == last else "rows = ", stages.call(stage), indent=4)
-        for number, stage in enumerate(part.stages)
+        stages.statement(stage, "return " if number == last else "rows = ") for number, stage in enumerate(part.stages)
     )
     registered = f"@subtopology({part.number}, {quoted(part.name)}, file=FILE)"
     return FunctionText(registered, name, _summary(part), statements)
@@ -106,12 +108,17 @@ def _summary(part: SubtopologyGraph) -> str:
 class _Stages:
     """Writes the calls of a subtopology's pipe, and follows its edges to see which columns need not be said."""
 
-    def __init__(self, writer: Declarations) -> None:
+    def __init__(self, writer: Declarations, notes: Notes) -> None:
         self._writer = writer
+        self._notes = notes
         self._flows: Flows = {}
 
-    def call(self, stage: PythonStage | SqlStep) -> Items:
-        return self._process(stage) if isinstance(stage, PythonStage) else self._sql(stage)
+    def statement(self, stage: PythonStage | SqlStep, start: str) -> str:
+        """A statement that begins with `start`, below the comment on the flow that a SQL step is the first of."""
+        if isinstance(stage, PythonStage):
+            return statement(start, self._process(stage), indent=4)
+        comment = "".join(f"    {line}\n" for line in self._notes.at(str(stage.at), indent=4))
+        return comment + statement(start, self._sql(stage), indent=4)
 
     def _process(self, stage: PythonStage) -> Items:
         reads = {name: self._flows[name] for name in stage.reads}
@@ -124,9 +131,14 @@ class _Stages:
         }
         self._flows = PythonStep(stage.nodes, keep).behind(reads, stage.yields)
         _check(self._flows, stage.yields)
-        nodes = [self._writer.call(node) for node in stage.nodes]
+        nodes = [self._operator(node) for node in stage.nodes]
         named = {"keep": self._writer.of(keep)} if keep else {}
         return one_a_line(call("rows.process", *nodes, **named))
+
+    def _operator(self, node: Declaration) -> Expression:
+        comment = self._notes.at(str(node.at), indent=8)
+        call = self._writer.call(node)
+        return Commented(comment, call) if comment else call
 
     def _sql(self, step: SqlStep) -> Items:
         self._flows = behind_sql(step, self._flows)

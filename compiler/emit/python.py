@@ -1,6 +1,6 @@
 """Python expressions as data, printed in the layout of `ruff format`.
 
-Generated code goes through no formatter. A bracket that fits into 120 columns is printed on one line. Otherwise each
+Generated code goes through no formatter. A bracket that fits into 100 columns is printed on one line. Otherwise each
 item is on its own line, with a comma after the last. A test checks that the formatter changes nothing.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from ..reading.environment import DurationFromEnvironment, FromEnvironment, Lookup, NumberFromEnvironment
 
-WIDTH = 120
+WIDTH = 100
 """The width of generated code, in columns."""
 
 INDENT = 4
@@ -46,7 +46,22 @@ class Items:
     broken: bool = False
 
 
-Expression = Code | Text | Items
+@dataclass(frozen=True)
+class Commented:
+    """An expression with lines of comment above it, among the items of something that is `broken`."""
+
+    comment: tuple[str, ...]
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Terms with `+` between them."""
+
+    terms: tuple[Expression, ...]
+
+
+Expression = Code | Text | Items | Commented | Sum
 
 
 def call(function: str, /, *arguments: Expression, **named: Expression) -> Items:
@@ -76,11 +91,11 @@ def literal(value: Any) -> Expression:
     A value from the environment is written as its lookup. The value itself may be a secret and is not written.
     """
     if isinstance(value, FromEnvironment):
-        return Code(_looked_up(value))
+        return _looked_up(value)
     if isinstance(value, NumberFromEnvironment):
-        return Code(f"whole_number({_lookup(value.lookup, value.at)}, at={quoted(value.at)})")
+        return call("whole_number", Code(_lookup(value.lookup, value.at)), at=Code(quoted(value.at)))
     if isinstance(value, DurationFromEnvironment):
-        return Code(f"duration({_looked_up(value.text)}, at={quoted(value.text.at)})")
+        return call("duration", _looked_up(value.text), at=Code(quoted(value.text.at)))
     if isinstance(value, str):
         return Text(value)
     if isinstance(value, Mapping):
@@ -96,8 +111,9 @@ def literal(value: Any) -> Expression:
     raise TypeError(f"{type(value).__name__} has no literal in generated code")
 
 
-def _looked_up(value: FromEnvironment) -> str:
-    return " + ".join(quoted(each) if isinstance(each, str) else _lookup(each, value.at) for each in value.parts)
+def _looked_up(value: FromEnvironment) -> Expression:
+    terms = tuple(Code(quoted(each) if isinstance(each, str) else _lookup(each, value.at)) for each in value.parts)
+    return terms[0] if len(terms) == 1 else Sum(terms)
 
 
 def _lookup(read: Lookup, at: str) -> str:
@@ -125,7 +141,15 @@ def laid_out(expression: Expression, indent: int = 0, before: int = 0, after: in
         return expression.text
     if isinstance(expression, Text):
         return _broken_text(expression.value, indent)
+    if isinstance(expression, Commented):
+        comment = "".join(f"{line}\n{' ' * indent}" for line in expression.comment)
+        return f"{comment}{laid_out(expression.expression, indent, before, after)}"
     inner = " " * (indent + INDENT)
+    if isinstance(expression, Sum):
+        if flat is not None and len(inner) + len(flat) <= WIDTH:
+            return f"(\n{inner}{flat}\n{' ' * indent})"
+        terms = f"\n{inner}+ ".join(laid_out(term, indent + INDENT, 2) for term in expression.terms)
+        return f"(\n{inner}{terms}\n{' ' * indent})"
     lines = [
         f"{inner}{prefix}{laid_out(item, indent + INDENT, before=len(prefix), after=1)},\n"
         for prefix, item in expression.items
@@ -144,7 +168,10 @@ def _flat(expression: Expression) -> str | None:
         return expression.text
     if isinstance(expression, Text):
         return quoted(expression.value)
-    if expression.broken and expression.items:
+    if isinstance(expression, Sum):
+        terms = [_flat(term) for term in expression.terms]
+        return None if None in terms else " + ".join(term for term in terms if term is not None)
+    if isinstance(expression, Commented) or (expression.broken and expression.items):
         return None
     parts = []
     for prefix, item in expression.items:

@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from ..topology.graph import TopologyGraph
 from .python import WIDTH, Code, laid_out, one_a_line, tuple_of
 
-_PLACES = frozenset({"at", "file", "about"})
+_PLACES = frozenset({"at", "file", "about", "notes"})
 """Fields that name a place in the YAML. They do not count for the content hash."""
 
 

@@ -55,6 +55,7 @@ class TableModel:
     store: Scalar | None = None
     is_global: bool = False
     emit: str = "per_epoch"
+    description: str = ""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,14 @@ class _Builder:
 
     def _table(self, name: Scalar, node: Mapping) -> TableModel:
         topic = scalar(node, "topic") or name
-        return TableModel(name, topic, scalar(node, "store"), flag(node, "global", False), self._reader.emit(node))
+        return TableModel(
+            name,
+            topic,
+            scalar(node, "store"),
+            flag(node, "global", False),
+            self._reader.emit(node),
+            text(node, "description", ""),
+        )
 
     def _store(self, name: Scalar, node: Mapping) -> StoreModel:
         changelog = mapping(node, "changelog")
@@ -113,7 +120,7 @@ class _Builder:
         sources = tuple(scalars(source))
         steps = node.get("steps")
         items = [item for item in steps if isinstance(item, Mapping)] if isinstance(steps, Sequence) else []
-        return FlowModel(name, sources, tuple(self._steps(items)), scalar(node, "to"))
+        return FlowModel(name, sources, tuple(self._steps(items)), scalar(node, "to"), text(node, "description", ""))
 
     def _steps(self, items: list[Mapping]) -> Iterator[Step]:
         for item in items:

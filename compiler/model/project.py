@@ -22,6 +22,7 @@ class FlowModel:
     sources: tuple[Scalar, ...]
     steps: tuple[Step, ...]
     to: Scalar | None = None
+    description: str = ""
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,15 @@ class SubtopologyGraph:
     nodes: tuple[ProcessorNode, ...] = ()
 
 
+@dataclass(frozen=True)
+class Note:
+    """What the YAML says of a flow or table, from line `line` to the next one's."""
+
+    name: str
+    line: int
+    description: str
+
+
 @dataclass(frozen=True, repr=False)
 class TopologyGraph:
     """One application. `topics`: all that it reads and writes, including repartition topics.
@@ -93,6 +102,7 @@ class TopologyGraph:
     restore: PluginRef
     repartition_topics: tuple[str, ...] = ()
     global_nodes: Mapping[int, tuple[ProcessorNode, ...]] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
 
     def __repr__(self) -> str:
         parts = ", ".join(part.name for part in self.subtopologies)

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from ...runtime.operators.declarations import GlobalJoin, Sink, Source
 from ...runtime.topology import Assignment, PluginRef, Store
-from ..language.entries import PluginUse
-from ..model.project import AssignmentModel, ProjectModel, TopologyModel
+from ..language.entries import PluginUse, TableModel
+from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
 from ..operations.base.checked import CheckedTopology
 from ..operations.base.site import Declared
 from .changes import Changes, with_null_keys
 from .connections import GlobalReading, Reading
 from .describe import processor_nodes
-from .graph import ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
+from .graph import Note, ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
 from .layout import Layout
 from .levels import levels
 from .liveness import live_columns
@@ -79,7 +79,17 @@ class _Build:
             restore=_plugin(self.topology.restore, "changelog"),
             repartition_topics=tuple(dict.fromkeys(repartitions)),
             global_nodes=global_nodes,
+            notes=self._notes(),
         )
+
+    def _notes(self) -> tuple[Note, ...]:
+        """Tables and flows, as they stand in the file."""
+        entries: tuple[TableModel | FlowModel, ...] = (
+            *self.topology.tables.values(),
+            *self.topology.flows.values(),
+        )
+        found = (Note(each.name.text, each.name.position.line, each.description) for each in entries)
+        return tuple(sorted(found, key=lambda note: note.line))
 
     def _part(self, number: int, name: str, layout: Layout, nodes: tuple[ProcessorNode, ...]) -> SubtopologyGraph:
         stages = layout.stages()

@@ -91,7 +91,7 @@ class NoSpark:
 def ruff(*arguments: str, within: Path) -> str:
     """What ruff finds, or why it fails; empty where it finds nothing."""
     done = subprocess.run(
-        [str(RUFF), *arguments, "--isolated", "--line-length=120"],
+        [str(RUFF), *arguments, "--isolated", "--line-length=100"],
         cwd=within,
         capture_output=True,
         text=True,

@@ -136,7 +136,7 @@ def test_runner_without_the_variable_names_it_and_its_line(runner: Path) -> None
 
 def test_generated_runner_is_as_the_formatter_leaves_it(runner: Path) -> None:
     before = runner.read_text("utf-8")
-    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "--line-length", "120", str(runner)], check=True)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "--line-length", "100", str(runner)], check=True)
     assert runner.read_text("utf-8") == before
 
 

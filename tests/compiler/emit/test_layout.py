@@ -4,6 +4,7 @@ import ast
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from headwater.compiler.emit.python import (
     Code,
+    Items,
+    Sum,
     call,
     dict_of,
     laid_out,
@@ -27,7 +30,7 @@ RUFF = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
 
 def formatted(source: str) -> str:
     ruff = subprocess.run(
-        [RUFF, "format", "--isolated", "--line-length", "120", "-"],
+        [RUFF, "format", "--isolated", "--line-length", "100", "-"],
         input=source,
         capture_output=True,
         text=True,
@@ -82,7 +85,7 @@ def test_long_sql_is_cut_at_spaces_and_line_ends() -> None:
     text = laid_out(dict_of({"route": literal(sql)}))
 
     assert text.splitlines()[2] == '        "CASE WHEN dep_delay > 15\\n"'
-    assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, text.splitlines())) <= 100
     assert ast.literal_eval(text) == {"route": sql}
 
 
@@ -106,3 +109,11 @@ def test_numbers_from_ten_thousand_are_grouped() -> None:
 
 def test_tuple_of_one_keeps_its_comma() -> None:
     assert laid_out(tuple_of([Code("A")])) == "(A,)"
+
+
+@pytest.mark.parametrize("terms", [("short", "text"), ("of" * 20, "some" * 13), ("of" * 30, "many" * 20, "parts")])
+@pytest.mark.parametrize("laid", [lambda sum_: call("f", path=sum_), lambda sum_: dict_of({"path": sum_})])
+def test_sum_is_laid_out_as_the_formatter_leaves_it(terms: tuple[str, ...], laid: Callable[[Sum], Items]) -> None:
+    text = statement("value = ", laid(Sum(tuple(Code(quoted(term)) for term in terms)))) + "\n"
+
+    assert formatted(text) == text

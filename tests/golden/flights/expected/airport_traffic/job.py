@@ -1,8 +1,10 @@
 """Topology airport_traffic of project flights 1.0.
 
-Take-offs and landings of every airport over the last day, and flights by the time zone they go to.
+Take-offs and landings of every airport over the last day, and flights by the time zone they
+go to.
 
-Made by `headwater compile` from topologies/airport_traffic.yml: change that file, not this one.
+Made by `headwater compile` from topologies/airport_traffic.yml: change that file, not this
+one.
 """
 
 from headwater.runtime import (
@@ -28,9 +30,10 @@ FLIGHTS = Topic(
     partitions=4,
     key="carrier string",
     value=(
-        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, arr_time int, "
-        "sched_arr_time int, arr_delay double, flight int, tailnum string, origin string, dest string, "
-        "air_time double, distance double, hour int, minute int, time_hour timestamp, scheduled timestamp"
+        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, "
+        "arr_time int, sched_arr_time int, arr_delay double, flight int, tailnum string, "
+        "origin string, dest string, air_time double, distance double, hour int, minute int, "
+        "time_hour timestamp, scheduled timestamp"
     ),
     timestamp="scheduled",
 )
@@ -105,16 +108,37 @@ AIRPORTS_TABLE = GlobalTable("airports", topic=AIRPORTS_RAW, store=AIRPORTS)
 
 @subtopology(1, "movements", file=FILE)
 def movements(rows: Pipe) -> Pipe:
-    """4 tasks: flights -> flights-airport_traffic-zones-repartition, flights-airport_traffic-movements-repartition."""
+    """4 tasks: flights -> flights-airport_traffic-zones-repartition,
+    flights-airport_traffic-movements-repartition.
+    """
     rows = rows.process(
-        Source(FLIGHTS, ("movements", "zones"), columns=("dep_time", "origin", "dest", "air_time", "distance"), at=17),
-        GlobalJoin("zones", table=AIRPORTS_TABLE, how="inner", by={"faa": "dest"}, values={"zone": "tzone"}, at=58),
+        # movements: A flight is a movement at two airports.
+        Source(
+            FLIGHTS,
+            ("movements", "zones"),
+            columns=("dep_time", "origin", "dest", "air_time", "distance"),
+            at=17,
+        ),
+        # zones: Flights to airports that are not in the table drop out of an inner join.
+        GlobalJoin(
+            "zones",
+            table=AIRPORTS_TABLE,
+            how="inner",
+            by={"faa": "dest"},
+            values={"zone": "tzone"},
+            at=58,
+        ),
         KeyBy("zones", {"zone": "zone"}, at=65),
         Sink("zones", ZONES_REPARTITION, mode="repartition", at=67),
         keep={"movements": ("dep_time", "origin", "dest", "distance")},
     )
     rows = rows.where("movements", "dep_time is not null", at=21)
-    rows = rows.explode("movements", {"airport string": "array(origin, dest)"}, keep=("distance",), at=22)
+    rows = rows.explode(
+        "movements",
+        {"airport string": "array(origin, dest)"},
+        keep=("distance",),
+        at=22,
+    )
     return rows.process(
         KeyBy("movements", {"airport": "airport"}, at=27),
         Sink("movements", MOVEMENTS_REPARTITION, mode="repartition", keep_null_keys=True, at=29),
@@ -128,6 +152,7 @@ def movements_rekeyed(rows: Pipe) -> Pipe:
     Stores: rolling.
     """
     return rows.process(
+        # movements: A flight is a movement at two airports.
         Source(MOVEMENTS_REPARTITION, "movements", at=29),
         GlobalJoin(
             "movements",
@@ -137,6 +162,7 @@ def movements_rekeyed(rows: Pipe) -> Pipe:
             values={"airport_name": "name"},
             at=31,
         ),
+        # rolling: One day, four times a day.
         Aggregate("movements", ROLLING, emit="collapsed", at=47),
         Sink("movements", AIRPORT_MOVEMENTS, mode="per_epoch", at=52),
     )
@@ -149,9 +175,15 @@ def zones(rows: Pipe) -> Pipe:
     Stores: zone_totals.
     """
     rows = rows.process(
+        # zones: Flights to airports that are not in the table drop out of an inner join.
         Source(ZONES_REPARTITION, "zones", at=67),
     )
-    rows = rows.select("zones", {"`air_time / 60` double": "air_time / 60"}, keep=("distance",), at=67)
+    rows = rows.select(
+        "zones",
+        {"`air_time / 60` double": "air_time / 60"},
+        keep=("distance",),
+        at=67,
+    )
     return rows.process(
         Aggregate("zones", ZONE_TOTALS, emit="collapsed", at=67),
         Sink("zones", FLIGHTS_BY_ZONE, mode="per_epoch", at=73),

@@ -1,9 +1,10 @@
 """Runs topology airport_traffic of project flights 1.0.
 
-`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists options).
+`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists
+options).
 
-Made by `headwater compile` from topologies/airport_traffic.yml and profiles.yml: change those files, not this
-one.
+Made by `headwater compile` from topologies/airport_traffic.yml and profiles.yml: change those
+files, not this one.
 """
 
 import sys

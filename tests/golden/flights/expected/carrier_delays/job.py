@@ -2,7 +2,8 @@
 
 Hourly departure delays of each airline, by name, and the flights that were hours late.
 
-Made by `headwater compile` from topologies/carrier_delays.yml: change that file, not this one.
+Made by `headwater compile` from topologies/carrier_delays.yml: change that file, not this
+one.
 """
 
 from headwater.runtime import (
@@ -30,9 +31,10 @@ FLIGHTS = Topic(
     partitions=4,
     key="carrier string",
     value=(
-        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, arr_time int, "
-        "sched_arr_time int, arr_delay double, flight int, tailnum string, origin string, dest string, "
-        "air_time double, distance double, hour int, minute int, time_hour timestamp, scheduled timestamp"
+        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, "
+        "arr_time int, sched_arr_time int, arr_delay double, flight int, tailnum string, "
+        "origin string, dest string, air_time double, distance double, hour int, minute int, "
+        "time_hour timestamp, scheduled timestamp"
     ),
     timestamp="scheduled",
 )
@@ -84,16 +86,26 @@ def late(rows: Pipe) -> Pipe:
     """
     rows = rows.process(
         Source(AIRLINES_RAW, "airlines", at=7),
+        # late: Late flights with their airline's name.
         Source(FLIGHTS, "late", columns=("dep_delay", "flight", "origin", "dest"), at=23),
     )
     rows = rows.where("late", "dep_delay > 15", at=27)
     rows = rows.process(
         Table("airlines", AIRLINE_NAMES, at=7),
-        StreamTableJoin("late", table="airlines", store=AIRLINE_NAMES, how="left", values={"airline": "name"}, at=28),
+        StreamTableJoin(
+            "late",
+            "airlines",
+            AIRLINE_NAMES,
+            how="left",
+            values={"airline": "name"},
+            at=28,
+        ),
         Fork("late", into=("hourly", "very_late"), at=23),
+        # hourly: Keyed by the name instead of the code, so through a repartition topic.
         KeyBy("hourly", {"airline": "airline"}, at=38),
         Sink("hourly", HOURLY_REPARTITION, mode="repartition", at=43),
     )
+    # very_late: One record for each flight that left five hours late or more.
     rows = rows.where("very_late", "dep_delay >= 300", at=56)
     rows = rows.select(
         "very_late",
@@ -113,6 +125,7 @@ def hourly(rows: Pipe) -> Pipe:
     Stores: delay_totals.
     """
     return rows.process(
+        # hourly: Keyed by the name instead of the code, so through a repartition topic.
         Source(HOURLY_REPARTITION, "hourly", at=43),
         Aggregate("hourly", DELAY_TOTALS, emit="collapsed", at=43),
         Sink("hourly", HOURLY_DELAYS, mode="per_epoch", at=50),

@@ -32,9 +32,10 @@ FLIGHTS = Topic(
     partitions=4,
     key="carrier string",
     value=(
-        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, arr_time int, "
-        "sched_arr_time int, arr_delay double, flight int, tailnum string, origin string, dest string, "
-        "air_time double, distance double, hour int, minute int, time_hour timestamp, scheduled timestamp"
+        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, "
+        "arr_time int, sched_arr_time int, arr_delay double, flight int, tailnum string, "
+        "origin string, dest string, air_time double, distance double, hour int, minute int, "
+        "time_hour timestamp, scheduled timestamp"
     ),
     timestamp="scheduled",
 )
@@ -49,7 +50,10 @@ PLANES_RAW = Topic(
     "planes_raw",
     partitions=4,
     key="tailnum string",
-    value="year int, type string, manufacturer string, model string, engines int, seats int, speed int, engine string",
+    value=(
+        "year int, type string, manufacturer string, model string, engines int, seats int, "
+        "speed int, engine string"
+    ),
 )
 PLANE_DAYS = Topic(
     "plane_days",
@@ -91,7 +95,10 @@ PLANES = Store(
     "planes",
     partitions=4,
     key="tailnum string",
-    value="year int, type string, manufacturer string, model string, engines int, seats int, speed int, engine string",
+    value=(
+        "year int, type string, manufacturer string, model string, engines int, seats int, "
+        "speed int, engine string"
+    ),
 )
 ITINERARIES = Store(
     "itineraries",
@@ -113,7 +120,10 @@ LATEST_POSITIONS = Store(
     "latest_positions",
     partitions=4,
     key="tailnum string",
-    value="tailnum string, origin string, dest string, distance double, scheduled timestamp, seats int",
+    value=(
+        "tailnum string, origin string, dest string, distance double, scheduled timestamp, "
+        "seats int"
+    ),
 )
 PARKED_PLANES = Store(
     "parked_planes",
@@ -132,7 +142,13 @@ PARKED_PLANES = Store(
 def flown(rows: Pipe) -> Pipe:
     """4 tasks: flights -> flights-fleet-flown-repartition."""
     rows = rows.process(
-        Source(FLIGHTS, "flown", columns=("dep_delay", "tailnum", "origin", "dest", "distance", "scheduled"), at=20),
+        # flown: Flights by plane; those without a tail number or of an unknown plane drop out.
+        Source(
+            FLIGHTS,
+            "flown",
+            columns=("dep_delay", "tailnum", "origin", "dest", "distance", "scheduled"),
+            at=20,
+        ),
     )
     rows = rows.where("flown", "dep_delay is not null", at=24)
     return rows.process(
@@ -144,8 +160,8 @@ def flown(rows: Pipe) -> Pipe:
 
 @subtopology(1, "flown_rekeyed", file=FILE)
 def flown_rekeyed(rows: Pipe) -> Pipe:
-    """4 tasks: planes_raw, flights-fleet-flown-repartition -> plane_days, flights-fleet-parked-repartition,
-    plane_moves, old_planes.
+    """4 tasks: planes_raw, flights-fleet-flown-repartition -> plane_days,
+    flights-fleet-parked-repartition, plane_moves, old_planes.
 
     Stores: planes, itineraries, latest_positions.
     """
@@ -153,22 +169,34 @@ def flown_rekeyed(rows: Pipe) -> Pipe:
         Source(PLANES_RAW, "planes", at=7),
         Table("planes", PLANES, old=True, at=7),
         Fork("planes", into=("planes", "veterans"), at=7),
+        # flown: Flights by plane; those without a tail number or of an unknown plane drop out.
         Source(FLOWN_REPARTITION, "flown", at=33),
-        StreamTableJoin("flown", table="planes", store=PLANES, how="inner", values={"seats": "seats"}, at=33),
+        StreamTableJoin("flown", "planes", PLANES, how="inner", values={"seats": "seats"}, at=33),
         Fork("flown", into=("days", "positions"), at=20),
+        # days: A plane's day, from first take-off to last landing.
         Aggregate("days", ITINERARIES, emit="collapsed", at=46),
         Sink("days", PLANE_DAYS, mode="per_epoch", at=54),
+        # positions: The last flight of each plane, as a table.
         Table("positions", LATEST_POSITIONS, old=True, at=60),
         Fork("positions", into=("parked", "moves"), at=56),
+        # parked: Planes and seats by the airport where they went last. A plane that moves is
+        # subtracted and added.
         KeyBy("parked", {"airport": "dest"}, at=67),
         Sink("parked", PARKED_REPARTITION, mode="repartition", of="table", at=69),
+        # moves: Each change of the table as a record.
         ToStream("moves", at=81),
         Select("moves", {"at": "dest", "since": "scheduled"}, at=82),
         Sink("moves", PLANE_MOVES, at=85),
         keep={"veterans": ("year", "manufacturer", "model")},
     )
+    # veterans: A filter of a table is a table; a plane that stops matching would be deleted from
+    # the topic.
     rows = rows.where("veterans", "year < 1985", table=True, at=91)
-    rows = rows.select("veterans", {"built int": "year", "model string": "concat(manufacturer, ' ', model)"}, at=92)
+    rows = rows.select(
+        "veterans",
+        {"built int": "year", "model string": "concat(manufacturer, ' ', model)"},
+        at=92,
+    )
     return rows.process(
         Settle("veterans", at=87),
         Sink("veterans", OLD_PLANES, mode="per_epoch", at=95),
@@ -182,6 +210,8 @@ def parked(rows: Pipe) -> Pipe:
     Stores: parked_planes.
     """
     return rows.process(
+        # parked: Planes and seats by the airport where they went last. A plane that moves is
+        # subtracted and added.
         Source(PARKED_REPARTITION, "parked", at=69),
         Aggregate("parked", PARKED_PLANES, emit="collapsed", of="table", at=69),
         Sink("parked", PARKED_BY_AIRPORT, mode="per_epoch", at=75),

@@ -1,12 +1,24 @@
 """Topology punctuality of project flights 1.0.
 
-Departures counted in the hour they were due, from a feed in the order they really left: a flight that left more
+Departures counted in the hour they were due, from a feed in the order they really left: a
+flight that left more
 than the grace period after its hour comes too late to be counted.
 
 Made by `headwater compile` from topologies/punctuality.yml: change that file, not this one.
 """
 
-from headwater.runtime import Agg, Aggregate, Pipe, Sink, Source, Store, Topic, Topology, Window, subtopology
+from headwater.runtime import (
+    Agg,
+    Aggregate,
+    Pipe,
+    Sink,
+    Source,
+    Store,
+    Topic,
+    Topology,
+    Window,
+    subtopology,
+)
 
 FILE = "topologies/punctuality.yml"
 
@@ -55,7 +67,10 @@ RUSH = Store(
     type="window",
     window=Window(size_ms=10_800_000, advance_ms=3_600_000, grace_ms=1_800_000),
     retention_ms=12_600_000,
-    aggregates=(Agg("departures", "count"), Agg("mean_delay", "avg", column="dep_delay", of="double", type="double")),
+    aggregates=(
+        Agg("departures", "count"),
+        Agg("mean_delay", "avg", column="dep_delay", of="double", type="double"),
+    ),
 )
 
 
@@ -66,9 +81,12 @@ def by_hour(rows: Pipe) -> Pipe:
     Stores: hourly_departures, rush.
     """
     return rows.process(
+        # by_hour: Every update is written, as a dashboard would want it.
         Source(DEPARTURES, ("by_hour", "rush"), columns=("carrier", "flight", "dep_delay"), at=14),
         Aggregate("by_hour", HOURLY_DEPARTURES, at=21),
         Sink("by_hour", DEPARTURES_BY_HOUR, mode="each", at=28),
+        # rush: Three hours, every hour; a late flight may be too late for one window and in time
+        # for the next.
         Aggregate("rush", RUSH, emit="collapsed", at=38),
         Sink("rush", RUSH_HOURS, mode="per_epoch", at=42),
     )

@@ -2,7 +2,8 @@
 
 What rain and wind do to departures, with the weather as it was in the flight's own hour.
 
-Made by `headwater compile` from topologies/weather_delays.yml: change that file, not this one.
+Made by `headwater compile` from topologies/weather_delays.yml: change that file, not this
+one.
 """
 
 from headwater.runtime import (
@@ -29,9 +30,10 @@ FLIGHTS = Topic(
     partitions=4,
     key="carrier string",
     value=(
-        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, arr_time int, "
-        "sched_arr_time int, arr_delay double, flight int, tailnum string, origin string, dest string, "
-        "air_time double, distance double, hour int, minute int, time_hour timestamp, scheduled timestamp"
+        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay double, "
+        "arr_time int, sched_arr_time int, arr_delay double, flight int, tailnum string, "
+        "origin string, dest string, air_time double, distance double, hour int, minute int, "
+        "time_hour timestamp, scheduled timestamp"
     ),
     timestamp="scheduled",
 )
@@ -47,8 +49,9 @@ WEATHER = Topic(
     partitions=2,
     key="origin string",
     value=(
-        "year int, month int, day int, hour int, temp double, dewp double, humid double, wind_dir double, "
-        "wind_speed double, wind_gust double, precip double, pressure double, visib double, time_hour timestamp"
+        "year int, month int, day int, hour int, temp double, dewp double, humid double, "
+        "wind_dir double, wind_speed double, wind_gust double, precip double, pressure double, "
+        "visib double, time_hour timestamp"
     ),
     timestamp="time_hour",
 )
@@ -64,8 +67,8 @@ WEATHER_IMPACT = Topic(
     partitions=2,
     key="origin string, weather string",
     value=(
-        "flights bigint, cancelled bigint, mean_delay double, shortest_delay double, worst_delay double, "
-        "mean_temp double, planes bigint"
+        "flights bigint, cancelled bigint, mean_delay double, shortest_delay double, "
+        "worst_delay double, mean_temp double, planes bigint"
     ),
     writer="flights-weather_delays",
 )
@@ -74,8 +77,9 @@ LATEST_WEATHER = Store(
     partitions=2,
     key="origin string",
     value=(
-        "year int, month int, day int, hour int, temp double, dewp double, humid double, wind_dir double, "
-        "wind_speed double, wind_gust double, precip double, pressure double, visib double, time_hour timestamp"
+        "year int, month int, day int, hour int, temp double, dewp double, humid double, "
+        "wind_dir double, wind_speed double, wind_gust double, precip double, pressure double, "
+        "visib double, time_hour timestamp"
     ),
 )
 WEATHER_TOTALS = Store(
@@ -83,8 +87,8 @@ WEATHER_TOTALS = Store(
     partitions=2,
     key="origin string, weather string",
     value=(
-        "flights bigint, cancelled bigint, mean_delay double, shortest_delay double, worst_delay double, "
-        "mean_temp double, planes bigint"
+        "flights bigint, cancelled bigint, mean_delay double, shortest_delay double, "
+        "worst_delay double, mean_temp double, planes bigint"
     ),
     aggregates=(
         Agg("flights", "count"),
@@ -102,6 +106,8 @@ WEATHER_TOTALS = Store(
 def observed(rows: Pipe) -> Pipe:
     """4 tasks: flights -> flights-weather_delays-observed-repartition."""
     return rows.process(
+        # observed: Flights by airport, on as many partitions as the weather, with the weather of
+        # their hour.
         Source(FLIGHTS, "observed", columns=("dep_delay", "tailnum", "origin", "time_hour"), at=22),
         KeyBy("observed", {"origin": "origin"}, at=31),
         Sink("observed", OBSERVED_REPARTITION, mode="repartition", at=33),
@@ -110,25 +116,39 @@ def observed(rows: Pipe) -> Pipe:
 
 @subtopology(1, "observed_rekeyed", file=FILE)
 def observed_rekeyed(rows: Pipe) -> Pipe:
-    """2 tasks: weather, flights-weather_delays-observed-repartition -> flights-weather_delays-impact-repartition.
+    """2 tasks: weather, flights-weather_delays-observed-repartition ->
+    flights-weather_delays-impact-repartition.
 
     Stores: latest_weather.
     """
     rows = rows.process(
+        # conditions: The last observation of each airport. Tasks take records by time, so a flight
+        # meets the observation of its hour, whatever the order in which the two topics were filled.
         Source(WEATHER, "conditions", at=8),
         Table("conditions", LATEST_WEATHER, at=8),
+        # observed: Flights by airport, on as many partitions as the weather, with the weather of
+        # their hour.
         Source(OBSERVED_REPARTITION, "observed", at=33),
         StreamTableJoin(
             "observed",
-            table="conditions",
-            store=LATEST_WEATHER,
+            "conditions",
+            LATEST_WEATHER,
             how="inner",
-            values={"observed_at": "time_hour", "temp": "temp", "precip": "precip", "wind_speed": "wind_speed"},
+            values={
+                "observed_at": "time_hour",
+                "temp": "temp",
+                "precip": "precip",
+                "wind_speed": "wind_speed",
+            },
             at=35,
         ),
     )
     rows = rows.where("observed", "observed_at = time_hour", at=43)
-    rows = rows.select("observed", keep=("tailnum", "dep_delay", "temp", "precip", "wind_speed"), at=44)
+    rows = rows.select(
+        "observed",
+        keep=("tailnum", "dep_delay", "temp", "precip", "wind_speed"),
+        at=44,
+    )
     rows = rows.branch(
         "observed",
         {"wet": "precip > 0", "windy": "wind_speed >= 20 and wind_speed < 200", "calm": None},

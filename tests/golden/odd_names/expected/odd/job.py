@@ -31,7 +31,8 @@ O_TOPIC = Topic(
     partitions=1,
     key="id string",
     value=(
-        'id string, `say "what"` string, nested array<struct<a:int,b:map<string,decimal(10,2)>>>, amount decimal(12,2)'
+        'id string, `say "what"` string, nested array<struct<a:int,b:map<string,decimal(10,2)>>>, '
+        "amount decimal(12,2)"
     ),
 )
 TEXTS = Topic(
@@ -92,20 +93,25 @@ def filter_(rows: Pipe) -> Pipe:
         {
             "label string": (
                 "case when amount > 1000000 then 'more than a million, which is a lot of anything, "
-                "whatever is counted here' when amount > 1000 then \"it's more than a thousand\" else concat('only ', "
-                "cast(amount as string)) end"
+                "whatever is counted here' when amount > 1000 then \"it's more than a thousand\" "
+                "else concat('only ', cast(amount as string)) end"
             ),
         },
         at=24,
     )
     rows = rows.process(
         Table("settings", SETTINGS, at=7),
-        StreamTableJoin("filter", table="settings", store=SETTINGS, how="left", values={"text": "text"}, at=28),
+        StreamTableJoin("filter", "settings", SETTINGS, how="left", values={"text": "text"}, at=28),
         Fork("filter", into=("filter", "where", "l"), at=18),
         Sink("filter", TEXTS, at=33),
         Aggregate("where", O_STORE, at=38),
     )
-    rows = rows.select("where", {"mean decimal(38,18)": "total / `count(*)`"}, keep=("total",), at=38)
+    rows = rows.select(
+        "where",
+        {"mean decimal(38,18)": "total / `count(*)`"},
+        keep=("total",),
+        at=38,
+    )
     rows = rows.branch("l", {"tasks": "amount > 10", "rest": None}, at=48)
     return rows.process(
         Materialize("where", O_STORE, at=38),

@@ -5,7 +5,19 @@ Orders and revenue of each product, day by day.
 Made by `headwater compile` from topologies/sales.yml: change that file, not this one.
 """
 
-from headwater.runtime import Agg, Aggregate, KeyBy, Pipe, Sink, Source, Store, Topic, Topology, Window, subtopology
+from headwater.runtime import (
+    Agg,
+    Aggregate,
+    KeyBy,
+    Pipe,
+    Sink,
+    Source,
+    Store,
+    Topic,
+    Topology,
+    Window,
+    subtopology,
+)
 
 FILE = "topologies/sales.yml"
 
@@ -39,7 +51,10 @@ SALES_BY_DAY = Store(
     type="window",
     window=Window(size_ms=86_400_000, advance_ms=86_400_000, grace_ms=3_600_000),
     retention_ms=2_592_000_000,
-    aggregates=(Agg("orders", "count"), Agg("revenue", "sum", column="quantity * price", of="double", type="double")),
+    aggregates=(
+        Agg("orders", "count"),
+        Agg("revenue", "sum", column="quantity * price", of="double", type="double"),
+    ),
 )
 
 
@@ -65,7 +80,12 @@ def sales_rekeyed(rows: Pipe) -> Pipe:
     rows = rows.process(
         Source(SALES_REPARTITION, "sales", at=19),
     )
-    rows = rows.select("sales", {"`quantity * price` double": "quantity * price"}, null_values=True, at=19)
+    rows = rows.select(
+        "sales",
+        {"`quantity * price` double": "quantity * price"},
+        null_values=True,
+        at=19,
+    )
     return rows.process(
         Aggregate("sales", SALES_BY_DAY, emit="collapsed", at=19),
         Sink("sales", DAILY_SALES, mode="per_epoch", at=24),

@@ -1,8 +1,10 @@
 """Runs topology sales of project shop 1.0.
 
-`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists options).
+`headwater run` runs it; so do `python runner.py` and `spark-submit runner.py` (`--help` lists
+options).
 
-Made by `headwater compile` from topologies/sales.yml and profiles.yml: change those files, not this one.
+Made by `headwater compile` from topologies/sales.yml and profiles.yml: change those files,
+not this one.
 """
 
 import sys
