@@ -27,8 +27,8 @@ demo: $(DEMO)  ## build the example project of flight delays and show its result
 test: $(DEV)  ## run all tests (needs Java)
 	@$(PYTEST)
 
-check: lint  ## lint, and run the tests that need no Java
-	@$(PYTEST) -m 'not spark and not cluster'
+check: lint  ## lint, and run the tests that need no Java and are not slow
+	@$(PYTEST) -m 'not spark and not cluster and not slow'
 
 lint: $(DEV)  ## ruff, mypy and the import rules
 	@$(BIN)/ruff check .

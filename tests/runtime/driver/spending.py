@@ -29,6 +29,7 @@ from headwater.runtime.state.lmdb.store import LmdbStore
 
 APPLICATION = "shop-spending"
 CLIENT = "client-1"
+IN_ONE_PROCESS = Path(__file__).with_name("run_in_this_process.py")
 TABLES = {"hourly_spending"}
 """Topics that a table is written to: of these, and of changelogs, the last values count."""
 
@@ -80,22 +81,24 @@ def timestamps(milliseconds: Any) -> pa.Array:
 
 
 class Run:
-    """The generated runner, in a process group of its own."""
+    """A run of the topology, in a process group of its own."""
 
-    def __init__(self, root: Path, *arguments: str, java: str = "", strike: Strike | None = None) -> None:
-        """`java`: options for Spark's JVM. `strike`: where to stop."""
+    def __init__(self, root: Path, *arguments: str, java: str | None = None, strike: Strike | None = None) -> None:
+        """`java`: options for Spark's JVM; None for a run without Spark. `strike`: where to stop."""
         self._commits = EmbeddedLog(root / ".headwater" / "log").commits(APPLICATION)
         self._before = self._commits.latest()
         number = len(list(root.glob("output-*.txt")))
         self._output, self._marker = root / f"output-{number}.txt", root / f"struck-{number}"
         temporary(root).mkdir(exist_ok=True)
-        environment = {**os.environ, "SPARK_SUBMIT_OPTS": java, "TMPDIR": str(temporary(root))}
+        environment = {**os.environ, "SPARK_SUBMIT_OPTS": java or "", "TMPDIR": str(temporary(root))}
         if strike is not None:
             path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
-            environment |= {"PYTHONPATH": path, "HEADWATER_STRIKE": strike.told(self._marker)}
+            environment |= {"PYTHONPATH": path, "HEADWATER_STRIKE": strike.told(self._marker, java is None)}
+        generated = root / "target" / "spending" / "runner.py"
+        program = [generated] if java is not None else [IN_ONE_PROCESS, root]
         with self._output.open("w") as output:
             self._process = subprocess.Popen(
-                [sys.executable, str(root / "target" / "spending" / "runner.py"), *arguments],
+                [sys.executable, *map(str, program), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

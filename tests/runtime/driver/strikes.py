@@ -16,7 +16,6 @@ FOLDER = Path(__file__).parent / "striking"
 COMMITS, SEGMENTS = "/log/commits/shop-spending", "/log/segments/shop-spending"
 
 POINTS = {
-    "Spark's JVM is started": ("driver", "start .*spark-submit$"),
     "the state directory is locked": ("driver", r"create .*/state/.*/\.lock$"),
     "the process file is put in place": ("driver", r"rename .*/\.process\.json$"),
     "a commit is written under another name": ("driver", rf"create .*{COMMITS}/\.[^/]*\.tmp$"),
@@ -32,7 +31,10 @@ POINTS = {
 }
 """Name -> the role of the process, and the operation (see `striking/sitecustomize.py`)."""
 
-WITH_SPARK = {
+JVM = {"Spark's JVM is started": ("driver", "start .*spark-submit$")}
+"""The point at which there is no JVM yet."""
+
+WITH_JVM = {
     "Spark has its settings": ("driver", r"remove .*/spark\.properties$"),
     "Spark can take sums of workers": ("driver", r"bind \('localhost', "),
     "the second topology's state directory is locked": ("driver", r"create .*/state/.*-second/\.lock$"),
@@ -40,13 +42,15 @@ WITH_SPARK = {
 """Points at which a JVM is there that may be killed alone."""
 
 ONCE = {
-    "Spark's JVM is started",
     "the state directory is locked",
     "the process file is put in place",
     "a store is opened by the driver",
     "a store is opened by a worker",
 }
 """Points that some run passes only once; a store stays open in the process that has opened it."""
+
+ALIVE = "a commit gets its name"
+"""A point that each run passes that has something to do."""
 
 
 @dataclass(frozen=True)
@@ -57,29 +61,36 @@ class Strike:
     number: int = 1
     driver: bool = False
 
-    def told(self, marker: Path) -> str:
-        """For HEADWATER_STRIKE. `marker`: the file that is made when the point is reached."""
-        role, place = {**POINTS, **WITH_SPARK}[self.point]
+    def told(self, marker: Path, one_process: bool = False) -> str:
+        """For HEADWATER_STRIKE. `marker`: the file that is made when the point is reached.
+
+        `one_process`: the driver does the work of all workers.
+        """
+        role, place = {**POINTS, **JVM, **WITH_JVM}[self.point]
+        role = "driver" if one_process else role
         return json.dumps({"role": role, "place": place, "number": self.number, "marker": str(marker)})
 
 
-def strikes(count: int, seed: int) -> list[Strike]:
-    """Points in every part of a run, each as often as any other.
+FIRST = Strike(ALIVE, 5)
+"""After some epochs, so that there is something to restore.
 
-    The first strike comes after some epochs, so that there is something to restore. The others come soon, so that there
-    is always something left to do.
-    """
+Others come soon, so that there is always something left to do.
+"""
+
+ON_SPARK = (
+    FIRST,
+    Strike("Spark's JVM is started"),
+    Strike("a store is opened by a worker"),
+    Strike("a segment is written", 2, driver=True),
+    Strike("a changelog is written", 2),
+    Strike("a commit loses its other name", 2, driver=True),
+)
+"""Points in the life of a JVM and its workers."""
+
+
+def strikes(count: int, seed: int) -> list[Strike]:
+    """Points in every part of a run, each as often as any other, in a process that runs without Spark."""
     draw = random.Random(seed)
     drawn = [list(POINTS)[number % len(POINTS)] for number in range(count - 1)]
     draw.shuffle(drawn)
-    return [
-        Strike("a commit gets its name", 5),
-        *(
-            Strike(
-                point,
-                1 if point in ONCE else draw.randint(1, 3),
-                POINTS[point][0] == "driver" and draw.random() < 0.3,
-            )
-            for point in drawn
-        ),
-    ]
+    return [FIRST, *(Strike(point, 1 if point in ONCE else draw.randint(1, 3)) for point in drawn)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 import spending
 from spending import Run, outcome
-from strikes import Strike, strikes
-
-pytestmark = pytest.mark.spark
+from strikes import ALIVE, ON_SPARK, Strike, strikes
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20130101"))
 KILLS = int(os.environ.get("HEADWATER_KILLS", "25"))
@@ -22,39 +20,56 @@ KILLS = int(os.environ.get("HEADWATER_KILLS", "25"))
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=off"
 """For a JVM that is not to live long."""
 
+Start = Callable[..., Run]
+
 
 @dataclass(frozen=True)
 class Whole:
-    """An uninterrupted run: where the project was before it, what it made, in which files, and a quick JVM."""
+    """An uninterrupted run: where the project was before it, what it made, and in which files.
+
+    `java`: options of the JVM for runs on Spark; None for runs without Spark.
+    """
 
     fresh: Path
     outcome: dict[str, Any]
     kinds: set[str]
-    java: str
+    java: str | None
 
     def copy(self, root: Path) -> Path:
         """The project before the run."""
         return Path(shutil.copytree(self.fresh, root, dirs_exist_ok=True))
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    base = tmp_path_factory.mktemp("kills")
-    fresh, root, archive = base / "fresh", base / "whole", base / "spark.jsa"
-    spending.make(fresh, payments=60 * KILLS, java=QUICK_START)
-    whole = Whole(fresh, {}, set(), f"{QUICK_START} -XX:SharedArchiveFile={archive}")
-    whole.copy(root)
-    # The JVM leaves its loaded classes in an archive: later ones start in half the time.
-    run = Run(root, "--until-caught-up", java=f"{QUICK_START} -XX:ArchiveClassesAtExit={archive}")
+def whole(base: Path, kills: int, java: str | None, archiving: str | None = None) -> Whole:
+    """Of a project with records enough for so many kills. `archiving`: options of the JVM of the uninterrupted run."""
+    fresh, root = base / "fresh", base / "whole"
+    spending.make(fresh, payments=60 * kills, java=QUICK_START)
+    shutil.copytree(fresh, root)
+    run = Run(root, "--until-caught-up", java=archiving or java)
     assert run.end() == 0, run.output
     print(f"uninterrupted: {run.commits} commits")
-    whole.kinds.update(spending.kinds(root))
-    whole.outcome.update(outcome(root))
-    return whole
+    return Whole(fresh, outcome(root), spending.kinds(root), java)
+
+
+@pytest.fixture(scope="module")
+def whole_on_spark(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    base = tmp_path_factory.mktemp("kills-on-spark")
+    archive = base / "spark.jsa"  # the JVM leaves its loaded classes there: later ones start in half the time
+    return whole(
+        base,
+        len(ON_SPARK),
+        f"{QUICK_START} -XX:SharedArchiveFile={archive}",
+        f"{QUICK_START} -XX:ArchiveClassesAtExit={archive}",
+    )
+
+
+@pytest.fixture(scope="module")
+def whole_in_one_process(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return whole(tmp_path_factory.mktemp("kills"), KILLS, None)
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Run]]:
+def start() -> Iterator[Start]:
     """Starts runs, and ends what is left of them when the test ends before them."""
     started: list[Run] = []
 
@@ -74,12 +89,9 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert found[what] == content, what
 
 
-def test_killed_at_random_points_everything_is_as_if_uninterrupted(
-    whole: Whole, tmp_path: Path, start: Callable[..., Run]
-) -> None:
-    root = whole.copy(tmp_path)
-    print(f"HEADWATER_KILL_SEED={SEED}")
-    for number, strike in enumerate(strikes(KILLS, SEED), 1):
+def assert_kills_change_nothing(whole: Whole, points: Sequence[Strike], root: Path, start: Start) -> None:
+    """Kill run after run, each at its point; the last one finishes, as if it had been the only one."""
+    for number, strike in enumerate(points, 1):
         run = start(root, "--until-caught-up", java=whole.java, strike=strike)
         run.wait_for_strike()
         run.kill_driver() if strike.driver else run.kill()
@@ -95,29 +107,55 @@ def test_killed_at_random_points_everything_is_as_if_uninterrupted(
     assert spending.unlisted(root) == set()
 
 
-def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(
-    whole: Whole, tmp_path: Path, start: Callable[..., Run]
+def interrupt_after_commits(run: Run) -> None:
+    """Let a lasting run, stopped by a strike, go on for two commits; then Ctrl-C."""
+    before = run.commits
+    run.go_on()
+    run.wait_for_commits(before + 2)
+    run.interrupt()
+    assert run.end() == 0, run.output
+    assert "shop-spending: interrupted, " in run.output
+
+
+@pytest.mark.slow
+def test_killed_at_points_of_every_part_everything_is_as_if_uninterrupted(
+    whole_in_one_process: Whole, tmp_path: Path, start: Start
 ) -> None:
-    root = whole.copy(tmp_path)
-    first = start(root, java=whole.java, strike=Strike("a commit gets its name", 3))
+    print(f"HEADWATER_KILL_SEED={SEED}")
+    points = strikes(KILLS, SEED)
+    assert_kills_change_nothing(whole_in_one_process, points, whole_in_one_process.copy(tmp_path), start)
+
+
+@pytest.mark.spark
+def test_killed_and_interrupted_on_spark_everything_is_as_if_uninterrupted(
+    whole_on_spark: Whole, tmp_path: Path, start: Start
+) -> None:
+    root = whole_on_spark.copy(tmp_path)
+    first = start(root, java=whole_on_spark.java, strike=Strike(ALIVE, 3))
+    first.wait_for_strike()
+    interrupt_after_commits(first)
+    assert_kills_change_nothing(whole_on_spark, ON_SPARK, root, start)
+
+
+@pytest.mark.slow
+def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(
+    whole_in_one_process: Whole, tmp_path: Path, start: Start
+) -> None:
+    whole, root = whole_in_one_process, whole_in_one_process.copy(tmp_path)
+    first = start(root, strike=Strike(ALIVE, 3))
     first.wait_for_strike()
 
-    second = start(root, java=whole.java)
+    second = start(root)
     assert second.end() == 1
     assert f"is in use by process {first.pid}" in second.output
     assert "Traceback" not in second.output
 
-    before = first.commits
-    first.go_on()
-    first.wait_for_commits(before + 2)
-    first.interrupt()
-    assert first.end() == 0, first.output
-    assert "shop-spending: interrupted, " in first.output
+    interrupt_after_commits(first)
     assert spending.unlisted(root) == set()
 
-    again = start(root, java=whole.java, strike=Strike("a commit gets its name", 4))
+    again = start(root, strike=Strike(ALIVE, 4))
     again.wait_for_strike()
-    elsewhere = start(root, "--until-caught-up", "--state-dir", str(root / ".headwater" / "elsewhere"), java=whole.java)
+    elsewhere = start(root, "--until-caught-up", "--state-dir", str(root / ".headwater" / "elsewhere"))
     assert elsewhere.end() == 0, elsewhere.output
     again.go_on()
     assert again.end() == 1
@@ -129,7 +167,7 @@ def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(
     assert len(generations) == 3
     assert all(generations.values())
 
-    idle = start(root, "--until-caught-up", java=whole.java)
+    idle = start(root, "--until-caught-up")
     assert idle.end() == 0, idle.output
     assert idle.commits == 1
     assert "shop-spending: caught up, 0 records in 0 commits" in idle.output
