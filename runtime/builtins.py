@@ -74,9 +74,7 @@ def headwater_register_restore_strategies(register: Register) -> None:
     register(
         "changelog",
         "headwater.runtime.restore.changelog:ChangelogRestore",
-        _options(
-            slice_records={"type": "integer", "minimum": 1, "description": "Records applied in one step, roughly."}
-        ),
+        _options(slice_records={"type": "integer", "minimum": 1, "description": "Most records applied in one step."}),
         "Applies the changelog from the store's position on.",
     )
 

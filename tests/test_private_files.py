@@ -33,7 +33,7 @@ def test_log_state_memory_and_target_are_for_their_owner_whatever_the_umask(tmp_
     log.check()
     log.commits("p-t").create(1, b"{}")
     log.commits("p-t").save_snapshot(1, b"{}")
-    log.write_segments("segments/p-t/c/a.seg", "c", pa.table({"_timestamp": [1]}), 0, 0)
+    log.write("p-t", "c", "a", pa.table({"_timestamp": [1]}), 0, 0)
     owner = Owner.of(os.getpid())
     assert owner is not None
     state = tmp_path / "all" / "state"

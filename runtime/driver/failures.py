@@ -79,12 +79,12 @@ def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Ex
 def _in_flight(plan: EpochPlan) -> str:
     """The records of a plan: `words[0]@0 to 19`."""
     ranges = [
-        f"{topic.topic}[{task.partition}]@{lane.segments[0].base_offset} to {lane.segments[-1].end_offset - 1}"
+        f"{topic.topic}[{task.partition}]@{lane.ranges[0].start_offset} to {lane.ranges[-1].end_offset - 1}"
         for thread in plan.threads
         for task in thread
         for topic in task.inputs
         for lane in topic.lanes
-        if lane.segments
+        if lane.ranges
     ]
     return ", ".join(ranges) or "no records"
 

@@ -1,7 +1,7 @@
 """The epoch loop of one application: plan, run and commit, until it is caught up or told to stop.
 
 The caller's thread plans and commits. Jobs run in a pool, at most one for each unit at a time. So commits need no lock
-and come in one order. An epoch that takes no records commits nothing.
+and come in one order. An epoch that gets no further commits nothing.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class EpochLoop:
             self.tally.failure = self.tally.failure or failure.error
             self._observer.on(RecordFailed(self._application, unit.part.name, failure.partition, failure.error.message))
         unit.took(plan, commits, version)
-        worth = [commit for commit in commits if commit.records]
+        worth = plan.advancing(commits)
         if not worth:
             return
         number, records, dropped = self._commit(plan.epoch, (*worth, *self._global_task.take()))

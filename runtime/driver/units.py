@@ -16,11 +16,11 @@ from .cluster import EpochJob
 class Unit:
     """The tasks of one subtopology on one client. It is mutable; only the loop's thread uses it.
 
-    `threads`: the partitions that each thread of the client runs. `applied`: partition -> store -> changelog records
-    that the client's copy has. `blocked_at`: the version of the committed state at which an epoch took no record
-    although some were unread. Another epoch makes no sense before that version changes. `held_globals`: global table ->
-    partition -> lane -> records that the client's copy is known to have. `recoveries`: how often its stores were
-    restored after damage since the last epoch that succeeded.
+    `threads`: the partitions that each thread of the client runs. `applied`: partition -> store -> changelog position
+    that the client's copy has reached. `blocked_at`: the version of the committed state at which an epoch stayed where
+    it was although records were unread. Another epoch makes no sense before that version changes. `held_globals`:
+    global table -> partition -> lane -> position that the client has surely reached. `recoveries`: how often
+    its stores were restored after damage since the last epoch that succeeded.
     """
 
     part: Subtopology
@@ -65,8 +65,8 @@ class Unit:
             self.held_globals.update({table: plan.pinned(table) for table in commit.globals_})
         full = {task.partition: task.max_records for thread in plan.threads for task in thread}
         self.full = any(commit.records >= full[commit.partition] for commit in commits)
-        self.blocked_at = None if any(commit.records for commit in commits) else version
+        self.blocked_at = None if plan.advancing(commits) else version
 
     def applied_of(self, partition: int) -> Mapping[str, int]:
-        """Store -> applied changelog records, as last reported."""
+        """Store -> applied changelog position, as last reported."""
         return self.applied.get(partition, {})

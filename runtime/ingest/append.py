@@ -1,4 +1,4 @@
-"""Appends records from outside to a topic: writes segments, then creates one commit that lists them."""
+"""Appends records from outside to a topic: writes them, then creates one commit that lists them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pyarrow as pa
 from ..log.declarations import check_unchanged
 from ..log.descriptions import FedTopic
 from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
-from ..log.log import Log, segment_path
-from ..log.records import SOURCE_LANE, AppendRecord, Segment
+from ..log.log import Log
+from ..log.records import SOURCE_LANE, AppendRecord, Listed
 from ..log.state import LogState
 from ..records.arrays import Int64s
 from ..records.keys import holds_floats, normal_key
@@ -29,7 +29,7 @@ SOURCE = "the rows to append"
 """The name of the rows in errors."""
 
 WRITE_ROWS = 500_000
-"""Records in one segment file. This limits the memory of an append that arrives in pieces."""
+"""Records that are written at once. This limits the memory of an append that arrives in pieces."""
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,24 @@ def append(
     else:
         untimed = yielded_rows(SOURCE, rows, replace(topic, timestamp=None), now)
         incoming = _timed(untimed, times_of(SOURCE, timestamps))
-    segments = write_incoming(log, application, topic, incoming)
-    if not segments:
+    written = write_incoming(log, application, topic, incoming)
+    if not written:
         return AppendResult(topic.name, 0, 0, {})
-    record = AppendRecord(now, segments, topic=FedTopic.of(topic))
+    record = AppendRecord(now, written, topic=FedTopic.of(topic))
     return commit_append(LogState.load(log.commits(application)), topic, record)
 
 
-def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Segment, ...]:
-    """Write records to segments that no commit lists yet. Records with a null key go round robin by row number."""
-    segments: list[Segment] = []
+def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Listed, ...]:
+    """Write records that no commit lists yet. Records with a null key go round robin by row number."""
+    written: list[Listed] = []
     row = 0
     for piece in _pieces(incoming):
         piece = replace(piece, table=_with_normal_keys(topic, piece.table))
         partitions = _partitions(topic, piece, row)
-        path = segment_path(application, topic.name, f"s-{uuid.uuid4().hex}")
-        segments += log.write_segments(path, topic.name, piece.table, partitions, SOURCE_LANE)
+        name = f"s-{uuid.uuid4().hex}"
+        written += log.write(application, topic.name, name, piece.table, partitions, SOURCE_LANE)
         row += len(piece)
-    return tuple(segments)
+    return tuple(written)
 
 
 def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> AppendResult:
@@ -100,11 +100,7 @@ def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> Append
         except CommitExistsError:
             state.refresh()
     assert isinstance(committed, AppendRecord)
-    offsets: dict[int, tuple[int, int]] = {}
-    for segment in committed.segments:
-        first, _ = offsets.get(segment.partition, (segment.base_offset, 0))
-        offsets[segment.partition] = (first, segment.end_offset)
-    return AppendResult(topic.name, sum(segment.rows for segment in record.segments), state.number, offsets)
+    return AppendResult(topic.name, committed.records, state.number, committed.offsets)
 
 
 def _with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:

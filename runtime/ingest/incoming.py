@@ -60,7 +60,7 @@ class SourceColumnsError(Exception):
 
 
 def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str, pa.DataType]]:
-    """For each column of the topic's segments (`key.a`, `value.b`), the one of the columns `found` that it is read
+    """For each column of the topic's records (`key.a`, `value.b`), the one of the columns `found` that it is read
     from.
 
     That is the column `key.a` or `value.b`, or else the column `a` or `b`. Other columns are ignored. Raises

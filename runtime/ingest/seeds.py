@@ -87,10 +87,10 @@ def seed(
             check_unchanged(state, topic)
             raise SeedChangedError(topic.name, spec.source)
         in_file_order = spec.order == "file" or _format(spec) == "records"
-        segments = write_incoming(log, application, topic, rows if in_file_order else _by_time(topic, rows))
+        written = write_incoming(log, application, topic, rows if in_file_order else _by_time(topic, rows))
     replace = full_refresh and topic.name in state.topics
     source = SeedSource(topic.name, digest, spec.source)
-    record = AppendRecord(time.time_ns() // 1_000_000, segments, source, FedTopic.of(topic), replace)
+    record = AppendRecord(time.time_ns() // 1_000_000, written, source, FedTopic.of(topic), replace)
     try:
         result = commit_append(state, topic, record)
     except SeededMeanwhileError:

@@ -110,8 +110,11 @@ class CommitOrderError(LogError):
         self.found = found
 
 
-class SegmentMissingError(LogError):
-    """A file that a commit lists is gone: it was replaced (reload the commits and try again), or deleted by hand."""
+class RangeMissingError(LogError):
+    """Records that a commit lists are gone: they were replaced (reload the commits and try again), or deleted by hand.
+
+    `path`: of the file that had them.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(f"segment {path} is missing from the log", hint=_DAMAGED)

@@ -1,7 +1,7 @@
-"""What a log is to everything else: commits of applications, and segments of records that commits list.
+"""What a log is to everything else: commits of applications, and records that commits list.
 
-Data exists once a commit lists it. So writing a segment makes nothing visible, and removing one that no commit lists
-takes nothing away.
+Data exists once a commit lists it. So writing records makes nothing visible, and removing those that no commit lists
+takes nothing away. Whoever wants to read them gets ranges of them from `LogState`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .commits import CommitStore
-from .records import Segment
+from .ranges import Fetched, LogRange
+from .records import Listed
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """A segment file as it lies there, listed by a commit or not. `modified`: ms since 1970, by the file's host."""
+    """A file of records as it lies there, listed by a commit or not. `modified`: ms since 1970, by the file's host."""
 
     path: str
     modified: int
@@ -29,7 +30,7 @@ class LogFile:
 class Log(Protocol):
     """Where the topics of a project's applications live. One instance may be used by many threads.
 
-    Paths are relative to the log, with `/`: `segments/<application>/<topic>/<name>.seg`.
+    Paths are relative to the log, with `/`.
     """
 
     def check(self) -> None:
@@ -52,53 +53,45 @@ class Log(Protocol):
         """The commits of an application, of one that has not started too."""
         ...
 
-    def write_segments(
+    def write(
         self,
-        path: str,
+        application: str,
         topic: str,
+        name: str,
         table: pa.Table | pa.RecordBatch,
         partitions: int | npt.NDArray[np.integer],
         lane: int,
-    ) -> tuple[Segment, ...]:
-        """Write one file with the records of `table`, durably; its segments, without bases, are for a commit to list.
+    ) -> tuple[Listed, ...]:
+        """Write the records of `table`, durably; what a commit of the application lists so that they exist.
 
-        `partitions`: the partition of all rows or of each; rows of a partition keep their order. The table has the
-        columns of `schema.topic_schema`, or of `schema.CHANGELOG`; without rows, nothing is written. Raises
-        FileExistsError if the path is taken.
+        `name`: no two writes to a topic have the same. `partitions`: the partition of all rows or of each; rows of a
+        partition keep their order. The table has the columns of `schema.topic_schema` or of `schema.CHANGELOG`. Without
+        rows, nothing is written. Raises FileExistsError if the name is taken.
         """
         ...
 
-    def read_batches(
-        self, segment: Segment, batches: Sequence[int] | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """The batches with these numbers, ascending (None: all), with these columns (None: all) in this order.
-
-        A column `_headers` is null where no record has headers. Raises SegmentMissingError, CorruptSegmentError,
-        MissingColumnsError.
-        """
+    def read(
+        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Fetched]:
+        """See `RangeReader.read`. `within`: given out by `LogState`, for commits of this log."""
         ...
 
     def files(self, application: str) -> Iterator[LogFile]:
-        """All segment files of an application, listed or not."""
+        """All files of records of an application, listed or not."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a segment file; one that is gone already is no error."""
+        """Remove a file of records; one that is gone already is no error."""
         ...
 
     def drop(self, application: str) -> None:
-        """Forget an application: its commits first, then its segments. Nobody may be running it."""
+        """Forget an application: its commits first, then its records. Nobody may be running it."""
         ...
 
 
-def segment_path(application: str, topic: str, name: str) -> str:
-    """The path of a segment file of an application."""
-    return f"segments/{application}/{topic}/{name}.seg"
-
-
-def epoch_segment_name(
+def epoch_file_name(
     incarnation: str, generation: int, epoch: int, subtopology: str, partition: int, attempt: int
 ) -> str:
-    """The name of the file that a task writes in one try of an epoch; no two writers ever have the same."""
+    """The name under which a task writes in one try of an epoch; no two writers ever have the same."""
     prefix = f"{incarnation[:8]}-" if incarnation else ""
     return f"{prefix}g{generation}-e{epoch}-{subtopology}-{partition}-a{attempt}"

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any
 
 from .descriptions import FedTopic, TopologyDescription
+from .segments.segment import Segment
 
 SOURCE_LANE = 0
 """The one lane of a topic that is fed from outside (seeds, appends)."""
+
+Listed = Segment
+"""Records that were written, as a commit lists them. Whoever is not part of a log only passes it on."""
 
 
 @dataclass(frozen=True)
@@ -31,72 +33,10 @@ class CommitMark:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A byte range of a segment file: one Arrow record batch of at most 16,384 rows of one partition.
-
-    `start`, `length`: bytes. `min_timestamp`, `max_timestamp`: bounds of the records' timestamps, `min_order`,
-    `max_order`: of the writer's stream time. `checksum`: crc32 of the bytes.
-    """
-
-    start: int
-    length: int
-    rows: int
-    min_timestamp: int
-    max_timestamp: int
-    min_order: int
-    max_order: int
-    checksum: int = 0
-
-    as_list: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class Segment:
-    """What one writer appended to one partition of one topic in one epoch.
-
-    `lane`: the partition number of the writing task (SOURCE_LANE for appends). `base_offset`: offset of its first
-    record in the partition; `base_position`: of its first record in the lane (both given at commit; -1 before).
-    `headers`: whether any record of the file has headers. `head`: bytes of the schema at the start of the file,
-    `head_checksum`: their crc32 (None in logs that were begun before there was one).
-    """
-
-    topic: str
-    partition: int
-    lane: int
-    path: str
-    batches: tuple[Batch, ...]
-    headers: bool = False
-    base_offset: int = -1
-    base_position: int = -1
-    head: int = 0
-    head_checksum: int | None = None
-
-    @cached_property
-    def rows(self) -> int:
-        """Number of records."""
-        return sum(batch.rows for batch in self.batches)
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """For each batch, the number of records before it."""
-        return tuple(accumulate((batch.rows for batch in self.batches), initial=0))[:-1]
-
-    @property
-    def end_offset(self) -> int:
-        """The offset behind its last record: where the partition's next segment begins."""
-        return self.base_offset + self.rows
-
-    @property
-    def end_position(self) -> int:
-        """The position behind its last record: where the lane's next segment begins."""
-        return self.base_position + self.rows
-
-
-@dataclass(frozen=True)
 class TaskCommit:
     """One task's epoch: how far it read, its clocks, what it wrote.
 
-    `positions`: topic -> lane -> records consumed so far of that lane of the task's partition (not a delta).
+    `positions`: topic -> lane -> where reading goes on in that lane of the task's partition.
     `stream_time`: the task's clock, -1 before the first record. `clocks`: step name -> step clock.
     `segments`: records appended, changelogs among them. `dropped`: `<step>:<reason>` -> records, of this epoch.
     `applied`: store -> changelog position that the local store holds (not durable). Plans begin there, and of a store
@@ -109,7 +49,7 @@ class TaskCommit:
     positions: Mapping[str, Mapping[int, int]]
     stream_time: int
     clocks: Mapping[str, int] = field(default_factory=dict)
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[Listed, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     applied: Mapping[str, int] = field(default_factory=dict)
     globals_: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -166,10 +106,24 @@ class AppendRecord:
     """
 
     at: int
-    segments: tuple[Segment, ...]
+    segments: tuple[Listed, ...]
     source: SeedSource | None = None
     topic: FedTopic | None = None
     replace: bool = False
+
+    @property
+    def records(self) -> int:
+        """How many records."""
+        return sum(segment.rows for segment in self.segments)
+
+    @property
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Partition -> offsets of its first record and after the last, once it is committed."""
+        offsets: dict[int, tuple[int, int]] = {}
+        for segment in self.segments:
+            first, _ = offsets.get(segment.partition, (segment.base_offset, 0))
+            offsets[segment.partition] = (first, segment.end_offset)
+        return offsets
 
 
 CommitRecord = GenerationRecord | EpochRecord | AppendRecord

@@ -10,7 +10,8 @@ from ..dataclass_json import from_plain, to_plain
 from .commit_json import dump, load
 from .descriptions import FedTopic, TopologyDescription
 from .errors import CommitFormatError
-from .records import SeedSource, Segment, TaskCommit
+from .records import SeedSource, TaskCommit
+from .segments.segment import Segment
 from .task_progress import Pace
 
 

@@ -9,7 +9,7 @@ needs several answers of the same moment (a writer's clock and its segments) hol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -20,7 +20,7 @@ from .commit_json import decode_commit, encode_commit
 from .commits import CommitStore
 from .descriptions import FedTopic, TopologyDescription
 from .errors import CommitDamagedError, CommitFormatError, CommitGapError, GenerationError, StartedAgainError
-from .partitions import Partitions
+from .ranges import LogRange
 from .records import (
     AppendRecord,
     CommitMark,
@@ -28,9 +28,10 @@ from .records import (
     EpochRecord,
     GenerationRecord,
     SeedSource,
-    Segment,
     TaskCommit,
 )
+from .segments.partitions import Partitions
+from .segments.segment import Segment
 from .snapshot import Snapshot
 from .task_progress import TaskProgress
 
@@ -91,7 +92,7 @@ class LogState:
             return CommitMark(self.application, self.number, self._checksum) if self.number else None
 
     def reload(self) -> None:
-        """Start over from the newest snapshot: after SegmentMissingError, or when the application was started anew."""
+        """Start over from the newest snapshot: after RangeMissingError, or when the application was started anew."""
         with self.lock:
             self._clear()
             snapshot = self.commits.load_snapshot()
@@ -196,25 +197,32 @@ class LogState:
         with self.lock:
             return {segment.path for segment in self._partitions.segments()}
 
-    def segments(self, topic: str, partition: int) -> Sequence[Segment]:
-        """The committed segments of a partition by offset. Grows with later commits; not to be changed."""
-        return self._partitions.of(topic, partition).segments
+    def ranges(self, topic: str, partition: int, start: int = 0) -> tuple[LogRange, ...]:
+        """The committed ranges of a partition, of all lanes, that reach beyond offset `start`, by first offset."""
+        with self.lock:
+            return tuple(self._partitions.of(topic, partition).ranges(start))
 
-    def lanes(self, topic: str, partition: int) -> Mapping[int, Sequence[Segment]]:
-        """The committed segments of a partition: lane -> by position. They grow with later commits."""
-        return dict(self._partitions.of(topic, partition).lanes)
+    def lane_ranges(
+        self, topic: str, partition: int, lane: int, start: int = 0, records: int | None = None
+    ) -> tuple[LogRange, ...]:
+        """The committed ranges of a lane that reach beyond position `start`, in order.
+
+        `records`: only the first ones, which have that many records or more from there on.
+        """
+        with self.lock:
+            return tuple(self._partitions.of(topic, partition).lane_ranges(lane, start, records))
 
     def size(self, topic: str, partition: int) -> int:
         """Bytes that a partition's records take in files."""
         with self.lock:
-            return sum(batch.length for segment in self.segments(topic, partition) for batch in segment.batches)
+            return sum(segment.size for segment in self._partitions.of(topic, partition).segments)
 
     def end(self, topic: str, partition: int) -> int:
-        """The offset that the next record of a partition gets."""
+        """The offset that the next record of a partition gets, or a later one."""
         return self._partitions.of(topic, partition).end
 
     def lane_ends(self, topic: str, partition: int) -> Mapping[int, int]:
-        """Lane -> records committed to it."""
+        """Lane -> the position that its next record gets, or a later one."""
         return dict(self._partitions.of(topic, partition).lane_ends)
 
     def snapshot(self) -> bytes:

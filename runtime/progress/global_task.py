@@ -7,7 +7,6 @@ Streams' task -1_-1). So a record counts once, whatever is restarted or restored
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 
 from ..log.records import TaskCommit
@@ -55,12 +54,12 @@ class GlobalTask:
         return (TaskCommit(*GLOBAL_TASK, {}, -1, dropped=dropped, globals_=seen),)
 
     def _null_keys(self, table: GlobalTable, partition: int, start: int) -> int:
-        """Null keys at `start` and after it, where a segment begins: commits list segments whole."""
-        segments = self._committed.of(table.topic).segments(table.topic.name, partition)
-        first = bisect_left(segments, start, key=lambda segment: segment.base_offset)
-        columns = [f"key.{name}" for name in key_columns(table.topic)]
+        """Null keys from offset `start` on."""
+        topic = table.topic
+        ranges = self._committed.of(topic).ranges(topic.name, partition, start)
+        columns = [f"key.{name}" for name in key_columns(topic)]
         return sum(
-            int(null_keys(batch.columns, len(batch)).sum())
-            for segment in segments[first:]
-            for batch in self._committed.log.read_batches(segment, columns=columns)
+            int(null_keys(found.records.columns, len(found.records))[found.offsets >= start].sum())
+            for each in ranges
+            for found in self._committed.log.read(each, each.position_of(start), columns)
         )

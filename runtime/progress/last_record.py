@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...errors import shortened
 from ..log.log import Log
+from ..operators.order.partition_group import read_again
 from ..operators.source import Source, take
 from ..records.record_json import Record, records_of
 from ..tasks.plan import TaskPlan
-from ..topology import Subtopology, Topic
+from ..topology import Subtopology
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,10 @@ def last_record(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecord | No
         return None
     found = taken.record(len(taken) - 1)
     topic = next(topic for topic in part.sources if topic.name == found.topic)
-    return TakenRecord(found.topic, found.partition, found.offset, _json(task, topic, found.offset, log), len(taken))
-
-
-def _json(task: TaskPlan, topic: Topic, offset: int, log: Log) -> str:
-    (source,) = (source for source in task.inputs if source.topic == topic.name)
-    segments = [segment for lane in source.lanes for segment in lane.segments]
-    (segment,) = (each for each in segments if each.base_offset <= offset < each.end_offset)
-    place = offset - segment.base_offset
-    number = bisect_right(segment.starts, place) - 1
-    (read,) = log.read_batches(segment, [number])
-    (record,) = records_of(topic, segment.partition, offset, read.slice(place - segment.starts[number], 1))
-    return short_json(record)
+    again = read_again(task, found, log)
+    offset = int(again.offsets[0])
+    (record,) = records_of(topic, found.partition, again.offsets, again.records)
+    return TakenRecord(found.topic, found.partition, offset, short_json(record), len(taken))
 
 
 def short_json(record: Record) -> str:

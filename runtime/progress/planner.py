@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
 
-from ..log.records import SOURCE_LANE, Segment
+from ..log.records import SOURCE_LANE
+from ..log.state import LogState
 from ..records.schema import changelog_topic
 from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
 from ..tasks.task_id import TaskKey
@@ -38,7 +37,7 @@ class Planner:
         failed: Collection[TaskKey] = (),
         network: Network | None = None,
     ) -> TaskPlan:
-        """Plan one task's epoch. `applied`: store -> changelog records that the client's copy is known to hold."""
+        """Plan one task's epoch. `applied`: store -> changelog position that the client's copy is known to hold."""
         own = self._committed.own
         network = network or self._committed.network()
         positions = own.tasks.positions(part.name, partition)
@@ -65,8 +64,7 @@ class Planner:
         own = self._committed.own
         topic = changelog_topic(self._committed.application, store.name)
         position = own.lane_ends(topic, partition).get(partition, 0)
-        segments = own.lanes(topic, partition).get(partition, [])
-        wanted = _from(segments, applied, None) if applied < position else ()
+        wanted = own.lane_ranges(topic, partition, partition, applied) if applied < position else ()
         return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), own.mark)
 
     def globals(
@@ -74,7 +72,7 @@ class Planner:
     ) -> dict[str, tuple[TopicInput, ...]]:
         """What brings a client's copies of global tables to all that is committed: the position this epoch pins.
 
-        `held`: table -> partition -> lane -> records that the client's copy is known to hold.
+        `held`: table -> partition -> lane -> position that the client's copy is known to hold.
         """
         return {
             table.name: tuple(
@@ -96,9 +94,8 @@ class Planner:
         if partition >= topic.partitions:  # a subtopology has as many tasks as its widest topic has partitions
             return TopicInput(topic.name, (LaneInput(SOURCE_LANE, 0, ()),))
         state = self._committed.of(topic)
-        lanes = state.lanes(topic.name, partition)
         if topic.writer is None:
-            return TopicInput(topic.name, (self._lane(SOURCE_LANE, lanes, consumed, -1, True),))
+            return TopicInput(topic.name, (self._lane(state, topic, partition, SOURCE_LANE, consumed),))
         writer = network.writer(topic.name)
         if writer is None:
             return TopicInput(topic.name, (NOTHING_YET,))
@@ -111,8 +108,10 @@ class Planner:
             topic.name,
             tuple(
                 self._lane(
+                    state,
+                    topic,
+                    partition,
                     task.partition,
-                    lanes,
                     consumed,
                     state.tasks.stream_time(task.subtopology, task.partition),
                     idle[task],
@@ -122,35 +121,28 @@ class Planner:
         )
 
     def _lane(
-        self, lane: int, lanes: Mapping[int, Sequence[Segment]], consumed: Mapping[int, int], clock: int, idle: bool
+        self,
+        state: LogState,
+        topic: Topic,
+        partition: int,
+        lane: int,
+        consumed: Mapping[int, int],
+        clock: int = -1,
+        idle: bool = True,
     ) -> LaneInput:
         position = consumed.get(lane, 0)
-        committed = lanes.get(lane, ())
-        segments = _from(committed, position, self._max_records)
-        more = bool(segments) and segments[-1] is not committed[-1]
-        return LaneInput(lane, position, segments, clock, idle, more)
+        with state.lock:
+            ranges = state.lane_ranges(topic.name, partition, lane, position, self._max_records)
+            more = bool(ranges) and ranges[-1].end < state.lane_ends(topic.name, partition)[lane]
+        return LaneInput(lane, position, ranges, clock, idle, more)
 
     def _rest(self, topic: Topic, partition: int, held: Mapping[int, int]) -> TopicInput:
         writer = self._committed.of(topic)
-        lanes = writer.lanes(topic.name, partition)
         return TopicInput(
             topic.name,
             tuple(
-                LaneInput(lane, held.get(lane, 0), _from(segments, held.get(lane, 0), None))
-                for lane, segments in sorted(lanes.items())
+                LaneInput(lane, held.get(lane, 0), writer.lane_ranges(topic.name, partition, lane, held.get(lane, 0)))
+                for lane in sorted(writer.lane_ends(topic.name, partition))
             ),
             writer.mark,
         )
-
-
-def _from(segments: Sequence[Segment], position: int, records: int | None) -> tuple[Segment, ...]:
-    """The segments of one lane that hold a record at or after `position`: enough for `records`, or all."""
-    first = max(bisect_right(segments, position, key=lambda segment: segment.base_position) - 1, 0)
-    wanted: list[Segment] = []
-    for segment in islice(segments, first, None):
-        if segment.end_position <= position:
-            continue
-        wanted.append(segment)
-        if records is not None and segment.end_position - position >= records:
-            break
-    return tuple(wanted)

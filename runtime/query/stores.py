@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import HeadwaterError
-from ..log.errors import SegmentMissingError
+from ..log.errors import RangeMissingError
 from ..log.log import Log
-from ..log.records import Segment
+from ..log.ranges import LogRange
 from ..log.state import LogState
 from ..operators.aggregates.registry import results
 from ..operators.keyed.stored_rows import stored_columns
@@ -27,7 +27,7 @@ from ..records.key_reading import decode_keys
 from ..records.schema import changelog_topic
 from ..records.types import parse_columns
 from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
-from ..state.changelog import Slice, slices
+from ..state.changelog import changes, slices
 from ..state.codec import RowCodec
 from ..state.directory import StateDirectory
 from ..state.process_file import ProcessFile
@@ -115,36 +115,37 @@ class StoreQuery:
     def _found(self, state: LogState, partition: int) -> tuple[StateStore | None, dict[bytes, bytes | None]]:
         """The copy to read, and what the changelog has beyond it. A lost store without changelog has no rows."""
         while True:
-            copy, at, position, segments = self._start(state, partition)
-            first = min((segment.base_position for segment in segments), default=position)
+            copy, at, position, ranges = self._start(state, partition)
+            first = min((each.start for each in ranges), default=position)
             if at < first and not self.store.changelog:
                 return None, {}
             changed: dict[bytes, bytes | None] = {}
             try:
-                for step in slices(self.store.name, segments, at, position):
-                    _lay_over(changed, step, self.log)
-            except SegmentMissingError:
+                for step in slices(self.store.name, ranges, at, position):
+                    for keys, values in changes(step, self.log):
+                        changed.update(zip(keys, values, strict=True))
+            except RangeMissingError:
                 if self.store.changelog or not state.refresh():
                     raise
                 continue  # its changes have reached the store since
             return copy, changed
 
-    def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, int, int, list[Segment]]:
+    def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, int, int, tuple[LogRange, ...]]:
         """The copy to read, where it stands, and the changelog from there to its committed end."""
         while True:
-            position, segments = self._changelog(state, partition)
+            position, ranges = self._changelog(state, partition)
             copy = self._copy(state, partition) if position else None
             at = copy.position if copy else 0
             if at <= position:
-                return copy, at, position, segments
+                return copy, at, position, ranges
             if not state.refresh():  # left behind by commits that are gone: the next run wipes it
-                return None, 0, position, segments
+                return None, 0, position, ranges
 
-    def _changelog(self, state: LogState, partition: int) -> tuple[int, list[Segment]]:
+    def _changelog(self, state: LogState, partition: int) -> tuple[int, tuple[LogRange, ...]]:
         topic = changelog_topic(self.application, self.store.name)
         with state.lock:
             ends = state.lane_ends(topic, partition)
-            return ends.get(partition, 0), list(state.lanes(topic, partition).get(partition, ()))
+            return ends.get(partition, 0), state.lane_ranges(topic, partition, partition)
 
     def _copy(self, state: LogState, partition: int) -> StateStore | None:
         """The copy on this machine that is furthest, of those that were not made of commits that are forgotten."""
@@ -185,16 +186,6 @@ class StoreQuery:
 def _incarnation(directory: StateDirectory) -> str:
     found = ProcessFile.read(directory.path)
     return "" if found is None else found.incarnation
-
-
-def _lay_over(changed: dict[bytes, bytes | None], step: Slice, log: Log) -> None:
-    """Note what a slice of changelog changes."""
-    for part in step.parts:
-        skip, left = part.skip, part.rows
-        for batch in log.read_batches(part.segment, part.batches, ("key", "value")):
-            taken = batch.slice(skip, left)
-            skip, left = 0, left - taken.num_rows
-            changed.update(zip(taken.column(0).to_pylist(), taken.column(1).to_pylist(), strict=True))
 
 
 def _merged(rows: Iterator[Encoded], changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:

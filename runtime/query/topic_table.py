@@ -44,8 +44,8 @@ def read_table(topic: Topic, reader: TopicReader, limit: int | None = None) -> p
     schema = table_schema(topic)
     pieces: list[pa.Table] = []
     timestamps: defaultdict[int, list[Int64s]] = defaultdict(list)
-    for partition, first, batch in reader.batches(limit):
-        pieces.append(_table(topic, schema, partition, first, batch))
+    for partition, offsets, batch in reader.batches(limit):
+        pieces.append(_table(topic, schema, partition, offsets, batch))
         timestamps[partition].append(batch.column("_timestamp").to_numpy())
     table = pa.concat_tables([schema.empty_table(), *pieces])
     if len(timestamps) > 1:
@@ -54,11 +54,11 @@ def read_table(topic: Topic, reader: TopicReader, limit: int | None = None) -> p
     return table
 
 
-def _table(topic: Topic, schema: pa.Schema, partition: int, offset: int, batch: pa.RecordBatch) -> pa.Table:
+def _table(topic: Topic, schema: pa.Schema, partition: int, offsets: Int64s, batch: pa.RecordBatch) -> pa.Table:
     rows = batch.num_rows
     columns = [
         np.full(rows, partition, np.int32),
-        np.arange(offset, offset + rows, dtype=np.int64),
+        offsets,
         batch.column("_timestamp").cast(pa.timestamp("ms", "UTC")).cast(TIMESTAMP),
         *(batch.column(f"key.{name}") for name in key_columns(topic)),
         *(batch.column(f"value.{name}") for name in value_columns(topic)),

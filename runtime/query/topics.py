@@ -6,11 +6,14 @@ import heapq
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 
-from ..log.errors import SegmentMissingError
+from ..log.errors import RangeMissingError
 from ..log.log import Log
+from ..log.offset_order import by_offset
 from ..log.state import LogState
+from ..records.arrays import Int64s
 from ..records.record_json import Record, records_of
 from ..records.schema import topic_schema
 from ..topology import Topic
@@ -52,16 +55,16 @@ class TopicReader:
         else:
             self._state.reload()
 
-    def batches(self, limit: int | None = None) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-        """The records that are committed by now, of each partition at most `limit`: partition, first offset, batch.
+    def batches(self, limit: int | None = None) -> Iterator[tuple[int, Int64s, pa.RecordBatch]]:
+        """The records that are committed by now, of each partition at most `limit`: partition, offsets, batch.
 
         Partition after partition. Where the next read goes on is left to `advance`.
         """
         self._refresh()
         for partition in range(self._topic.partitions):
             left = limit
-            for first, batch in self._batches(partition):
-                yield partition, first, batch.slice(0, left)
+            for offsets, batch in self._batches(partition):
+                yield partition, offsets[:left], batch[:left]
                 if left is not None and (left := left - batch.num_rows) <= 0:
                     break
 
@@ -70,36 +73,33 @@ class TopicReader:
         self._offsets.update(offsets)
 
     def _partition(self, partition: int) -> Iterator[Record]:
-        for first, batch in self._batches(partition):
+        for offsets, batch in self._batches(partition):
             for row in range(0, batch.num_rows, AT_ONCE):
-                yield from records_of(self._topic, partition, first + row, batch.slice(row, AT_ONCE))
+                part = slice(row, row + AT_ONCE)
+                yield from records_of(self._topic, partition, offsets[part], batch[part])
 
-    def _batches(self, partition: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """What is committed from where reading stands, each batch with the offset of its first record."""
+    def _batches(self, partition: int) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
+        """What is committed from where reading stands, each batch with the offsets of its records."""
         offset = self._offsets[partition]
         while True:
             try:
-                for first, batch in self._committed(partition, offset):
-                    yield first, batch
-                    offset = first + batch.num_rows
+                for offsets, batch in self._committed(partition, offset):
+                    yield offsets, batch
+                    offset = int(offsets[-1]) + 1
                 return
-            except SegmentMissingError as error:
+            except RangeMissingError as error:
                 # Files are replaced by merged ones: the commits say by which. Only one that is still listed is lost.
                 self._state.reload()
                 if error.path in self._state.paths():
                     raise
 
-    def _committed(self, partition: int, offset: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        for segment in list(self._state.segments(self._topic.name, partition)):
-            if segment.end_offset <= offset:
-                continue
-            for index, (listed, start) in enumerate(zip(segment.batches, segment.starts, strict=True)):
-                first = segment.base_offset + start
-                if first + listed.rows <= offset:
-                    continue
-                (batch,) = self._log.read_batches(segment, [index], self._columns)
-                skip = max(offset - first, 0)
-                yield first + skip, batch.slice(skip)
+    def _committed(self, partition: int, offset: int) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
+        ranges = self._state.ranges(self._topic.name, partition, offset)
+        wanted = [(each, each.position_of(offset)) for each in ranges]
+        for found in by_offset(self._log, wanted, self._columns):
+            skip = int(np.searchsorted(found.offsets, offset))
+            if skip < len(found.offsets):
+                yield found.offsets[skip:], found.records[skip:]
 
 
 def read_topic(

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..topology import Topic
+from .arrays import Int64s
 from .json_values import to_json
 from .keys import normal_key
 from .kinds import Kind
@@ -39,8 +40,8 @@ class Record:
         return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
 
 
-def records_of(topic: Topic, partition: int, offset: int, batch: pa.RecordBatch) -> Iterator[Record]:
-    """The records of a batch with all columns of the topic's segments, whose first has this offset."""
+def records_of(topic: Topic, partition: int, offsets: Int64s, batch: pa.RecordBatch) -> Iterator[Record]:
+    """The records of a batch, which stand at these offsets; it has all columns of `schema.topic_schema`."""
     # Logs of earlier versions have keys that are equal and look different.
     keys = _objects({name: normal_key(batch.column(f"key.{name}")) for name in key_columns(topic)}, batch.num_rows)
     values = _objects({name: batch.column(f"value.{name}") for name in value_columns(topic)}, batch.num_rows)
@@ -48,10 +49,10 @@ def records_of(topic: Topic, partition: int, offset: int, batch: pa.RecordBatch)
     timestamps = batch.column("_timestamp").to_pylist()
     some = HEADERS in batch.schema.names
     headers: list[str | None] = batch.column(HEADERS).to_pylist() if some else [None] * batch.num_rows
-    for row, (key, value) in enumerate(zip(keys, values, strict=True)):
+    for row, (offset, key, value) in enumerate(zip(offsets.tolist(), keys, values, strict=True)):
         yield Record(
             partition=partition,
-            offset=offset + row,
+            offset=offset,
             timestamp=timestamps[row],
             key=None if all(column is None for column in key.values()) else key,
             value=None if kinds[row] == Kind.TOMBSTONE else value,

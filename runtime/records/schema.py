@@ -1,4 +1,4 @@
-"""The columns of a topic's segments, derived from its declaration."""
+"""The columns of a topic's records in a log, derived from its declaration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def value_columns(topic: Topic) -> dict[str, pa.DataType]:
 
 
 def topic_schema(topic: Topic, headers: bool = False) -> pa.Schema:
-    """The schema of the topic's segments: `key.<column>`, `value.<column>`, then what each record has.
+    """The schema of the topic's records: `key.<column>`, `value.<column>`, then what each record has.
 
     `_kind`: see `Kind`; a record whose value is null has null value columns too. `_timestamp`: ms. `_order`: stream
     time of the writing task when it made the record, ms; in a topic that is fed from outside, the timestamp.

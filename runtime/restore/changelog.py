@@ -11,12 +11,12 @@ from ..state.restore_strategy import RestoreRequest
 class ChangelogRestore:
     """A RestoreStrategy that reads the changelog from the store's position.
 
-    `slice_records`: records in one step, roughly.
+    `slice_records`: most records in one step.
     """
 
     def __init__(self, slice_records: int = RECORDS_PER_SLICE) -> None:
         self._slice_records = slice_records
 
     def slices(self, request: RestoreRequest) -> Iterator[Slice]:
-        """The records between position and target, batch by batch."""
-        return slices(request.store, request.segments, request.position, request.target, self._slice_records)
+        """The records between position and target."""
+        return slices(request.store, request.ranges, request.position, request.target, self._slice_records)

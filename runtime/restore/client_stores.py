@@ -171,7 +171,7 @@ class ClientStores:
         if not self._declared[to.store].changelog and start_empty(store, to):
             self._lost.add(self._id(target))
             return store.position
-        wanted = RestoreRequest(to.store, target.partition, found, to.position, to.segments)
+        wanted = RestoreRequest(to.store, target.partition, found, to.position, to.ranges)
         for step in self._strategy.slices(wanted):
             apply_slice(store, step, self._log)
         return store.position

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import HeadwaterError
-from ..log.records import Segment
+from ..log.ranges import LogRange
 from ..progress.planner import Planner
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.task_id import StoreId, TaskId
@@ -18,8 +18,8 @@ from .requests import StateLocation, StateRequest, StoreAnswer, StoreFailure, St
 WORK_PER_REQUEST = 262_144
 """The cost limit of one request, in changelog records. It takes about a second."""
 
-_COST_OF_SEGMENT = 256
-"""The cost of a segment in records: a file is opened, and its place is sent with the request."""
+_COST_OF_RANGE = 256
+"""The cost of a range in records: a file is opened, and its place is sent with the request."""
 
 
 class StateError(HeadwaterError):
@@ -173,13 +173,13 @@ class StoreRestorer:
 
 def _first(target: StoreTarget, room: int | None) -> tuple[StoreTarget, int]:
     """The first part of the work, up to a cost of about `room`, and its cost. None: all of the work."""
-    kept: list[Segment] = []
+    kept: list[LogRange] = []
     cost, position = 0, target.input.applied
-    for segment in target.input.segments:
+    for each in target.input.ranges:
         if room is not None and cost >= room:
-            return replace(target, input=replace(target.input, segments=tuple(kept), position=position)), cost
-        end = min(segment.end_position, target.input.position)
-        kept.append(segment)
-        cost += _COST_OF_SEGMENT + end - position
+            return replace(target, input=replace(target.input, ranges=tuple(kept), position=position)), cost
+        end = min(each.end, target.input.position)
+        kept.append(each)
+        cost += _COST_OF_RANGE + min(end - position, each.records)
         position = end
     return target, cost

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from ...errors import HeadwaterError
 from ..dataclass_json import from_json, to_json
-from ..log.log import Log, epoch_segment_name, segment_path
-from ..log.records import Segment, TaskCommit
+from ..log.log import Log, epoch_file_name
+from ..log.records import Listed, TaskCommit
 from ..operators.aggregates.sums import SumOverflowError
 from ..operators.declarations import Flow
 from ..operators.node import Edges, Node
@@ -157,14 +157,14 @@ def _numbered(edges: Edges) -> Edges:
 
 
 def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
-    """The position of a global table that the epoch sees: partition -> records."""
+    """What the epoch sees of a global table: partition -> position, all lanes' together."""
     return {partition: sum(lanes.values()) for partition, lanes in plan.pinned(table).items()}
 
 
-def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Segment]:
-    """Write what sinks and stores have, one file for each topic."""
+def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Listed]:
+    """Write what sinks and stores have, topic by topic."""
     plan = worker.plan
-    name = epoch_segment_name(
+    name = epoch_file_name(
         plan.incarnation, plan.generation, plan.epoch, task.subtopology, task.partition, plan.attempt
     )
     for topic, parts in epoch.sinks.values():
@@ -172,14 +172,12 @@ def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Segment
             table, partitions = _records(topic, parts)
             if plan.trial:
                 continue
-            path = segment_path(plan.application, topic.name, name)
-            yield from worker.log.write_segments(path, topic.name, table, partitions, task.partition)
+            yield from worker.log.write(plan.application, topic.name, name, table, partitions, task.partition)
     for store, rows in epoch.stores.items():
         changed = rows.changes()
         if changed is not None and not plan.trial:
             changelog = changelog_topic(plan.application, store)
-            path = segment_path(plan.application, changelog, name)
-            yield from worker.log.write_segments(path, changelog, changed, task.partition, task.partition)
+            yield from worker.log.write(plan.application, changelog, name, changed, task.partition, task.partition)
 
 
 def _records(topic: Topic, parts: Sequence[Written]) -> tuple[pa.Table, Int64s]:

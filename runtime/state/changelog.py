@@ -1,18 +1,15 @@
 """Bringing a store forward by its changelog.
 
 Catching up after a commit, restoring from nothing and keeping a copy warm are one thing: apply committed changelog
-records, in order, from where the store stands. A position counts the records of the changelog partition.
+records, in order, from where the store stands. A position is one of the changelog partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-import pyarrow as pa
-
-from ..log.records import Segment
+from ..log.ranges import LogRange, RangeReader
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import StoreInput
 from .store import Changes, StateStore
@@ -21,27 +18,16 @@ _BEYOND = b"\xff"
 """No key of a row begins so (a global table's store keeps its positions there, and has no changelog)."""
 
 RECORDS_PER_SLICE = 65_536
-"""Records applied in one transaction: some tenths of a second."""
-
-
-class ChangelogReader(Protocol):
-    """The part of a log that changelogs are read with."""
-
-    def read_batches(
-        self, segment: Segment, batches: Sequence[int] | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """These batches of the segment, with these columns."""
-        ...
+"""Records applied in one transaction at most: some tenths of a second."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """`rows` records of a segment: those of `batches` (ascending, adjacent numbers) after the first `skip`."""
+    """What a range has from position `start` up to `end`."""
 
-    segment: Segment
-    batches: tuple[int, ...]
-    skip: int
-    rows: int
+    within: LogRange
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -53,36 +39,36 @@ class Slice:
     parts: tuple[Part, ...]
 
 
-def catch_up(store: StateStore, planned: StoreInput, log: ChangelogReader, expire_below: bytes | None = None) -> None:
+def catch_up(store: StateStore, planned: StoreInput, log: RangeReader, expire_below: bytes | None = None) -> None:
     """Bring `store` to the planned position, and delete the keys below `expire_below`.
 
     Raises TaskMigratedError when the store is beyond the plan, so another owner has gone on with it, and
-    TaskCorruptedError when the plan's segments do not reach down to where it stands.
+    TaskCorruptedError when the plan's ranges do not reach down to where it stands.
     """
     found = store.position
     if found > planned.position:
         raise TaskMigratedError(f"store {planned.store}", planned.position, found)
-    for step in slices(planned.store, planned.segments, found, planned.position):
+    for step in slices(planned.store, planned.ranges, found, planned.position):
         apply_slice(store, step, log)
     if expire_below is not None and next(store.range(None, expire_below), None) is not None:
         store.apply((), planned.position, planned.position, expire_below)
 
 
 def slices(
-    store: str, segments: Iterable[Segment], position: int, target: int, most: int = RECORDS_PER_SLICE
+    store: str, ranges: Iterable[LogRange], position: int, target: int, most: int = RECORDS_PER_SLICE
 ) -> Iterator[Slice]:
-    """What of `segments` brings a store from `position` to `target`, in slices of at most about `most` records.
+    """What of `ranges` brings a store from `position` to `target`, in slices of at most `most` records.
 
-    A slice ends with a batch, so it may hold up to a batch more. Raises TaskCorruptedError when records are missing.
+    Raises TaskCorruptedError when records are missing.
     """
     start, at, parts = position, position, list[Part]()
-    for segment in sorted(segments, key=lambda segment: segment.base_position):
-        while at < min(target, segment.end_position):
-            if segment.base_position > at:
-                raise _missing(store, at, segment.base_position)
-            part = _part(segment, at, target, most - (at - start))
-            parts.append(part)
-            at += part.rows
+    for each in sorted(ranges, key=lambda each: each.start):
+        while at < min(target, each.end):
+            if each.start > at:
+                raise _missing(store, at, each.start)
+            end = min(target, each.end, start + most)
+            parts.append(Part(each, at, end))
+            at = end
             if at - start >= most:
                 yield Slice(start, at, tuple(parts))
                 start, parts = at, []
@@ -92,13 +78,24 @@ def slices(
         yield Slice(start, at, tuple(parts))
 
 
-def apply_slice(store: StateStore, step: Slice, log: ChangelogReader) -> None:
+def apply_slice(store: StateStore, step: Slice, log: RangeReader) -> None:
     """Apply the records of a slice in one transaction. Raises TaskMigratedError when the store is not at its start."""
     store.apply(
-        (change for part in step.parts for change in _changes(part, log)),
+        changes(step, log),
         step.from_position,
         step.position,
     )
+
+
+def changes(step: Slice, log: RangeReader) -> Iterator[Changes]:
+    """The records of a slice: keys, and their values or None, piece by piece."""
+    for part in step.parts:
+        for fetched in log.read(part.within, part.start, ("key", "value")):
+            # By numpy: the quick way to a list of bytes.
+            keys, values = (each.to_numpy(zero_copy_only=False).tolist() for each in fetched.before(part.end).columns)
+            yield keys, values
+            if fetched.end >= part.end:
+                break
 
 
 def start_empty(store: StateStore, planned: StoreInput) -> bool:
@@ -107,39 +104,11 @@ def start_empty(store: StateStore, planned: StoreInput) -> bool:
     The store then stands at the planned position, without rows. Whether that was so; else nothing has happened.
     """
     found = store.position
-    first = min((segment.base_position for segment in planned.segments), default=planned.position)
+    first = min((each.start for each in planned.ranges), default=planned.position)
     if found >= first:
         return False
     store.apply((), found, planned.position, _BEYOND)
     return True
-
-
-def _part(segment: Segment, position: int, target: int, most: int) -> Part:
-    """What to take from `position` on: up to `target`, in whole batches until there are `most` records."""
-    numbers: list[int] = []
-    skip, rows = 0, 0
-    for number, (batch, start) in enumerate(zip(segment.batches, segment.starts, strict=True)):
-        begin = segment.base_position + start
-        end = begin + batch.rows
-        if end <= position:
-            continue
-        if not numbers:
-            skip = position - begin
-        numbers.append(number)
-        rows = min(end, target) - position
-        if rows >= most or end >= target:
-            break
-    return Part(segment, tuple(numbers), skip, rows)
-
-
-def _changes(part: Part, log: ChangelogReader) -> Iterator[Changes]:
-    skip, left = part.skip, part.rows
-    for batch in log.read_batches(part.segment, part.batches, ("key", "value")):
-        taken = batch.slice(skip, left)
-        skip, left = 0, left - taken.num_rows
-        # By numpy: the quick way to a list of bytes.
-        keys, values = (column.to_numpy(zero_copy_only=False).tolist() for column in taken.columns)
-        yield keys, values
 
 
 def _missing(store: str, position: int, until: int) -> TaskCorruptedError:

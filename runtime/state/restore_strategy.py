@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..log.records import Segment
+from ..log.ranges import LogRange
 from .changelog import Slice
 
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """One store of one task to be brought from `position` to `target` (changelog records applied).
+    """One store of one task to be brought from `position` to `target` (of its changelog).
 
-    `segments`: the committed changelog segments that hold records in between, in any order.
+    `ranges`: the committed ranges of the changelog that lie in between, in any order.
     """
 
     store: str
     partition: int
     position: int
     target: int
-    segments: tuple[Segment, ...]
+    ranges: tuple[LogRange, ...]
 
 
 class RestoreStrategy(Protocol):
@@ -29,6 +29,6 @@ class RestoreStrategy(Protocol):
 
     def slices(self, request: RestoreRequest) -> Iterator[Slice]:
         """Adjacent slices from `position` to `target`. Each is applied in one transaction, between epochs of the
-        tasks that run: so short ones. Raises TaskCorruptedError when the segments do not reach from one to the other.
+        tasks that run: so short ones. Raises TaskCorruptedError when the ranges do not reach from one to the other.
         """
         ...

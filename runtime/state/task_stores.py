@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyarrow as pa
+
 from ..log.log import Log
-from ..log.records import Segment
+from ..log.offset_order import by_offset
 from ..records.keys import encode_keys
 from ..records.schema import key_columns, value_columns
 from ..records.window_keys import first_visible_start, first_window_key
@@ -28,7 +30,7 @@ GLOBAL = "global"
 """Folder of the global tables' stores in an application's state directory."""
 
 Positions = Mapping[int, Mapping[int, int]]
-"""Partition -> lane -> records."""
+"""Partition -> lane -> position."""
 
 _KIND_VALUE = 1
 
@@ -82,7 +84,7 @@ def expire_below(store: Store, planned: StoreInput) -> bytes | None:
 def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
     """Apply what is committed to the table's topic and not yet in `store`, in offset order of each partition.
 
-    All threads of a client use one store, and several may do this at once: one of them applies a segment, and the
+    All threads of a client use one store, and several may do this at once: one of them applies some records, and the
     others go on from there. Raises TaskMigratedError where the store's position is not what it says it holds, and
     TaskCorruptedError where it does not hold what the plan leaves out.
     """
@@ -97,59 +99,55 @@ def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicIn
 
 
 def _apply_rest(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
-    held = positions_of(store)
+    held: Positions = positions_of(store)
+    codec = RowCodec(value_columns(table.topic))
     for partition, topic in enumerate(pinned):
+        of_partition = held.get(partition, {})
         for lane in topic.lanes:
-            if held.get(partition, {}).get(lane.lane, 0) < lane.position:
+            if of_partition.get(lane.lane, 0) < lane.position:
                 raise TaskCorruptedError(
                     f"global table {table.name} has lost records of {topic.topic} {partition}", store=table.store.name
                 )
-        segments = sorted(
-            (segment for lane in topic.lanes for segment in lane.segments), key=lambda segment: segment.base_offset
-        )
-        for segment in segments:
-            of_partition = held.get(partition, {})
-            end = segment.end_position
-            if end > of_partition.get(segment.lane, 0):
-                after = {**held, partition: {**of_partition, segment.lane: end}}
-                _apply(store, table, segment, held, after, log)
-                held = after
+        starts = [(each, of_partition.get(lane.lane, 0)) for lane in topic.lanes for each in lane.ranges]
+        for found in by_offset(log, starts):
+            held = _applied(store, held, partition, found.ends, [_upserts(table, codec, found.records)])
+        held = _applied(store, held, partition, {lane.lane: lane.end for lane in topic.lanes}, [])
 
 
 def positions_of(store: StateStore) -> dict[int, dict[int, int]]:
-    """Partition -> lane -> records of a global table's topic that its store holds."""
+    """Partition -> lane -> position of a global table's topic up to which its store holds the records."""
     (text,) = store.get_many([POSITIONS])
     plain: Mapping[str, Mapping[str, int]] = {} if text is None else json.loads(text)
     return {int(p): {int(lane): count for lane, count in lanes.items()} for p, lanes in plain.items()}
 
 
-def _apply(
-    store: StateStore, table: GlobalTable, segment: Segment, held: Positions, after: Positions, log: Log
-) -> None:
-    skip = held.get(segment.partition, {}).get(segment.lane, 0) - segment.base_position
-    changes = list(_changes(table, segment, skip, log))
-    changes.append(([POSITIONS], [json.dumps(after).encode()]))
-    store.apply(changes, _records(held), _records(after))
+def _applied(
+    store: StateStore, held: Positions, partition: int, ends: Mapping[int, int], changes: list[Changes]
+) -> Positions:
+    """Apply changes that bring the lanes of a partition to `ends`; what the store then holds."""
+    of_partition = held.get(partition, {})
+    further = {lane: end for lane, end in ends.items() if end > of_partition.get(lane, 0)}
+    if not further:
+        return held
+    after = {**held, partition: {**of_partition, **further}}
+    store.apply([*changes, ([POSITIONS], [json.dumps(after).encode()])], _sum(held), _sum(after))
+    return after
 
 
-def _records(held: Positions) -> int:
-    """A global store's own position: all records that it holds."""
-    return sum(count for lanes in held.values() for count in lanes.values())
+def _sum(held: Positions) -> int:
+    """A global store's own position: those of all lanes together."""
+    return sum(position for lanes in held.values() for position in lanes.values())
 
 
-def _changes(table: GlobalTable, segment: Segment, skip: int, log: Log) -> Iterator[Changes]:
-    """Upserts of a segment's records after the first `skip`; null keys are no rows."""
-    codec = RowCodec(value_columns(table.topic))
-    for batch in log.read_batches(segment):
-        rows = batch.slice(min(skip, len(batch)))
-        skip -= len(batch) - len(rows)
-        keys = encode_keys([rows.column(f"key.{name}") for name in key_columns(table.topic)]).to_pylist()
-        columns = [rows.column(f"value.{name}") for name in codec.types]
-        values = codec.encode(columns, rows.column("_timestamp").to_numpy())
-        kinds = rows.column("_kind").to_pylist()
-        upserts = [
-            (key, value if kind == _KIND_VALUE else None)
-            for key, value, kind in zip(keys, values, kinds, strict=True)
-            if key is not None
-        ]
-        yield [key for key, _ in upserts], [value for _, value in upserts]
+def _upserts(table: GlobalTable, codec: RowCodec, rows: pa.RecordBatch) -> Changes:
+    """What records make of the table; null keys are no rows."""
+    keys = encode_keys([rows.column(f"key.{name}") for name in key_columns(table.topic)]).to_pylist()
+    columns = [rows.column(f"value.{name}") for name in codec.types]
+    values = codec.encode(columns, rows.column("_timestamp").to_numpy())
+    kinds = rows.column("_kind").to_pylist()
+    upserts = [
+        (key, value if kind == _KIND_VALUE else None)
+        for key, value, kind in zip(keys, values, kinds, strict=True)
+        if key is not None
+    ]
+    return [key for key, _ in upserts], [value for _, value in upserts]

@@ -6,11 +6,12 @@ here. Times are milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..log.records import CommitMark, Segment
+from ..log.ranges import LogRange
+from ..log.records import CommitMark, TaskCommit
 from .task_id import TaskKey
 
 
@@ -18,14 +19,14 @@ from .task_id import TaskKey
 class LaneInput:
     """Committed records of one lane that a task has not consumed yet.
 
-    `position`: records consumed so far. `segments`: all committed segments of the lane that hold a record at or after
-    `position`, in order (maybe only the first ones when there are far more than an epoch takes: then `more`).
+    `position`: where reading goes on. `ranges`: all committed ranges of the lane that reach beyond `position`, in order
+    (maybe only the first ones when there are far more records than an epoch takes: then `more`).
     `clock`: the writer's committed stream time. `idle`: nothing can come unless new records are appended from outside.
     """
 
     lane: int
     position: int
-    segments: tuple[Segment, ...]
+    ranges: tuple[LogRange, ...]
     clock: int = -1
     idle: bool = True
     more: bool = False
@@ -33,7 +34,7 @@ class LaneInput:
     @property
     def end(self) -> int:
         """The position behind all that is listed here."""
-        return self.segments[-1].end_position if self.segments else self.position
+        return self.ranges[-1].end if self.ranges else self.position
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,16 @@ class TopicInput:
 
 @dataclass(frozen=True)
 class StoreInput:
-    """Where a store must stand before the epoch: `position` changelog records applied.
+    """Where a store must stand before the epoch: its changelog applied up to `position`.
 
-    `segments`: committed changelog segments from `applied` (what the client's copy is known to hold) to `position`.
+    `ranges`: committed ranges of the changelog from `applied` (what the client's copy is known to hold) to `position`.
     `clock`: the committed clock by which rows expire. `commit`: the last one that all of this is taken from.
     """
 
     store: str
     applied: int
     position: int
-    segments: tuple[Segment, ...]
+    ranges: tuple[LogRange, ...]
     clock: int = -1
     commit: CommitMark | None = None
 
@@ -80,6 +81,14 @@ class TaskPlan:
         """Which task of the application it is."""
         return TaskKey(application, self.subtopology, self.partition)
 
+    def advanced_by(self, commit: TaskCommit) -> bool:
+        """Whether an epoch has got any further: it has taken records, or passed positions that have none any more."""
+        return commit.records > 0 or any(
+            commit.positions.get(topic.topic, {}).get(lane.lane, 0) > lane.position
+            for topic in self.inputs
+            for lane in topic.lanes
+        )
+
 
 @dataclass(frozen=True)
 class EpochPlan:
@@ -88,7 +97,7 @@ class EpochPlan:
     `threads`: for each thread of the client the tasks it runs, in order; row i of the placed DataFrame is thread i.
     `now`: planned time of the epoch, what `current_timestamp()` means. `client`: its folder below `state_dir`, on
     its own machine. `log`: plugin name and options. `globals_`: global table -> pinned position per partition with the
-    segments to get there. `attempt` tells apart files of tries of the same epoch. `plugins`: where plugins are found,
+    ranges to get there. `attempt` tells apart files of tries of the same epoch. `plugins`: where plugins are found,
     as the arguments of PluginManager: directory, modules, names left out. `incarnation`: of the application. `trial`:
     everything is worked out, and nothing written; then several threads may have parts of one task.
     """
@@ -112,7 +121,12 @@ class EpochPlan:
         threads = tuple(tuple(replace(task, max_records=records) for task in thread) for thread in self.threads)
         return replace(self, threads=threads)
 
+    def advancing(self, commits: Iterable[TaskCommit]) -> tuple[TaskCommit, ...]:
+        """Those of the epoch's commits that say something new, see `TaskPlan.advanced_by`."""
+        tasks = {task.partition: task for thread in self.threads for task in thread}
+        return tuple(commit for commit in commits if tasks[commit.partition].advanced_by(commit))
+
     def pinned(self, table: str) -> dict[int, dict[int, int]]:
-        """What a client's copy of a global table holds, once this epoch has opened it: partition -> lane -> records."""
+        """What a client's copy of a global table holds, once this epoch has opened it: partition -> lane -> end."""
         topics = self.globals_.get(table, ())
         return {partition: {lane.lane: lane.end for lane in topic.lanes} for partition, topic in enumerate(topics)}

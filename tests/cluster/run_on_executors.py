@@ -74,9 +74,9 @@ def hourly(log: EmbeddedLog) -> dict[tuple[str, int], tuple[int, float]]:
             row["value.total"],
         )
         for partition in range(delays.HOURLY.partitions)
-        for segment in state.segments("hourly", partition)
-        for batch in log.read_batches(segment)
-        for row in batch.to_pylist()
+        for within in state.ranges("hourly", partition)
+        for fetched in log.read(within)
+        for row in fetched.records.to_pylist()
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 from local_application import LocalApplication
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.records import Batch, Segment
+from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.query.topics import read_topic
 from headwater.runtime.topology import Topic
 

@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.runtime.dataclass_json import from_json, to_json
-from headwater.runtime.log.records import Batch, Segment, TaskCommit
+from headwater.runtime.log.ranges import LogRange
+from headwater.runtime.log.records import TaskCommit
+from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
 
 JSON = st.recursive(
@@ -38,15 +40,16 @@ def test_commit_comes_back_equal(commit: TaskCommit) -> None:
     assert from_json(TaskCommit, to_json(commit)) == commit
 
 
-@pytest.mark.parametrize("kind", [Batch, Segment, LaneInput, TopicInput, StoreInput, TaskPlan])
+@pytest.mark.parametrize("kind", [Batch, Segment, LogRange, LaneInput, TopicInput, StoreInput, TaskPlan])
 def test_each_part_of_a_plan_comes_back_equal(kind: type) -> None:
     batch = Batch(0, 10, 3, -5, 7, 1, 2)
     segment = Segment("t", 1, 0, "a/b.seg", (batch, batch), headers=True, base_offset=4, base_position=5)
-    lane = LaneInput(2, 3, (segment,), clock=7, idle=False, more=True)
+    within = segment.range()
+    lane = LaneInput(2, 3, (within,), clock=7, idle=False, more=True)
     topic = TopicInput("t", (lane,))
-    store = StoreInput("s", 1, 2, (segment,), 3)
+    store = StoreInput("s", 1, 2, (within,), 3)
     plan = TaskPlan("sub", 1, 10, -1, {"step": 4}, (topic,), (store,))
-    value = next(value for value in (batch, segment, lane, topic, store, plan) if type(value) is kind)
+    value = next(value for value in (batch, segment, within, lane, topic, store, plan) if type(value) is kind)
 
     assert from_json(kind, to_json(value)) == value
 
@@ -56,7 +59,7 @@ def test_form_is_an_object_of_the_fields_without_spaces_and_of_a_batch_a_list() 
     commit = TaskCommit("hourly", 1, {"flights": {0: 7}}, 12, segments=(Segment("t", 1, 0, "a.seg", (batch,)),))
 
     segment = '{"topic":"t","partition":1,"lane":0,"path":"a.seg","batches":[[0,10,3,-5,7,1,2,0]],"headers":false,'
-    segment += '"base_offset":-1,"base_position":-1,"head":0,"head_checksum":null}'
+    segment += '"base_offset":-1,"base_position":-1,"head":0,"head_checksum":null,"span":null}'
     assert to_json(commit) == (
         '{"subtopology":"hourly","partition":1,"positions":{"flights":{"0":7}},"stream_time":12,"clocks":{},'
         f'"segments":[{segment}],"dropped":{{}},"applied":{{}},"globals":{{}},"records":0}}'

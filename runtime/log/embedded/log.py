@@ -15,10 +15,11 @@ import pyarrow as pa
 from ....unusable_paths import unusable_paths_told
 from ..commits import DirectoryCommitStore
 from ..durable_files import check_directory, make_directory, sync_directory, write_durably
-from ..errors import CorruptSegmentError, SegmentMissingError
+from ..errors import CorruptSegmentError, RangeMissingError
 from ..log import LogFile
-from ..records import Segment
-from ..segments import byte_ranges, decode_batches, encode_segments
+from ..ranges import Fetched, LogRange
+from ..segments.files import byte_ranges, decode_batch, encode_segments
+from ..segments.segment import FileRange, Segment, segment_path
 from .identity import ensure_identity, identity_of
 from .leftovers import remove_leftovers
 
@@ -64,17 +65,19 @@ class EmbeddedLog:
         return DirectoryCommitStore(application, self.root / "commits" / application, self._entry(application))
 
     @unusable_paths_told
-    def write_segments(
+    def write(
         self,
-        path: str,
+        application: str,
         topic: str,
+        name: str,
         table: pa.Table | pa.RecordBatch,
         partitions: int | npt.NDArray[np.integer],
         lane: int,
     ) -> tuple[Segment, ...]:
-        """See `Log.write_segments`."""
+        """See `Log.write`."""
         if not table.num_rows:
             return ()
+        path = segment_path(application, topic, name)
         data, segments = encode_segments(path, topic, table, partitions, lane)
         target = self.root / path
         make_directory(target.parent)
@@ -82,12 +85,19 @@ class EmbeddedLog:
         sync_directory(target.parent)
         return segments
 
-    def read_batches(
-        self, segment: Segment, batches: Sequence[int] | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """See `Log.read_batches`."""
-        wanted = range(len(segment.batches)) if batches is None else batches
-        return decode_batches(self._read(segment, wanted), segment, wanted, columns)
+    def read(
+        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Fetched]:
+        """See `RangeReader.read`: batch by batch, as the file has them."""
+        file = FileRange.of(within.token)
+        start = within.start if start is None else start
+        position = within.start
+        for number, batch in enumerate(file.batches):
+            if position + batch.rows > start:
+                records = decode_batch(self._read(file, number), file, number, columns)
+                found = Fetched.adjacent(records, position, within.start_offset + position - within.start)
+                yield found[max(start - position, 0) :]
+            position += batch.rows
 
     def files(self, application: str) -> Iterator[LogFile]:
         """See `Log.files`."""
@@ -119,19 +129,19 @@ class EmbeddedLog:
         return self.root / "applications" / application
 
     @unusable_paths_told
-    def _read(self, segment: Segment, batches: Sequence[int]) -> memoryview:
-        """The byte ranges of the schema and the batches, one after the other."""
-        ranges = byte_ranges(segment, batches)
+    def _read(self, file: FileRange, batch: int) -> memoryview:
+        """The byte ranges of the schema and a batch, one after the other."""
+        ranges = byte_ranges(file, batch)
         data = np.empty(sum(length for _, length in ranges), np.uint8).data
         try:
-            handle = os.open(self.root / segment.path, os.O_RDONLY)
+            handle = os.open(self.root / file.path, os.O_RDONLY)
         except FileNotFoundError:
-            raise SegmentMissingError(segment.path) from None
+            raise RangeMissingError(file.path) from None
         try:
             at = 0
             for start, length in ranges:
                 if os.preadv(handle, [data[at : at + length]], start) != length:
-                    raise CorruptSegmentError(segment.path, None)
+                    raise CorruptSegmentError(file.path, None)
                 at += length
         finally:
             os.close(handle)

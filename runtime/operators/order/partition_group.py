@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....errors import HeadwaterError
-from ...log.log import Log
+from ...log.ranges import Fetched, RangeReader
 from ...records.arrays import Int64s, to_numpy
 from ...records.kinds import Kind
 from ...records.types import parse_columns
@@ -24,6 +24,8 @@ from ...topology import Topic
 from ..declarations import Flow
 from ..rows import Rows
 from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
+
+_NONE = np.zeros(0, np.int64)
 
 META_COLUMNS = ("_kind", "_timestamp", "_order", "_headers")
 
@@ -43,14 +45,15 @@ class RecordId:
 
     topic: str
     partition: int
-    offset: int
+    lane: int
+    position: int
 
 
 @dataclass(frozen=True)
 class TakenRecords:
     """A task's input of an epoch. `rows`: for each topic read, with paths in the order of taking.
 
-    `positions`: topic -> lane -> records consumed so far. `stream_time`: the task's clock after the last record.
+    `positions`: topic -> lane -> where reading goes on. `stream_time`: the task's clock after the last record.
     """
 
     rows: tuple[Rows, ...]
@@ -58,83 +61,90 @@ class TakenRecords:
     stream_time: int
     partition: int
     topics: tuple[str, ...]
-    offsets: tuple[Int64s, ...] = field(repr=False)
+    places: tuple[tuple[Int64s, Int64s], ...] = field(repr=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
 
     def record(self, number: int) -> RecordId:
         """The record taken as number `number`, from 0."""
-        for topic, rows, offsets in zip(self.topics, self.rows, self.offsets, strict=True):
+        for topic, rows, (lanes, positions) in zip(self.topics, self.rows, self.places, strict=True):
             found = np.searchsorted(rows.path[0], number)
             if found < len(rows) and rows.path[0][found] == number:
-                return RecordId(topic, self.partition, int(offsets[found]))
+                return RecordId(topic, self.partition, int(lanes[found]), int(positions[found]))
         raise IndexError(number)
 
 
 class NegativeTimestampError(HeadwaterError):
     """A record from before 1970: no window holds it, so its task stops, as in Kafka Streams."""
 
-    def __init__(self, record: RecordId, timestamp: int) -> None:
-        super().__init__(f"record {record.offset} of {record.topic}-{record.partition} has the timestamp {timestamp}")
+    def __init__(self, record: RecordId, offset: int, timestamp: int) -> None:
+        super().__init__(f"record {offset} of {record.topic}-{record.partition} has the timestamp {timestamp}")
         self.record = record
+        self.offset = offset
         self.timestamp = timestamp
 
 
 class LaneFeed:
-    """One lane of a partition, read batch by batch, keyed by `_order`."""
+    """One lane of a partition, read piece by piece, keyed by `_order`.
 
-    def __init__(self, log: Log, lane: LaneInput, columns: Sequence[str], keyed: bool) -> None:
+    `position`: where reading goes on behind all that was pulled. `pulled`: how many records that were.
+    """
+
+    def __init__(self, log: RangeReader, lane: LaneInput, columns: Sequence[str], keyed: bool) -> None:
         self.rank = lane.lane
+        self.position = lane.position
+        self.pulled = 0
         self._log = log
         self._lane = lane
         self._columns = columns
         self._keyed = keyed
-        self._unread = list(self._batches())[::-1]
+        self._unread = [each for each in reversed(lane.ranges) if each.end > lane.position]
+        self._reading: Iterator[Fetched] | None = None
         self._last = -(2**63)
 
-    def _batches(self) -> Iterator[tuple[int, int, int]]:
-        """(segment, batch, records of it that are consumed already) from the first unread record on."""
-        for number, segment in enumerate(self._lane.segments):
-            consumed = self._lane.position - segment.base_position
-            for index, (batch, start) in enumerate(zip(segment.batches, segment.starts, strict=True)):
-                if start + batch.rows > consumed:
-                    yield number, index, max(0, consumed - start)
-
     def pull(self) -> Chunk | None:
-        """The next batch."""
-        if not self._unread:
-            return None
-        number, index, skip = self._unread.pop()
-        segment = self._lane.segments[number]
-        self._last = segment.batches[index].max_order
-        (batch,) = self._log.read_batches(segment, [index], self._columns)
-        batch = batch.slice(skip)
-        first = segment.base_offset + segment.starts[index] + skip
-        return Chunk(
-            batch.column("_order").to_numpy() if self._keyed else np.zeros(len(batch), np.int64),
-            batch,
-            np.broadcast_to(np.int64(self.rank), len(batch)),
-            np.arange(first, first + len(batch)),
-        )
+        """What comes next of a range. Ranges without records are passed."""
+        while self._unread:
+            within = self._unread[-1]
+            if self._reading is None:
+                self._reading = self._log.read(within, max(self.position, within.start), self._columns)
+            fetched = next(self._reading, None)
+            self.position = within.end if fetched is None else fetched.end
+            if self.position >= within.end:
+                self._unread.pop()
+                self._reading = None
+            if fetched is not None:
+                return self._chunk(fetched)
+        return None
 
     def bound(self) -> int | None:
-        """The first order of the next batch, or what the writer's clock promises."""
+        """The first order of what comes next, as far as it is known, or what the writer's clock promises."""
         if self._unread:
-            number, index, _ = self._unread[-1]
-            return self._lane.segments[number].batches[index].min_order
+            return self._last if self._reading is not None else max(self._last, self._unread[-1].min_order)
         if self._lane.more:
             return self._last
         return None if self._lane.idle else max(self._last, self._lane.clock)
 
+    def _chunk(self, fetched: Fetched) -> Chunk:
+        count = len(fetched)
+        self.pulled += count
+        keys = to_numpy(fetched.records.column("_order")) if self._keyed else np.zeros(count, np.int64)
+        self._last = int(keys[-1])
+        return Chunk(keys, fetched.records, np.broadcast_to(np.int64(self.rank), count), fetched.positions)
 
-def read_task(plan: TaskPlan, readings: Sequence[Reading], log: Log) -> TakenRecords:
+
+def read_task(plan: TaskPlan, readings: Sequence[Reading], log: RangeReader) -> TakenRecords:
     """Take at most `plan.max_records` records (one more where that would part a change of a regrouped table).
 
     Raises NegativeTimestampError and errors of the log.
     """
     inputs = {topic.topic: topic for topic in plan.inputs}
-    feeds = [_partition(log, inputs[reading.topic.name], reading) for reading in readings]
+    lanes = [_lanes(log, inputs[reading.topic.name], reading) for reading in readings]
+    feeds = [
+        RunningMaximum(reading.rank, PrefixMerge(each), _waits(inputs[reading.topic.name]))
+        for reading, each in zip(readings, lanes, strict=True)
+    ]
     runs, counts = _pull(PrefixMerge(feeds), len(feeds), plan.max_records)
     chunks = [run.first(counts) for run in runs]
     timestamps = np.empty(counts, np.int64)
@@ -145,27 +155,45 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: Log) -> TakenRec
     taken = TakenRecords(
         tuple(_rows(reading, chunk, places, order) for reading, (chunk, places) in zip(readings, chunks, strict=True)),
         {
-            reading.topic.name: _consumed(inputs[reading.topic.name], chunk)
-            for reading, (chunk, _) in zip(readings, chunks, strict=True)
+            reading.topic.name: _consumed(inputs[reading.topic.name], each, chunk)
+            for reading, each, (chunk, _) in zip(readings, lanes, chunks, strict=True)
         },
         int(order[-1]) if counts else plan.stream_time,
         plan.partition,
         tuple(reading.topic.name for reading in readings),
-        tuple(np.zeros(0, np.int64) if chunk is None else chunk.offset for chunk, _ in chunks),
+        tuple((_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position) for chunk, _ in chunks),
     )
     negative = np.flatnonzero(timestamps < 0)
     if len(negative):
-        raise NegativeTimestampError(taken.record(int(negative[0])), int(timestamps[negative[0]]))
+        record = taken.record(int(negative[0]))
+        again = read_again(plan, record, log)
+        raise NegativeTimestampError(record, int(again.offsets[0]), int(timestamps[negative[0]]))
     return taken
 
 
-def _partition(log: Log, topic: TopicInput, reading: Reading) -> RunningMaximum:
+def read_again(plan: TaskPlan, record: RecordId, log: RangeReader) -> Fetched:
+    """A record that was taken under a plan: itself alone."""
+    (within,) = (
+        each
+        for topic in plan.inputs
+        for lane in topic.lanes
+        for each in lane.ranges
+        if (topic.topic, lane.lane) == (record.topic, record.lane) and each.start <= record.position < each.end
+    )
+    return next(log.read(within, record.position))[:1]
+
+
+def _lanes(log: RangeReader, topic: TopicInput, reading: Reading) -> list[LaneFeed]:
     keyed = len(topic.lanes) > 1
     columns = [f"key.{name}" for name in parse_columns(reading.columns.key)]
     columns += [f"value.{name}" for name in parse_columns(reading.columns.value)]
     columns += [name for name in META_COLUMNS if keyed or name != "_order"]
-    lanes = PrefixMerge([LaneFeed(log, lane, columns, keyed) for lane in topic.lanes])
-    return RunningMaximum(reading.rank, lanes, any(lane.more or not lane.idle for lane in topic.lanes))
+    return [LaneFeed(log, lane, columns, keyed) for lane in topic.lanes]
+
+
+def _waits(topic: TopicInput) -> bool:
+    """Whether records may come that belong before those of other partitions."""
+    return any(lane.more or not lane.idle for lane in topic.lanes)
 
 
 @dataclass
@@ -213,16 +241,24 @@ def _pull(merge: PrefixMerge, topics: int, limit: int) -> tuple[list[_Run], int]
     return runs, limit + 1 if parted else limit
 
 
-def _consumed(topic: TopicInput, chunk: Chunk | None) -> dict[int, int]:
-    taken = {} if chunk is None else dict(zip(*np.unique(chunk.lane, return_counts=True), strict=True))
-    return {lane.lane: lane.position + int(taken.get(lane.lane, 0)) for lane in topic.lanes}
+def _consumed(topic: TopicInput, feeds: Sequence[LaneFeed], chunk: Chunk | None) -> dict[int, int]:
+    """Lane -> where reading goes on: behind the last record taken, or behind all that was pulled if all was taken."""
+    lanes, positions = (_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position)
+    counts = np.bincount(lanes, minlength=max(lane.lane for lane in topic.lanes) + 1)
+    ends = np.zeros(len(counts), np.int64)
+    ends[lanes] = positions + 1  # of a lane's records the last one stays, and positions ascend
+    consumed = {}
+    for lane, feed in zip(topic.lanes, feeds, strict=True):
+        taken = int(counts[lane.lane])
+        behind = int(ends[lane.lane]) if taken else lane.position
+        consumed[lane.lane] = feed.position if taken == feed.pulled else behind
+    return consumed
 
 
 def _rows(reading: Reading, chunk: Chunk | None, places: Int64s, order: Int64s) -> Rows:
     keys, values = parse_columns(reading.columns.key), parse_columns(reading.columns.value)
-    none = np.zeros(0, np.int64)
     if chunk is None:
-        empty = Rows((none,), none.astype(np.int8), none, none, None, {}, (), ())
+        empty = Rows((_NONE,), _NONE.astype(np.int8), _NONE, _NONE, None, {}, (), ())
         return empty.with_columns(
             {name: pa.nulls(0, data_type) for name, data_type in keys.items()},
             {name: pa.nulls(0, data_type) for name, data_type in values.items()},

@@ -19,12 +19,12 @@ from ...records.arrays import Int64s
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some records of an input. `keys`: never falling. `lane`, `offset`: where each record stands in its topic."""
+    """Some records of an input. `keys`: never falling. `lane`, `position`: where each one stands in its partition."""
 
     keys: Int64s
     batch: pa.RecordBatch
     lane: Int64s
-    offset: Int64s
+    position: Int64s
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -35,7 +35,7 @@ class Chunk:
             self.keys[start:end],
             self.batch.slice(start, end - start),
             self.lane[start:end],
-            self.offset[start:end],
+            self.position[start:end],
         )
 
 
@@ -47,11 +47,11 @@ def concat_chunks(chunks: Sequence[Chunk], order: Int64s | None = None) -> Chunk
         np.concatenate([chunk.keys for chunk in chunks]),
         pa.concat_batches([chunk.batch for chunk in chunks]),
         np.concatenate([chunk.lane for chunk in chunks]),
-        np.concatenate([chunk.offset for chunk in chunks]),
+        np.concatenate([chunk.position for chunk in chunks]),
     )
     if order is None:
         return whole
-    return Chunk(whole.keys[order], whole.batch.take(pa.array(order)), whole.lane[order], whole.offset[order])
+    return Chunk(whole.keys[order], whole.batch.take(pa.array(order)), whole.lane[order], whole.position[order])
 
 
 class Feed(Protocol):

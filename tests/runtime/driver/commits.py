@@ -10,12 +10,11 @@ from headwater.runtime.log.log import Log
 from headwater.runtime.log.records import (
     SOURCE_LANE,
     AppendRecord,
-    Batch,
     EpochRecord,
     GenerationRecord,
-    Segment,
     TaskCommit,
 )
+from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.topology import GlobalTable, Store, Subtopology, Topic, Topology

@@ -23,6 +23,7 @@ from headwater import Project
 from headwater.runtime.log.commit_json import decode_commit
 from headwater.runtime.log.embedded.leftovers import GRACE_S, remove_leftovers
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.records import EpochRecord, GenerationRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.lmdb.store import LmdbStore
@@ -175,12 +176,13 @@ def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
     for topic in sorted(state.written()):
         partitions = range(2)
         if topic in TABLES or topic.endswith("-changelog"):
-            rows = [row for part in partitions for segment in state.segments(topic, part) for row in read(log, segment)]
+            rows = [row for part in partitions for within in state.ranges(topic, part) for row in read(log, within)]
             found[topic] = {key_of(row): row for row in rows}
         else:
             for part in partitions:
-                for lane, segments in state.lanes(topic, part).items():
-                    found[f"{topic} {part} {lane}"] = [row for segment in segments for row in read(log, segment)]
+                for lane in state.lane_ends(topic, part):
+                    ranges = state.lane_ranges(topic, part, lane)
+                    found[f"{topic} {part} {lane}"] = [row for within in ranges for row in read(log, within)]
     for name, part in [(name, part) for name in state.topology.stores for part in range(2)]:
         store = LmdbStore(root / ".headwater" / state_dir / CLIENT / APPLICATION / name / str(part))
         found[f"store {name} {part}"] = dict(store.range(None, None))
@@ -196,8 +198,8 @@ def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
     return found
 
 
-def read(log: EmbeddedLog, segment: Any) -> list[dict[str, Any]]:
-    return [row for batch in log.read_batches(segment) for row in batch.to_pylist()]
+def read(log: EmbeddedLog, within: LogRange) -> list[dict[str, Any]]:
+    return [row for fetched in log.read(within) for row in fetched.records.to_pylist()]
 
 
 def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:

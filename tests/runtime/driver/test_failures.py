@@ -79,7 +79,7 @@ class FailsAt(Explained):
     def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
         (task,) = (task for thread in plan.threads for task in thread)
         taken, _ = take(task, [Source(CHANGES, ("changes",))], self.log)
-        if len(taken) and taken.record(len(taken) - 1).offset >= self.offset:  # all begin at 0, and offsets grow
+        if len(taken) and taken.record(len(taken) - 1).position >= self.offset:  # all begin at 0, in one lane
             raise ValueError(str(in_worker(StepError("Sink", "topologies/t.yml:7", "reads_0", ValueError("cannot")))))
         return ()
 
@@ -102,9 +102,9 @@ def planned(log: EmbeddedLog) -> EpochPlan:
             "_order": times,
         }
     )
-    (written,) = log.write_segments("segments/p-t/changes/a.seg", "changes", table, 0, 0)
-    segment = replace(written, base_offset=0, base_position=0)
-    task = TaskPlan("reads", 0, 100, -1, {}, (TopicInput("changes", (LaneInput(0, 0, (segment,)),)),))
+    (written,) = log.write("p-t", "changes", "a", table, 0, 0)
+    within = replace(written, base_offset=0, base_position=0).range()
+    task = TaskPlan("reads", 0, 100, -1, {}, (TopicInput("changes", (LaneInput(0, 0, (within,)),)),))
     return EpochPlan("p-t", 1, 1, 0, 0, "c", ("embedded", {"path": str(log.root)}), "", ((task,),))
 
 
@@ -141,9 +141,9 @@ def test_record_among_very_many_is_found_in_few_jobs(
             "_order": times,
         }
     )
-    (written,) = log.write_segments("segments/p-t/changes/b.seg", "changes", table, 0, 0)
-    segments = (replace(written, base_offset=0, base_position=0),)
-    inputs = (replace(source, lanes=(replace(lane, segments=segments),)),)
+    (written,) = log.write("p-t", "changes", "b", table, 0, 0)
+    ranges = (replace(written, base_offset=0, base_position=0).range(),)
+    inputs = (replace(source, lanes=(replace(lane, ranges=ranges),)),)
     plan = replace(planned, threads=((replace(task, max_records=500_000, inputs=inputs),),))
     fails = FailsAt(log, bad)
     job: Any = fails

@@ -521,10 +521,10 @@ class Overtaken(EmbeddedLog):
         super().__init__(root)
         self._first = [first]
 
-    def write_segments(self, *arguments):
+    def write(self, *arguments):
         while self._first:
             self._first.pop()()
-        return super().write_segments(*arguments)
+        return super().write(*arguments)
 
 
 def test_topic_that_two_seed_at_once_is_seeded_once(log, plant, project, airlines, read):

@@ -20,7 +20,6 @@ from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.log import segment_path
 from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.sink import Sink
@@ -155,8 +154,8 @@ class LocalApplication:
             columns.append(pa.array(headers, pa.string()))
         table = pa.Table.from_arrays(columns, schema=topic_schema(topic, headers is not None))
         seeds = LogState.load(self.log.commits(f"{PROJECT}-seed"))
-        path = segment_path(f"{PROJECT}-seed", topic.name, f"s-{seeds.number}")
-        seeds.commit(AppendRecord(0, self.log.write_segments(path, topic.name, table, partition, SOURCE_LANE)))
+        written = self.log.write(seeds.application, topic.name, f"s-{seeds.number}", table, partition, SOURCE_LANE)
+        seeds.commit(AppendRecord(0, written))
 
     def settings(self, max_records: int = WHOLE, clients: int = 1, state: str = "state") -> Settings:
         log = PluginRef("embedded", {"path": str(self.path / "log")})
@@ -212,9 +211,8 @@ class LocalApplication:
         names = [*topic_schema(topic).names, "_headers"]
         found = []
         for partition in range(topic.partitions):
-            lanes = state.lanes(topic.name, partition)
-            segments = sorted((s for lane in lanes.values() for s in lane), key=lambda s: s.base_offset)
-            for segment in segments:
-                for batch in self.log.read_batches(segment, None, names):
-                    found += [{"partition": partition, "lane": segment.lane, **row} for row in batch.to_pylist()]
+            for within in state.ranges(topic.name, partition):
+                for fetched in self.log.read(within, None, names):
+                    rows = fetched.records.to_pylist()
+                    found += [{"partition": partition, "lane": within.lane, **row} for row in rows]
         return found

@@ -37,7 +37,7 @@ def change(state, segment):
 
 
 def starts(state, topic, partition=0):
-    return [segment.base_position for segment in state.lanes(topic, partition).get(partition, ())]
+    return [each.start for each in state.lane_ranges(topic, partition, partition)]
 
 
 def test_changes_stay_until_the_store_has_them(state, change):
@@ -51,7 +51,7 @@ def test_changes_that_the_store_has_are_no_longer_listed(state, change):
     assert starts(state, UNKEPT) == [20]
     assert state.unlisted == (files[1],)
     assert not state.paths() & set(files[:2])
-    assert [s.base_position for s in state.segments(UNKEPT, 0)] == [20]
+    assert [each.start for each in state.ranges(UNKEPT, 0)] == [20]
 
 
 def test_changelog_keeps_all(state, change):

@@ -7,13 +7,12 @@ from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription,
 from headwater.runtime.log.errors import CommitFormatError
 from headwater.runtime.log.records import (
     AppendRecord,
-    Batch,
     EpochRecord,
     GenerationRecord,
     SeedSource,
-    Segment,
     TaskCommit,
 )
+from headwater.runtime.log.segments.segment import Batch, Segment
 
 SEGMENT = Segment(
     topic="hourly",

@@ -5,7 +5,7 @@ import pytest
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.errors import StartedAgainError
 from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
-from headwater.runtime.log.log import epoch_segment_name, segment_path
+from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 
@@ -16,7 +16,7 @@ def state(log):
 
 
 def write(log, records, name):
-    return log.write_segments(segment_path("app", "t", name), "t", records(3), 0, lane=0)
+    return log.write("app", "t", name, records(3), 0, lane=0)
 
 
 def left(log):
@@ -25,12 +25,12 @@ def left(log):
 
 def test_unlisted_files_of_older_generations_go_and_the_others_stay(log, state, records):
     state.commit(GenerationRecord(1, 0))
-    listed = write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=1))
-    write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=0))
+    listed = write(log, records, epoch_file_name("", 1, 1, "late", 0, attempt=1))
+    write(log, records, epoch_file_name("", 1, 1, "late", 0, attempt=0))
     state.commit(EpochRecord(1, 1, 0, (TaskCommit("late", 0, {}, 0, segments=listed),)))
     assert collect_garbage(log, "app", state) == 0
     state.commit(GenerationRecord(2, 0))
-    write(log, records, epoch_segment_name("", 2, 1, "late", 0, attempt=0))
+    write(log, records, epoch_file_name("", 2, 1, "late", 0, attempt=0))
     assert collect_garbage(log, "app", state) == 1
     assert left(log) == ["g1-e1-late-0-a1.seg", "g2-e1-late-0-a0.seg"]
 
@@ -46,9 +46,9 @@ def test_unlisted_files_of_appends_go_after_a_day(log, state, records):
 
 
 def test_unlisted_files_of_an_earlier_incarnation_go_whatever_their_generation(log, state, records):
-    write(log, records, epoch_segment_name("", 1, 1, "late", 0, attempt=0))  # as versions before this one named them
-    write(log, records, epoch_segment_name("0ld0ld0ld0", 7, 1, "late", 0, attempt=0))
-    write(log, records, epoch_segment_name("cafecafe00", 1, 1, "late", 0, attempt=0))
+    write(log, records, epoch_file_name("", 1, 1, "late", 0, attempt=0))  # as versions before this one named them
+    write(log, records, epoch_file_name("0ld0ld0ld0", 7, 1, "late", 0, attempt=0))
+    write(log, records, epoch_file_name("cafecafe00", 1, 1, "late", 0, attempt=0))
     state.commit(GenerationRecord(1, 0, TopologyDescription(incarnation="cafecafe00")))
     assert collect_garbage(log, "app", state) == 1
     assert left(log) == ["cafecafe-g1-e1-late-0-a0.seg", "g1-e1-late-0-a0.seg"]
@@ -59,7 +59,7 @@ def test_files_of_an_application_that_was_started_again_meanwhile_are_left_alone
     log.drop("app")
     successor = LogState.load(log.commits("app"))
     successor.commit(GenerationRecord(1, 0, TopologyDescription(incarnation="beefbeef00")))
-    write(log, records, epoch_segment_name("beefbeef00", 1, 1, "late", 0, attempt=0))
+    write(log, records, epoch_file_name("beefbeef00", 1, 1, "late", 0, attempt=0))
     with pytest.raises(StartedAgainError):
         collect_garbage(log, "app", state)
     assert left(log) == ["beefbeef-g1-e1-late-0-a0.seg"]

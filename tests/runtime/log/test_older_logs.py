@@ -12,6 +12,7 @@ import pytest
 
 from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.descriptions import AggregateDescription, FedTopic, StoreDescription, SubtopologyDescription
+from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.state import LogState
 
 OLDER = Path(__file__).parent / "older" / "commits"
@@ -51,8 +52,23 @@ def test_application_of_an_older_log_is_what_it_was(commits: Path) -> None:
         {"totals": 71_988_732},
     )
     assert state.tasks.records("hourly", 1) == 15_961
-    (segment,) = state.segments("p-delays-totals-changelog", 1)
-    assert (segment.rows, segment.batches[0].checksum, segment.head_checksum) == (80, 3_975_440_036, 3_213_326_526)
+    assert state.ranges("p-delays-totals-changelog", 1) == (
+        LogRange(
+            topic="p-delays-totals-changelog",
+            partition=1,
+            lane=1,
+            start=0,
+            end=80,
+            start_offset=0,
+            end_offset=80,
+            records=80,
+            size=3472,
+            min_order=3_532_488,
+            max_order=71_988_732,
+            token="224 3213326526 224,3472,80,3975440036 "
+            "segments/p-delays/p-delays-totals-changelog/g1-e2-hourly-1-a0.seg",
+        ),
+    )
 
 
 def test_topics_of_an_older_log_that_were_fed_from_outside_are_what_they_were(commits: Path) -> None:

@@ -1,5 +1,6 @@
 import inspect
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -45,6 +46,10 @@ def places(segments):
     return [(found.partition, found.lane, found.base_offset, found.base_position) for found in segments]
 
 
+def spans(ranges):
+    return [(found.lane, found.start_offset, found.end_offset, found.start, found.end) for found in ranges]
+
+
 COMMANDS = {
     "load",
     "add",
@@ -55,6 +60,7 @@ COMMANDS = {
     "apply",
     "place",
     "snapshot",
+    "lane_ranges",
     "commits",
     "lock",
     "tasks",
@@ -65,7 +71,8 @@ def view(state):
     """All that a state tells, of all topics and tasks, to compare two: whatever queries it has."""
     places = [(topic, partition) for topic in sorted(state.written()) for partition in range(3)]
     tasks = [("late", partition) for partition in range(3)]
-    return queries(state, places) | queries(state.tasks, tasks) | {"snapshot": state.snapshot()}
+    lanes = [state.lane_ranges(*place, lane) for place in places for lane in range(3)]
+    return queries(state, places) | queries(state.tasks, tasks) | {"snapshot": state.snapshot(), "lane_ranges": lanes}
 
 
 def queries(asked, places):
@@ -91,7 +98,12 @@ def test_application_without_commits_has_an_empty_state(commits):
         -1,
         {},
     )
-    assert (state.end("t", 0), state.lane_ends("t", 0), state.lanes("t", 0), state.segments("t", 0)) == (0, {}, {}, [])
+    assert (state.end("t", 0), state.lane_ends("t", 0), state.lane_ranges("t", 0, 0), state.ranges("t", 0)) == (
+        0,
+        {},
+        (),
+        (),
+    )
 
 
 def test_segments_of_one_commit_are_placed_one_after_the_other(state, segment):
@@ -113,11 +125,50 @@ def test_segments_of_one_commit_are_placed_one_after_the_other(state, segment):
 def test_next_commit_continues_offsets_and_lanes(state, segment):
     state.commit(epoch(task(0, (segment(3, lane=0),)), task(1, (segment(5, lane=1),))))
     state.commit(epoch(task(1, (segment(4, lane=1),)), task(0, (segment(1, lane=0),))))
-    assert places(state.segments("t", 0)) == [(0, 0, 0, 0), (0, 1, 3, 0), (0, 1, 8, 5), (0, 0, 12, 3)]
-    assert {lane: places(found) for lane, found in state.lanes("t", 0).items()} == {
-        0: [(0, 0, 0, 0), (0, 0, 12, 3)],
-        1: [(0, 1, 3, 0), (0, 1, 8, 5)],
-    }
+    placed = [(0, 0, 3, 0, 3), (1, 3, 8, 0, 5), (1, 8, 12, 5, 9), (0, 12, 13, 3, 4)]
+    assert spans(state.ranges("t", 0)) == placed
+    assert spans(state.lane_ranges("t", 0, 0)) == [placed[0], placed[3]]
+    assert spans(state.lane_ranges("t", 0, 1)) == placed[1:3]
+
+
+def test_ranges_that_are_given_out_reach_beyond_the_place_asked_for(state, segment):
+    for rows, lane in ((3, 0), (5, 1), (4, 1), (2, 1)):
+        state.commit(epoch(task(lane, (segment(rows, lane=lane),))))
+    assert [[each.start_offset for each in state.ranges("t", 0, start)] for start in (0, 2, 3, 7, 8, 13, 14)] == [
+        [0, 3, 8, 12],
+        [0, 3, 8, 12],
+        [3, 8, 12],
+        [3, 8, 12],
+        [8, 12],
+        [12],
+        [],
+    ]
+    found = [[each.start for each in state.lane_ranges("t", 0, 1, start)] for start in (0, 4, 5, 11)]
+    assert found == [[0, 5, 9], [0, 5, 9], [5, 9], []]
+    enough = [[each.start for each in state.lane_ranges("t", 0, 1, 4, records)] for records in (1, 2, 5, 6, 99)]
+    assert enough == [[0], [0, 5], [0, 5], [0, 5, 9], [0, 5, 9]]
+
+
+def test_range_of_a_segment_that_covers_more_than_its_records_ends_where_the_next_begins(state, segment):
+    state.commit(epoch(task(0, (replace(segment(3), span=10), segment(2)))))
+    state.commit(epoch(task(0, (replace(segment(0), span=4), segment(1)))))
+    assert spans(state.ranges("t", 0)) == [
+        (0, 0, 10, 0, 10),
+        (0, 10, 12, 10, 12),
+        (0, 12, 16, 12, 16),
+        (0, 16, 17, 16, 17),
+    ]
+    assert [each.records for each in state.ranges("t", 0)] == [3, 2, 0, 1]
+    assert (state.end("t", 0), state.lane_ends("t", 0)) == (17, {0: 17})
+    assert spans(state.lane_ranges("t", 0, 0, 7, 3)) == [
+        (0, 0, 10, 0, 10),
+        (0, 10, 12, 10, 12),
+        (0, 12, 16, 12, 16),
+        (0, 16, 17, 16, 17),
+    ]
+    assert spans(state.ranges("t", 0, 9)) == spans(state.ranges("t", 0))
+    reloaded = LogState.load(state.commits)
+    assert reloaded.ranges("t", 0) == state.ranges("t", 0)
 
 
 def test_placing_alone_changes_nothing(state, segment):
@@ -237,7 +288,8 @@ def test_seed_that_replaces_starts_its_topic_anew_and_leaves_others(state, segme
     state.commit(AppendRecord(1, (segment(4, topic="u"),), None, fed("u")))
     assert state.topics["t"].since == 2
     state.commit(AppendRecord(1, (segment(2, path="new"),), SeedSource("t", "2", "p"), fed("t"), replace=True))
-    assert [found.path for found in state.segments("t", 0)] == ["new"]
+    assert state.paths() == {"new", "p.seg"}
+    assert len(state.ranges("t", 0)) == 1
     assert (state.end("t", 0), state.end("u", 0), state.seeds["t"].hash) == (2, 4, "2")
     assert (state.topics["t"].since, state.topics["u"].since) == (4, 3)
     state.commit(AppendRecord(1, (segment(1),), None, fed("t")))
@@ -251,8 +303,8 @@ def test_reader_that_holds_the_lock_sees_whole_commits(state, segment):
     def read():
         while not seen or seen[-1][0] < commits:
             with state.lock:
-                lanes = [sum(found.rows for found in lane) for lane in state.lanes("t", 0).values()]
-                seen.append((state.tasks.stream_time("late", 0), sum(lanes), state.end("t", 0)))
+                rows = sum(found.records for found in state.ranges("t", 0))
+                seen.append((state.tasks.stream_time("late", 0), rows, state.end("t", 0)))
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()

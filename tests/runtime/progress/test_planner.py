@@ -32,10 +32,10 @@ def applications(tmp_path: Path) -> Applications:
 
 
 def rows(lane: LaneInput) -> list[int]:
-    return [segment.rows for segment in lane.segments]
+    return [each.records for each in lane.ranges]
 
 
-def test_all_segments_from_the_consumed_position_on_are_planned(applications: Applications) -> None:
+def test_all_ranges_from_the_consumed_position_on_are_planned(applications: Applications) -> None:
     applications.feed("events", 3, 2, 4)
     committed = applications.start(T)
     applications.commit("t", "reads", 0, {"events": {0: 4}}, stream_time=77, clocks={"step": 5})
@@ -127,9 +127,9 @@ def test_store_is_brought_from_what_the_copy_holds_to_the_committed_end(applicat
     for applied, needed in [(0, [4, 5, 6]), (4, [5, 6]), (8, [5, 6]), (9, [6]), (15, [])]:
         (store,) = planner.task(COUNTS, 1, {"totals": applied}).stores
         assert (store.applied, store.position, store.clock) == (applied, 15, 9)
-        assert [segment.rows for segment in store.segments] == needed
+        assert [each.records for each in store.ranges] == needed
     (untouched,) = planner.task(COUNTS, 0, {}).stores
-    assert (untouched.position, untouched.segments, untouched.clock) == (0, (), -1)
+    assert (untouched.position, untouched.ranges, untouched.clock) == (0, (), -1)
 
 
 def test_global_table_is_brought_to_all_that_is_committed_in_every_partition(applications: Applications) -> None:

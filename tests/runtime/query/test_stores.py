@@ -64,16 +64,15 @@ class Shop:
         topic = f"{APPLICATION}-{self.store.name}-changelog"
         keys, values = zip(*changes, strict=True)
         table = pa.table([list(keys), list(values), [0] * len(keys)], schema=CHANGELOG)
-        path = f"segments/{APPLICATION}/{topic}/{self.state.number}.seg"
-        segments = self.log.write_segments(path, topic, table, 0, 0)
+        segments = self.log.write(APPLICATION, topic, f"{self.state.number}", table, 0, 0)
         task = TaskCommit("sales", 0, {}, 0, {self.store.name: clock}, segments)
         self.state.commit(EpochRecord(1, self.state.number, 0, (task,)))
 
     def apply(self, position: int, client: str = "0") -> None:
         topic = f"{APPLICATION}-{self.store.name}-changelog"
         place = StateDirectory(self.root / "state", client, APPLICATION).store_path(StoreId(self.store.name, 0))
-        segments = tuple(self.state.lanes(topic, 0).get(0, ()))
-        catch_up(LmdbBackend().open(place), StoreInput(self.store.name, 0, position, segments), self.log)
+        ranges = self.state.lane_ranges(topic, 0, 0)
+        catch_up(LmdbBackend().open(place), StoreInput(self.store.name, 0, position, ranges), self.log)
 
     def made_of(self, incarnation: str, client: str = "0") -> None:
         """Say of which incarnation a client's stores are."""

@@ -1,7 +1,7 @@
 import pytest
 
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.errors import SegmentMissingError
+from headwater.runtime.log.errors import RangeMissingError
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query import topics as reader_module
 from headwater.runtime.query.topics import TopicReader, read_topic
@@ -71,12 +71,12 @@ def test_listed_file_that_is_gone_is_an_error(log, airlines):
     put(log, airlines, [1])
     for file in log.files(APPLICATION):
         log.remove(file.path)
-    with pytest.raises(SegmentMissingError):
+    with pytest.raises(RangeMissingError):
         list(read_topic(log, APPLICATION, airlines))
 
 
 def test_batch_read_with_all_columns_gives_its_records(log, airlines):
     put(log, airlines, [1, 2])
-    (segment,) = LogState.load(log.commits(APPLICATION)).segments("airlines", 0)
-    (batch,) = log.read_batches(segment)
-    assert list(records_of(airlines, 0, 0, batch)) == list(read_topic(log, APPLICATION, airlines))
+    (within,) = LogState.load(log.commits(APPLICATION)).ranges("airlines", 0)
+    (found,) = log.read(within)
+    assert list(records_of(airlines, 0, found.offsets, found.records)) == list(read_topic(log, APPLICATION, airlines))

@@ -69,8 +69,8 @@ class Place:
         """Windows that begin at these hours, in a segment of their own."""
         keys = [window(hour) for hour in hours]
         changes = pa.table({"key": keys, "value": [b"v"] * len(keys), "_timestamp": hours}).cast(CHANGELOG)
-        path = f"segments/p-t/c/{task}-{self.committed.own.number}.seg"
-        segments = self.log.write_segments(path, "p-t-hours-changelog", changes, task.partition, task.partition)
+        name = f"{task}-{self.committed.own.number}"
+        segments = self.log.write("p-t", "p-t-hours-changelog", name, changes, task.partition, task.partition)
         self.applications.commit("t", "counts", task.partition, {}, *segments, clocks={"hours": STREAM_TIME})
         self.committed.own.refresh()
 

@@ -9,7 +9,6 @@ import pytest
 
 from headwater.runtime.assignment.api.cluster import TaskTopicPartition
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.log import segment_path
 from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
@@ -37,7 +36,7 @@ def ran(tmp_path: Path) -> LogState:
         {"key": [b"a", b"b", b"a"], "value": [b"1", b"2", None], "_timestamp": [1, 2, 3]}, schema=CHANGELOG
     )
     topic = changelog_topic("p-t", "totals")
-    segments = log.write_segments(segment_path("p-t", topic, "s"), topic, changes, 1, lane=1)
+    segments = log.write("p-t", topic, "s", changes, 1, lane=1)
     state = LogState.load(log.commits("p-t"))
     state.commit(GenerationRecord(1, 0))
     state.commit(EpochRecord(1, 1, 0, (TaskCommit("sum", 1, {}, -1, segments=segments),)))

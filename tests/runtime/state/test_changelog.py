@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.records import Segment
+from headwater.runtime.log.ranges import Fetched, LogRange
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.state.changelog import apply_slice, catch_up, slices, start_empty
+from headwater.runtime.state.changelog import apply_slice, catch_up, changes, slices, start_empty
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
@@ -24,7 +24,7 @@ class Changelog:
     """A changelog partition that grows; record n sets key n modulo 5 to n, every seventh deletes."""
 
     log: EmbeddedLog
-    segments: list[Segment] = field(default_factory=list)
+    ranges: list[LogRange] = field(default_factory=list)
     expected: list[dict[bytes, bytes]] = field(default_factory=lambda: [{}])
 
     @property
@@ -37,14 +37,14 @@ class Changelog:
         values = [None if number % 7 == 6 else b"%d" % number for number in numbers]
         table = pa.table([keys, values, [0] * count], schema=CHANGELOG)
         base = self.end
-        (segment,) = self.log.write_segments(f"segments/a/t/{base}.seg", "t", table, 0, 0)
-        self.segments.append(replace(segment, base_position=base))
+        (segment,) = self.log.write("a", "t", f"{base}", table, 0, 0)
+        self.ranges.append(replace(segment, base_offset=base, base_position=base).range())
         for key, value in zip(keys, values, strict=True):
             rows = self.expected[-1] | {key: value or b""}
             self.expected.append({key: value for key, value in rows.items() if value})
 
     def planned(self, applied: int = 0, position: int | None = None) -> StoreInput:
-        reach = [segment for segment in self.segments if segment.base_position + segment.rows > applied]
+        reach = [each for each in self.ranges if each.end > applied]
         return StoreInput("s", applied, self.end if position is None else position, tuple(reach))
 
 
@@ -94,16 +94,16 @@ def test_store_ahead_of_what_the_driver_knows_skips_what_it_has(store: LmdbStore
     assert rows(store) == changelog.expected[18]
 
 
-def test_planned_store_without_segments_reads_nothing(store: LmdbStore, changelog: Changelog) -> None:
+def test_planned_store_without_ranges_reads_nothing(store: LmdbStore, changelog: Changelog) -> None:
     catch_up(store, StoreInput("s", 0, 0, ()), changelog.log)
 
     assert store.position == 0
 
 
-def test_segments_in_any_order_are_applied_by_position(store: LmdbStore, changelog: Changelog) -> None:
+def test_ranges_in_any_order_are_applied_by_position(store: LmdbStore, changelog: Changelog) -> None:
     planned = changelog.planned()
 
-    catch_up(store, replace(planned, segments=planned.segments[::-1]), changelog.log)
+    catch_up(store, replace(planned, ranges=planned.ranges[::-1]), changelog.log)
 
     assert rows(store) == changelog.expected[14]
 
@@ -126,14 +126,14 @@ def test_store_below_what_the_driver_took_for_applied_is_corrupt(store: LmdbStor
     assert store.position == 0
 
 
-def test_gap_between_segments_is_corrupt(store: LmdbStore, changelog: Changelog) -> None:
+def test_gap_between_ranges_is_corrupt(store: LmdbStore, changelog: Changelog) -> None:
     planned = changelog.planned()
 
     with pytest.raises(TaskCorruptedError, match=r"records 3 to 12"):
-        catch_up(store, replace(planned, segments=(planned.segments[0], planned.segments[2])), changelog.log)
+        catch_up(store, replace(planned, ranges=(planned.ranges[0], planned.ranges[2])), changelog.log)
 
 
-def test_plan_whose_segments_end_too_early_is_corrupt(store: LmdbStore, changelog: Changelog) -> None:
+def test_plan_whose_ranges_end_too_early_is_corrupt(store: LmdbStore, changelog: Changelog) -> None:
     with pytest.raises(TaskCorruptedError, match=r"records 14 to 19"):
         catch_up(store, changelog.planned(0, 20), changelog.log)
 
@@ -155,7 +155,7 @@ def test_slices_are_adjacent_and_each_is_a_step_of_its_own(
     store: LmdbStore, changelog: Changelog, most: int, position: int
 ) -> None:
     catch_up(store, changelog.planned(0, position), changelog.log)
-    steps = list(slices("s", changelog.segments, position, 14, most))
+    steps = list(slices("s", changelog.ranges, position, 14, most))
 
     for step in steps:
         assert step.from_position == store.position
@@ -163,42 +163,34 @@ def test_slices_are_adjacent_and_each_is_a_step_of_its_own(
         assert store.position == step.position
         assert rows(store) == changelog.expected[step.position]
     assert store.position == 14
-    assert all(step.position - step.from_position >= most for step in steps[:-1])
+    assert all(step.position - step.from_position == most for step in steps[:-1])
 
 
-def test_slices_read_only_the_batches_they_need(tmp_path: Path) -> None:
+def test_slices_of_a_large_range_have_its_records_once(tmp_path: Path) -> None:
     log = EmbeddedLog(tmp_path / "log")
-    count = 100_000
+    count, first, most = 100_000, 10_001, 16_384
     keys = [b"%d" % number for number in range(count)]
-    (segment,) = log.write_segments(
-        "segments/a/t/0.seg", "t", pa.table([keys, keys, [0] * count], schema=CHANGELOG), 0, 0
-    )
-    segment = replace(segment, base_position=0)
-    rows_of = [batch.rows for batch in segment.batches]
-    first = rows_of[0]
+    (segment,) = log.write("a", "t", "0", pa.table([keys, keys, [0] * count], schema=CHANGELOG), 0, 0)
+    within = replace(segment, base_offset=0, base_position=0).range()
 
-    steps = list(slices("s", [segment], first + 1, count - 1, most=first))
+    steps = list(slices("s", [within], first, count - 1, most))
 
-    assert [number for step in steps for part in step.parts for number in part.batches] == list(range(1, len(rows_of)))
-    assert sum(part.rows for step in steps for part in step.parts) == count - 2 - first
-    store = LmdbStore(tmp_path / "store")
-    catch_up(store, StoreInput("s", 0, first + 1, (segment,)), log)
-    for step in steps:
-        apply_slice(store, step, log)
-    assert store.position == count - 1
-    assert sum(1 for _ in store.range(None, None)) == count - 1
+    assert [step.position for step in steps] == [*range(first + most, count - 1, most), count - 1]
+    found = [key for step in steps for keys_, _ in changes(step, log) for key in keys_]
+    assert found == keys[first : count - 1]
 
 
 class TornLog:
-    """A log whose file ends in the middle of a segment."""
+    """A log whose file ends in the middle of a range."""
 
     def __init__(self, log: EmbeddedLog) -> None:
         self.log = log
 
-    def read_batches(
-        self, segment: Segment, batches: Sequence[int] | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        yield from self.log.read_batches(segment, batches, columns)
+    def read(
+        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Fetched]:
+        for fetched in self.log.read(within, start, columns):
+            yield replace(fetched, end=within.start)
         raise OSError("torn")
 
 
@@ -212,12 +204,12 @@ def test_failing_read_leaves_the_store_where_it_was(store: LmdbStore, changelog:
 
 def test_store_that_what_is_kept_of_its_changelog_reaches_is_left_alone(store: LmdbStore, changelog: Changelog) -> None:
     catch_up(store, changelog.planned(position=3), changelog.log)
-    assert not start_empty(store, replace(changelog.planned(), segments=tuple(changelog.segments[1:])))
+    assert not start_empty(store, replace(changelog.planned(), ranges=tuple(changelog.ranges[1:])))
     assert (store.position, rows(store)) == (3, changelog.expected[3])
 
 
 def test_store_from_before_what_is_kept_of_its_changelog_starts_empty(store: LmdbStore, changelog: Changelog) -> None:
     catch_up(store, changelog.planned(position=3), changelog.log)
     store.apply([([b"\x01" * 600, b"\x80" + b"\0" * 7], [b"x", b"y"])], 3, 3)
-    assert start_empty(store, replace(changelog.planned(), segments=tuple(changelog.segments[2:])))
+    assert start_empty(store, replace(changelog.planned(), ranges=tuple(changelog.ranges[2:])))
     assert (store.position, rows(store)) == (changelog.end, {})

@@ -38,7 +38,7 @@ def pinned(log: EmbeddedLog) -> tuple[TopicInput, ...]:
     return tuple(
         TopicInput(
             PLACES.name,
-            tuple(LaneInput(lane, 0, tuple(all_)) for lane, all_ in state.lanes(PLACES.name, partition).items()),
+            (LaneInput(0, 0, state.lane_ranges(PLACES.name, partition, 0)),),
         )
         for partition in range(2)
     )
@@ -96,7 +96,7 @@ def test_store_whose_position_is_not_what_it_holds_is_refused(log: EmbeddedLog, 
 def test_store_that_lost_what_the_plan_leaves_out_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
     store = LmdbStore(tmp_path / "store")
     rest = tuple(
-        replace(topic, lanes=tuple(replace(lane, position=lane.end, segments=()) for lane in topic.lanes))
+        replace(topic, lanes=tuple(replace(lane, position=lane.end, ranges=()) for lane in topic.lanes))
         for topic in pinned(log)
     )
 

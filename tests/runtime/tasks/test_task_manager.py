@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.records import Segment
+from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore.changelog import ChangelogRestore
 from headwater.runtime.state.changelog import apply_slice
@@ -32,7 +32,7 @@ class Restorer:
 
     directory: StateDirectory
     log: EmbeddedLog
-    changelogs: dict[StoreId, list[Segment]] = field(default_factory=dict)
+    changelogs: dict[StoreId, list[LogRange]] = field(default_factory=dict)
     reachable: bool = True
     locked: set[TaskId] = field(default_factory=set)
     failing: dict[TaskId, Exception] = field(default_factory=dict)
@@ -41,13 +41,13 @@ class Restorer:
 
     def append(self, store: StoreId, count: int) -> None:
         """Commit `count` records to the store's changelog."""
-        segments = self.changelogs.setdefault(store, [])
-        base = sum(segment.rows for segment in segments)
+        ranges = self.changelogs.setdefault(store, [])
+        base = sum(each.records for each in ranges)
         keys = [b"%d" % number for number in range(base, base + count)]
         table = pa.table([keys, keys, [0] * count], schema=CHANGELOG)
-        path = f"segments/a/{store.store}-changelog/{store.partition}-{base}.seg"
-        (segment,) = self.log.write_segments(path, "t", table, store.partition, store.partition)
-        segments.append(replace(segment, base_position=base))
+        name = f"{store.partition}-{base}"
+        (segment,) = self.log.write("a", f"{store.store}-changelog", name, table, store.partition, store.partition)
+        ranges.append(replace(segment, base_offset=base, base_position=base).range())
 
     def open(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int] | Exception]:
         opened: dict[TaskId, Mapping[str, int] | Exception] = {}
@@ -66,10 +66,10 @@ class Restorer:
     def restored(self, task: TaskId) -> Progress:
         done = True
         for name, store in self.held[task].items():
-            segments = tuple(self.changelogs.get(StoreId(name, task.partition), ()))
-            target = sum(segment.rows for segment in segments)
-            request = RestoreRequest(name, task.partition, store.position, target, segments)
-            step = next(ChangelogRestore(slice_records=1).slices(request), None)
+            ranges = tuple(self.changelogs.get(StoreId(name, task.partition), ()))
+            target = sum(each.records for each in ranges)
+            request = RestoreRequest(name, task.partition, store.position, target, ranges)
+            step = next(ChangelogRestore(slice_records=4).slices(request), None)
             if step is not None:
                 apply_slice(store, step, self.log)
             done = done and store.position == target
@@ -123,7 +123,7 @@ def test_assigned_tasks_are_created_and_run_once_restored(manager: TaskManager, 
     assert not manager.try_to_complete_restoration()
     assert states(manager) == {T00: State.RESTORING, T10: State.RUNNING}
     assert manager.running() == (T10,)
-    assert manager.offset_sums() == {T00: 3}
+    assert manager.offset_sums() == {T00: 4}
 
     assert manager.try_to_complete_restoration()
     assert manager.running() == (T00, T10)

@@ -8,8 +8,7 @@ from headwater.runtime.log.state import LogState
 
 
 def test_drop_that_is_broken_off_leaves_no_file_whose_name_is_taken_again(log, records, monkeypatch):
-    path = "segments/demo-app/t/g1-e1-a-0-a0.seg"
-    log.write_segments(path, "t", records(3), 0, 0)
+    log.write("demo-app", "t", "g1-e1-a-0-a0", records(3), 0, 0)
     log.commits("demo-app").create(1, b"{}")
 
     def killed(directory, ignore_errors):
@@ -20,7 +19,7 @@ def test_drop_that_is_broken_off_leaves_no_file_whose_name_is_taken_again(log, r
         log.drop("demo-app")
 
     assert (log.applications(), list(log.files("demo-app"))) == ([], [])
-    assert log.write_segments(path, "t", records(3), 0, 0)
+    assert log.write("demo-app", "t", "g1-e1-a-0-a0", records(3), 0, 0)
 
 
 @pytest.mark.parametrize("gone", ["commits", "commits/flights-seed", "commits/flights-seed/000000000001.json"])

@@ -20,19 +20,20 @@ FLOW = Flow("k string", "v bigint")
 
 
 class CountingLog(EmbeddedLog):
-    """Counts the batches that are read."""
+    """Counts the pieces that are read."""
 
     def __init__(self, root):
         super().__init__(root)
-        self.read = 0
+        self.pieces = 0
 
-    def read_batches(self, segment, batches=None, columns=None):
-        self.read += len(batches)
-        return super().read_batches(segment, batches, columns)
+    def read(self, within, start=None, columns=None):
+        for fetched in super().read(within, start, columns):
+            self.pieces += 1
+            yield fetched
 
 
 class Topics:
-    """Topics of one partition, written lane by lane; each write is a segment."""
+    """Topics of one partition, written lane by lane; each write is a range."""
 
     def __init__(self, path):
         self.log = CountingLog(path)
@@ -41,9 +42,9 @@ class Topics:
 
     def write(self, topic, times, lane=0, orders=None, kinds=None):
         lanes = self.lanes.setdefault(topic, {})
-        segments = lanes.setdefault(lane, [])
-        offset = sum(segment.rows for made in lanes.values() for segment in made)
-        position = sum(segment.rows for segment in segments)
+        ranges = lanes.setdefault(lane, [])
+        offset = sum(each.records for made in lanes.values() for each in made)
+        position = sum(each.records for each in ranges)
         values = [f"{topic}{offset + number}" for number in range(len(times))]
         columns = [
             pa.array(values),
@@ -54,8 +55,8 @@ class Topics:
         ]
         table = pa.Table.from_arrays(columns, schema=topic_schema(declared(topic)))
         self.files += 1
-        (segment,) = self.log.write_segments(f"segments/app/{topic}/{self.files}.seg", topic, table, 0, lane)
-        segments.append(replace(segment, base_offset=offset, base_position=position))
+        (segment,) = self.log.write("app", topic, f"{self.files}", table, 0, lane)
+        ranges.append(replace(segment, base_offset=offset, base_position=position).range())
 
     def plan(self, *topics, most=10**9, stream_time=-1, positions=None, states=None):
         """`positions`, `states`: by (topic, lane); a state is (clock, idle)."""
@@ -72,10 +73,10 @@ class Topics:
                         LaneInput(
                             lane,
                             (positions or {}).get((topic, lane), 0),
-                            tuple(segments),
+                            tuple(ranges),
                             *(states or {}).get((topic, lane), (-1, True)),
                         )
-                        for lane, segments in sorted(self.lanes[topic].items())
+                        for lane, ranges in sorted(self.lanes[topic].items())
                     ),
                 )
                 for topic in topics
@@ -156,7 +157,7 @@ def test_lane_that_ran_out_bounds_the_others_by_its_writers_clock(topics):
     assert order_of(topics.take("a", states={("a", 1): (24, False)})) == ["a3", "a0"]
 
 
-def test_lane_whose_later_segments_are_not_in_the_plan_bounds_the_others(topics):
+def test_lane_whose_later_ranges_are_not_in_the_plan_bounds_the_others(topics):
     topics.write("a", [1, 2], lane=0, orders=[10, 20])
     topics.write("a", [4], lane=1, orders=[5])
     plan = topics.plan("a")
@@ -180,20 +181,20 @@ def test_record_is_found_again_by_its_number(topics):
     taken = topics.take("a", "b", positions={("b", 0): 1})
     assert order_of(taken) == ["a0", "b1", "a1"]
     assert [taken.record(number) for number in range(3)] == [
-        RecordId("a", 0, 0),
-        RecordId("b", 0, 1),
-        RecordId("a", 0, 1),
+        RecordId("a", 0, 0, 0),
+        RecordId("b", 0, 1, 0),
+        RecordId("a", 0, 0, 1),
     ]
     with pytest.raises(IndexError):
         taken.record(3)
 
 
-def test_only_batches_that_are_needed_are_read(topics):
+def test_only_ranges_that_are_needed_are_read(topics):
     for number in range(20):
         topics.write("a", list(range(number * 10, number * 10 + 10)))
         topics.write("b", list(range(number * 10, number * 10 + 10)))
     assert len(topics.take("a", "b", most=30)) == 30
-    assert topics.log.read <= 6
+    assert topics.log.pieces <= 6
 
 
 def test_task_without_records_takes_none(topics):
@@ -208,4 +209,4 @@ def test_record_from_before_1970_stops_the_task_and_is_named(topics):
     assert len(topics.take("a", most=2)) == 2
     with pytest.raises(NegativeTimestampError) as caught:
         topics.take("a")
-    assert (caught.value.record, caught.value.timestamp) == (RecordId("a", 0, 2), -3)
+    assert (caught.value.record, caught.value.offset, caught.value.timestamp) == (RecordId("a", 0, 0, 2), 2, -3)

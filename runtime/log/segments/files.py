@@ -8,16 +8,16 @@ schema and the ranges it wants one after the other, which is an Arrow stream aga
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..records.schema import HEADERS
-from .errors import CorruptSegmentError, MissingColumnsError
-from .records import Batch, Segment
+from ...records.schema import HEADERS
+from ..errors import CorruptSegmentError, MissingColumnsError
+from .segment import Batch, FileRange, Segment
 
 BATCH_ROWS = 16_384
 """Most rows of a batch: what a reader opens at least."""
@@ -66,42 +66,31 @@ def encode_segments(
     )
 
 
-def byte_ranges(segment: Segment, batches: Sequence[int]) -> list[tuple[int, int]]:
-    """The (start, length) of what `decode_batches` needs: the schema, then the batches; adjacent ones as one."""
-    ranges = [(0, segment.head)]
-    for index in batches:
-        batch = segment.batches[index]
-        start, length = ranges[-1]
-        if start + length == batch.start:
-            ranges[-1] = (start, length + batch.length)
-        else:
-            ranges.append((batch.start, batch.length))
-    return ranges
+def byte_ranges(file: FileRange, batch: int) -> list[tuple[int, int]]:
+    """The (start, length) of what `decode_batch` needs: the schema, then the batch; as one where they are adjacent."""
+    wanted = file.batches[batch]
+    if wanted.start == file.head:
+        return [(0, file.head + wanted.length)]
+    return [(0, file.head), (wanted.start, wanted.length)]
 
 
-def decode_batches(
-    data: memoryview, segment: Segment, batches: Sequence[int], columns: Sequence[str] | None
-) -> Iterator[pa.RecordBatch]:
-    """The batches of a segment from the bytes of their ranges, with the columns asked for, in that order.
+def decode_batch(data: memoryview, file: FileRange, batch: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+    """A batch from the bytes of its ranges, with the columns asked for, in that order.
 
-    A column `_headers` that the segment lacks is null. Raises CorruptSegmentError, MissingColumnsError.
+    A column `_headers` that the file lacks is null. Raises CorruptSegmentError, MissingColumnsError.
     """
-    at = segment.head
-    if segment.head_checksum not in (None, zlib.crc32(data[:at])):
-        raise CorruptSegmentError(segment.path, None)
-    for index in batches:
-        batch = segment.batches[index]
-        if zlib.crc32(data[at : at + batch.length]) != batch.checksum:
-            raise CorruptSegmentError(segment.path, index)
-        at += batch.length
+    if file.head_checksum not in (None, zlib.crc32(data[: file.head])):
+        raise CorruptSegmentError(file.path, None)
+    if zlib.crc32(data[file.head :]) != file.batches[batch].checksum:
+        raise CorruptSegmentError(file.path, batch)
     try:
-        schema = pa.ipc.read_schema(pa.py_buffer(data[: segment.head]))
+        schema = pa.ipc.read_schema(pa.py_buffer(data[: file.head]))
     except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptSegmentError(segment.path, None) from error
-    options = pa.ipc.IpcReadOptions(included_fields=_indices(schema, segment, columns))
+        raise CorruptSegmentError(file.path, None) from error
+    options = pa.ipc.IpcReadOptions(included_fields=_indices(schema, file, columns))
     with pa.ipc.open_stream(pa.py_buffer(data), options=options) as reader:
-        for batch in reader:
-            yield batch if columns is None else _select(batch, columns)
+        found = reader.read_next_batch()
+    return found if columns is None else _select(found, columns)
 
 
 def _by_partition(
@@ -148,13 +137,13 @@ def _batches(records: pa.RecordBatch, data: memoryview, starts: Ints, lengths: I
     ]
 
 
-def _indices(schema: pa.Schema, segment: Segment, columns: Sequence[str] | None) -> list[int]:
+def _indices(schema: pa.Schema, file: FileRange, columns: Sequence[str] | None) -> list[int]:
     """Which fields to decode. Arrow takes an empty list for all of them, so there is always one."""
     if columns is None:
         return []
     missing = [name for name in columns if name not in schema.names and name != HEADERS]
     if missing:
-        raise MissingColumnsError(segment.path, missing)
+        raise MissingColumnsError(file.path, missing)
     return [index for index, name in enumerate(schema.names) if name in columns] or [0]
 
 

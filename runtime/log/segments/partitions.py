@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
-from .errors import CommitOrderError
-from .records import Segment
+from ..errors import CommitOrderError
+from ..ranges import LogRange
+from .segment import Segment
 
 
 @dataclass
 class Partition:
-    """One partition of a topic: its segments in order of offset, the same by lane, and where each ends."""
+    """One partition of a topic: its segments in order of offset, the same by lane, and where each ends.
+
+    `widest`: the most offsets that a segment takes up.
+    """
 
     segments: list[Segment] = field(default_factory=list)
     lanes: dict[int, list[Segment]] = field(default_factory=dict)
     end: int = 0
     lane_ends: dict[int, int] = field(default_factory=dict)
+    widest: int = 0
 
     def add(self, segment: Segment) -> None:
         """Take up a placed segment."""
@@ -24,6 +31,26 @@ class Partition:
         self.lanes.setdefault(segment.lane, []).append(segment)
         self.end = segment.end_offset
         self.lane_ends[segment.lane] = segment.end_position
+        self.widest = max(self.widest, segment.end_offset - segment.base_offset)
+
+    def ranges(self, start: int) -> Iterator[LogRange]:
+        """Those of all lanes that reach beyond offset `start`, by the offsets at which they start."""
+        segments = self.segments
+        first = bisect_right(segments, start - self.widest, key=lambda segment: segment.base_offset)
+        return (each.range() for each in islice(segments, first, len(segments)) if each.end_offset > start)
+
+    def lane_ranges(self, lane: int, start: int, records: int | None) -> Iterator[LogRange]:
+        """Those of a lane that reach beyond position `start`, in order: enough for so many records, or all."""
+        segments = self.lanes.get(lane, [])
+        first = max(bisect_right(segments, start, key=lambda segment: segment.base_position) - 1, 0)
+        found = 0
+        for segment in islice(segments, first, len(segments)):
+            if segment.end_position <= start:
+                continue
+            yield segment.range()
+            found += max(segment.rows - max(start - segment.base_position, 0), 0)
+            if records is not None and found >= records:
+                return
 
     def forget(self, lane: int, position: int) -> list[Segment]:
         """Let go of a lane's segments that end at or before `position`; the last stays, as it says where it ends."""

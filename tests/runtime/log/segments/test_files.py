@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -5,19 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.errors import CorruptSegmentError, MissingColumnsError, SegmentMissingError
-from headwater.runtime.log.segments import BATCH_ROWS
+from headwater.runtime.log.errors import CorruptSegmentError, MissingColumnsError, RangeMissingError
+from headwater.runtime.log.segments.files import BATCH_ROWS
 
 PATH = "segments/app/t/g1-e1-late-0-a0.seg"
 
 
-def rows_of(log, segment, batches=None, columns=None):
-    return pa.Table.from_batches(list(log.read_batches(segment, batches, columns)))
+NAME = "g1-e1-late-0-a0"
+
+
+def placed(segment):
+    return replace(segment, base_offset=100, base_position=10).range()
+
+
+def rows_of(log, segment, columns=None):
+    return pa.Table.from_batches([fetched.records for fetched in log.read(placed(segment), None, columns)])
 
 
 def test_written_records_are_read_back(log, records):
     table = records(100)
-    (segment,) = log.write_segments(PATH, "t", table, 3, lane=1)
+    (segment,) = log.write("app", "t", NAME, table, 3, lane=1)
     assert (segment.topic, segment.partition, segment.lane, segment.path, segment.rows) == ("t", 3, 1, PATH, 100)
     assert (segment.base_offset, segment.base_position, segment.headers) == (-1, -1, False)
     assert rows_of(log, segment) == table
@@ -28,7 +37,7 @@ def test_partitions_get_segments_of_their_own_rows_in_order(tmp_path_factory, pa
     log = EmbeddedLog(tmp_path_factory.mktemp("log"))
     values = np.arange(len(partitions))
     table = pa.table({"value.v": values, "_timestamp": values})
-    segments = log.write_segments(PATH, "t", table, np.array(partitions), lane=0)
+    segments = log.write("app", "t", NAME, table, np.array(partitions), lane=0)
     assert [segment.partition for segment in segments] == sorted(set(partitions))
     for segment in segments:
         expected = [value for value, partition in enumerate(partitions) if partition == segment.partition]
@@ -39,49 +48,57 @@ def test_large_partitions_are_cut_into_batches_with_their_bounds(log, records):
     rows = BATCH_ROWS * 5 + 11
     table = records(rows)
     partitions = (np.arange(rows) % 2).astype(np.int32)
-    segments = log.write_segments(PATH, "t", table, partitions, lane=0)
+    segments = log.write("app", "t", NAME, table, partitions, lane=0)
     assert [[batch.rows for batch in segment.batches] for segment in segments] == [
         [BATCH_ROWS, BATCH_ROWS, BATCH_ROWS // 2 + 6],
         [BATCH_ROWS, BATCH_ROWS, BATCH_ROWS // 2 + 5],
     ]
     second = segments[1].batches[1]
-    (batch,) = log.read_batches(segments[1], [1])
-    assert batch["_timestamp"].to_pylist() == list(range((2 * BATCH_ROWS + 1) * 10, (4 * BATCH_ROWS + 1) * 10, 20))
+    _, batch, _ = log.read(placed(segments[1]))
+    assert batch.records["_timestamp"].to_pylist() == list(
+        range((2 * BATCH_ROWS + 1) * 10, (4 * BATCH_ROWS + 1) * 10, 20)
+    )
     assert (second.min_timestamp, second.max_timestamp) == ((2 * BATCH_ROWS + 1) * 10, (4 * BATCH_ROWS - 1) * 10)
     assert (second.min_order, second.max_order) == (second.min_timestamp + 5, second.max_timestamp + 5)
 
 
-def test_some_batches_and_columns_are_read_in_the_order_asked_for(log, records):
+def test_records_are_read_from_a_position_on_with_the_columns_asked_for(log, records):
     table = records(3 * BATCH_ROWS)
-    (segment,) = log.write_segments(PATH, "t", table, 0, lane=0)
-    found = rows_of(log, segment, [0, 2], ["value.v", "key.k"])
-    expected = pa.concat_tables([table[:BATCH_ROWS], table[2 * BATCH_ROWS :]]).select(["value.v", "key.k"])
-    assert found == expected
+    (segment,) = log.write("app", "t", NAME, table, 0, lane=0)
+    found = list(log.read(placed(segment), 10 + BATCH_ROWS + 5, ["value.v", "key.k"]))
+    assert [len(each) for each in found] == [BATCH_ROWS - 5, BATCH_ROWS]
+    assert pa.Table.from_batches([each.records for each in found]) == table[BATCH_ROWS + 5 :].select(
+        ["value.v", "key.k"]
+    )
+    assert [(each.positions[0], each.offsets[0], each.end) for each in found] == [
+        (10 + BATCH_ROWS + 5, 100 + BATCH_ROWS + 5, 10 + 2 * BATCH_ROWS),
+        (10 + 2 * BATCH_ROWS, 100 + 2 * BATCH_ROWS, 10 + 3 * BATCH_ROWS),
+    ]
 
 
 def test_no_columns_asked_for_gives_the_number_of_rows(log, records):
-    (segment,) = log.write_segments(PATH, "t", records(5), 0, lane=0)
-    assert [batch.num_rows for batch in log.read_batches(segment, columns=[])] == [5]
+    (segment,) = log.write("app", "t", NAME, records(5), 0, lane=0)
+    assert [fetched.records.num_rows for fetched in log.read(placed(segment), columns=[])] == [5]
 
 
 def test_headers_are_read_as_null_where_there_are_none(log, records):
-    (without,) = log.write_segments(PATH, "t", records(2), 0, lane=0)
-    (with_some,) = log.write_segments(PATH + "2", "t", records(2, _headers=pa.array([None, '{"a":"b"}'])), 0, lane=0)
+    (without,) = log.write("app", "t", NAME, records(2), 0, lane=0)
+    (with_some,) = log.write("app", "t", NAME + "2", records(2, _headers=pa.array([None, '{"a":"b"}'])), 0, lane=0)
     assert (without.headers, with_some.headers) == (False, True)
     assert rows_of(log, without, columns=["_headers"])["_headers"].to_pylist() == [None, None]
     assert rows_of(log, with_some, columns=["_headers"])["_headers"].to_pylist() == [None, '{"a":"b"}']
 
 
 def test_column_that_the_segment_lacks_is_named(log, records):
-    (segment,) = log.write_segments(PATH, "t", records(2), 0, lane=0)
+    (segment,) = log.write("app", "t", NAME, records(2), 0, lane=0)
     with pytest.raises(MissingColumnsError) as caught:
-        list(log.read_batches(segment, columns=["key.k", "value.new"]))
+        list(log.read(placed(segment), columns=["key.k", "value.new"]))
     assert caught.value.columns == ("value.new",)
 
 
 def test_changelog_without_order_takes_timestamps_for_it(log):
     table = pa.table({"key": [b"a", b"b"], "value": [b"x", None], "_timestamp": [7, 3]})
-    (segment,) = log.write_segments(PATH, "changelog", table, 0, lane=0)
+    (segment,) = log.write("app", "changelog", NAME, table, 0, lane=0)
     assert (segment.batches[0].min_order, segment.batches[0].max_order) == (3, 7)
     assert rows_of(log, segment) == table
 
@@ -89,74 +106,74 @@ def test_changelog_without_order_takes_timestamps_for_it(log):
 def test_sliced_and_chunked_table_is_written_as_its_rows(log, records):
     whole = records(50)
     table = pa.concat_tables([whole[40:], whole[5:20]])
-    segments = log.write_segments(PATH, "t", table, np.array([1, 0] * 12 + [1]), lane=0)
+    segments = log.write("app", "t", NAME, table, np.array([1, 0] * 12 + [1]), lane=0)
     found = [rows_of(log, segment)["value.v"].to_pylist() for segment in segments]
     values = table["value.v"].to_pylist()
     assert found == [values[1::2], values[0::2]]
 
 
 def test_no_records_write_no_file(log, records):
-    assert log.write_segments(PATH, "t", records(0), np.array([], np.int64), lane=0) == ()
+    assert log.write("app", "t", NAME, records(0), np.array([], np.int64), lane=0) == ()
     assert list(log.files("app")) == []
 
 
 def test_file_is_an_arrow_stream_for_any_tool(log, records):
     table = records(20)
-    log.write_segments(PATH, "t", table, 0, lane=0)
+    log.write("app", "t", NAME, table, 0, lane=0)
     assert pa.ipc.open_stream((log.root / PATH).read_bytes()).read_all() == table
 
 
 def test_path_that_is_taken_is_refused_and_stays(log, records):
-    (segment,) = log.write_segments(PATH, "t", records(3), 0, lane=0)
+    (segment,) = log.write("app", "t", NAME, records(3), 0, lane=0)
     with pytest.raises(FileExistsError):
-        log.write_segments(PATH, "t", records(9), 0, lane=0)
+        log.write("app", "t", NAME, records(9), 0, lane=0)
     assert rows_of(log, segment).num_rows == 3
 
 
 def test_missing_file_is_named(log, records):
-    (segment,) = log.write_segments(PATH, "t", records(2), 0, lane=0)
+    (segment,) = log.write("app", "t", NAME, records(2), 0, lane=0)
     log.remove(PATH)
     log.remove(PATH)
-    with pytest.raises(SegmentMissingError) as caught:
-        list(log.read_batches(segment))
+    with pytest.raises(RangeMissingError) as caught:
+        list(log.read(placed(segment)))
     assert caught.value.path == PATH
 
 
 def test_changed_byte_of_a_batch_is_found_in_that_batch_only(log, records):
-    (segment,) = log.write_segments(PATH, "t", records(2 * BATCH_ROWS), 0, lane=0)
+    (segment,) = log.write("app", "t", NAME, records(2 * BATCH_ROWS), 0, lane=0)
     file = log.root / PATH
     data = bytearray(file.read_bytes())
     data[segment.batches[1].start + 700] ^= 1
     file.write_bytes(data)
     with pytest.raises(CorruptSegmentError) as caught:
-        list(log.read_batches(segment))
+        list(log.read(placed(segment)))
     assert (caught.value.path, caught.value.batch) == (PATH, 1)
-    assert rows_of(log, segment, [0]).num_rows == BATCH_ROWS
+    assert len(next(log.read(placed(segment)))) == BATCH_ROWS
 
 
 @pytest.mark.parametrize("keep", [0, 100, 500])
 def test_file_cut_short_is_damaged(log, records, keep):
-    (segment,) = log.write_segments(PATH, "t", records(20), 0, lane=0)
+    (segment,) = log.write("app", "t", NAME, records(20), 0, lane=0)
     file = log.root / PATH
     file.write_bytes(file.read_bytes()[:keep])
     with pytest.raises(CorruptSegmentError):
-        list(log.read_batches(segment))
+        list(log.read(placed(segment)))
 
 
 def test_any_changed_byte_of_the_schema_is_found(log, records):
-    (segment,) = log.write_segments(PATH, "t", records(20), 0, lane=0)
+    (segment,) = log.write("app", "t", NAME, records(20), 0, lane=0)
     file = log.root / PATH
     data = file.read_bytes()
     for at in range(segment.head):
         file.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(CorruptSegmentError):
-            list(log.read_batches(segment))
+            list(log.read(placed(segment)))
 
 
 def test_damaged_schema_is_found(log, records):
-    (segment,) = log.write_segments(PATH, "t", records(20), 0, lane=0)
+    (segment,) = log.write("app", "t", NAME, records(20), 0, lane=0)
     file = log.root / PATH
     file.write_bytes(bytes(segment.head) + file.read_bytes()[segment.head :])
     with pytest.raises(CorruptSegmentError) as caught:
-        list(log.read_batches(segment))
+        list(log.read(placed(segment)))
     assert caught.value.batch is None

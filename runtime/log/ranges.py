@@ -1,0 +1,99 @@
+"""What readers know of committed records: ranges that a log gives out, and what comes of reading one.
+
+A position counts along a lane, an offset along a partition. Both only ever grow, and neither is a count of records: of
+what was compacted, and of what a log keeps for itself between records, the positions remain taken. So a reader goes on
+at the position that it is told, and is at the end once it stands there, whether there was a record or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ..records.arrays import Int64s
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """Committed records of one lane of a partition: those with positions from `start` up to, not including, `end`.
+
+    `start_offset`, `end_offset`: the same for offsets; records of other lanes may lie between them. From one record to
+    the next the offset grows by as much as the position, or by more. `records`: about how many there are. `size`: about
+    how many bytes they take. `min_order`, `max_order`: no record has an `_order` outside of these. `token`: what the
+    log that made the range finds the records by; it means nothing to anybody else.
+
+    Plain data that travels in plans and requests.
+    """
+
+    topic: str
+    partition: int
+    lane: int
+    start: int
+    end: int
+    start_offset: int
+    end_offset: int
+    records: int
+    size: int
+    min_order: int
+    max_order: int
+    token: str
+
+    as_list: ClassVar[bool] = True
+
+    def position_of(self, offset: int) -> int:
+        """A position that no record from `offset` on stands before."""
+        return max(self.start, self.end - max(self.end_offset - offset, 0))
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Records of a range that follow one another, at least one. `positions`, `offsets`: of each record, ascending.
+
+    `end`: the position at which reading goes on: behind the last record, and behind those positions after it that no
+    record has any more.
+    """
+
+    records: pa.RecordBatch
+    positions: Int64s
+    offsets: Int64s
+    end: int
+
+    @classmethod
+    def adjacent(cls, records: pa.RecordBatch, position: int, offset: int) -> Fetched:
+        """Records without holes between them, from the position and the offset of the first one."""
+        count = len(records)
+        return cls(records, np.arange(position, position + count), np.arange(offset, offset + count), position + count)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, part: slice) -> Fetched:
+        """Some of the records, without a copy."""
+        start, stop, _ = part.indices(len(self))
+        end = self.end if stop == len(self) else int(self.positions[stop])
+        return Fetched(self.records[start:stop], self.positions[start:stop], self.offsets[start:stop], end)
+
+    def before(self, position: int) -> pa.RecordBatch:
+        """The records that stand before a position."""
+        if self.end <= position:
+            return self.records
+        return self.records[: int(np.searchsorted(self.positions, position))]
+
+
+class RangeReader(Protocol):
+    """The part of a log that records are read with."""
+
+    def read(
+        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Fetched]:
+        """The records of a range from position `start` on (None: all), with these columns (None: all) in this order.
+
+        Each step of the iterator reads as much as is quick to read at once; nothing is read before it is asked for. A
+        column `_headers` is null where no record has headers. Raises RangeMissingError, CorruptSegmentError,
+        MissingColumnsError.
+        """
+        ...
