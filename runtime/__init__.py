@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .durations import parse_duration
     from .environment import duration, env_var, whole_number
     from .generated_code import topology_beside
     from .operators.aggregate import Aggregate
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "spark.runner": ("main",),
     "stages.building": ("Pipe", "subtopology"),
+    "durations": ("parse_duration",),
     "environment": ("duration", "env_var", "whole_number"),
     "generated_code": ("topology_beside",),
     "operators.aggregate": ("Aggregate",),
@@ -89,6 +91,7 @@ __all__ = [
     "duration",
     "env_var",
     "main",
+    "parse_duration",
     "subtopology",
     "topology_beside",
     "whole_number",

@@ -19,3 +19,11 @@ def parse_duration(text: str) -> int:
     if found is None or len(found[1]) > _MOST_DIGITS[found[2]]:
         raise ValueError(f"'{text}' is not a duration")
     return int(found[1]) * _UNITS_MS[found[2]]
+
+
+def duration_text(milliseconds: int) -> str:
+    """The duration in its largest unit that needs no fraction: the inverse of `parse_duration`."""
+    if not milliseconds:
+        return "0s"
+    unit = next(unit for unit, size in reversed(_UNITS_MS.items()) if milliseconds % size == 0)
+    return f"{milliseconds // _UNITS_MS[unit]}{unit}"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from .durations import parse_duration
+
 if TYPE_CHECKING:
     from .stages.steps import Engine
 
@@ -48,6 +50,16 @@ class Window:
     size_ms: int
     advance_ms: int
     grace_ms: int
+
+    @classmethod
+    def tumbling(cls, size: str, *, grace: str) -> Window:
+        """Windows that follow one another; durations as in the YAML (`1h`)."""
+        return cls.hopping(size, advance=size, grace=grace)
+
+    @classmethod
+    def hopping(cls, size: str, *, advance: str, grace: str) -> Window:
+        """Windows that overlap; durations as in the YAML (`1h`)."""
+        return cls(parse_duration(size), parse_duration(advance), parse_duration(grace))
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,13 @@ class Store:
     backend: str = "lmdb"
     options: Mapping[str, Any] = field(default_factory=dict)
     changelog: bool = True
+
+    @property
+    def kept_ms(self) -> int | None:
+        """How long a row is kept: as `retention_ms` says, or else until its window is closed; None for ever."""
+        if self.retention_ms is not None or self.window is None:
+            return self.retention_ms
+        return self.window.size_ms + self.window.grace_ms
 
 
 @dataclass(frozen=True)

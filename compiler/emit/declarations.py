@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
-from ...runtime.topology import GlobalTable, Store, Topic
+from ...runtime.durations import duration_text
+from ...runtime.topology import GlobalTable, Store, Topic, Window
 from .names import Constants
-from .python import Code, Expression, Items, call, dict_of, literal, tuple_of
+from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
 
 _POSITIONAL = {
-    "Agg": 2,
+    "Agg": 3,
     "Aggregate": 2,
     "Flow": 2,
     "GlobalTable": 1,
@@ -24,7 +25,6 @@ _POSITIONAL = {
     "Select": 2,
     "Sink": 2,
     "Source": 2,
-    "Window": 0,
     "Assignment": 0,
     "Topology": 0,
     "Settings": 0,
@@ -48,6 +48,8 @@ class Declarations:
         """A value as an expression: a constant, a call, or plain data."""
         if isinstance(value, Topic | Store | GlobalTable):
             return Code(self._constants[value])
+        if isinstance(value, Window):
+            return self._window(value)
         if is_dataclass(value) and not isinstance(value, type):
             return self.call(value)
         if isinstance(value, tuple):
@@ -82,8 +84,21 @@ class Declarations:
         file, _, line = at.rpartition(":")
         return Code(line) if file == self._file else literal(at)
 
+    def _window(self, window: Window) -> Expression:
+        """In the words of the YAML: `Window.tumbling("1h", grace="10m")`."""
+        self.classes.add("Window")
+        size, advance, grace = (
+            Text(duration_text(length)) for length in (window.size_ms, window.advance_ms, window.grace_ms)
+        )
+        if window.size_ms == window.advance_ms:
+            return call("Window.tumbling", size, grace=grace)
+        return call("Window.hopping", size, advance=advance, grace=grace)
+
     def _field(self, declared: Any, name: str) -> Expression:
         value = getattr(declared, name)
+        if name.endswith("_ms") and type(value) is int:
+            self.classes.add("parse_duration")
+            return call("parse_duration", Text(duration_text(value)))
         return self.place(value) if name == "at" else self.of(value)
 
 

@@ -117,7 +117,7 @@ def _store(store: Store, graph: TopologyGraph) -> dict[str, Any]:
         "key": _columns(store.key),
         "value": _columns(store.value),
         "window": None if store.window is None else asdict(store.window),
-        "retention_ms": store.retention_ms,
+        "retention_ms": store.kept_ms,
         "aggregates": [_aggregate(aggregate) for aggregate in store.aggregates],
         "changelog": f"{graph.application}-{store.name}-changelog" if store.changelog else None,
     }

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from ...runtime.durations import duration_text
 from ...runtime.topology import Agg, Store
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.expressions import Expression, Scope
@@ -175,19 +176,12 @@ def _aggregate_store(
         return store
     window = shape.window
     needed = window.size_ms + window.grace_ms
-    retention = model.retention_ms if model and model.retention_ms is not None else needed
-    if retention < needed and model is not None and model.retention is not None:
+    retention = model.retention_ms if model else None
+    if model is not None and model.retention is not None and retention is not None and retention < needed:
         message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than window and grace."
-        hint = f"Set it to {_duration(needed)} at least, or leave it out."
+        hint = f"Set it to {duration_text(needed)} at least, or leave it out."
         context.report("HW507", model.retention.position, message, hint)
     return replace(store, window=window, retention_ms=retention)
-
-
-def _duration(milliseconds: int) -> str:
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if milliseconds % size == 0:
-            return f"{milliseconds // size}{unit}"
-    return f"{milliseconds}ms"
 
 
 def _aggregated(

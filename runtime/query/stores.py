@@ -218,7 +218,7 @@ def _bound(store: Store, moment: int | None) -> bytes | None:
 
 def _oldest(store: Store, clock: int) -> int | None:
     """The first window start that has not expired at `clock` (ms); without a retention of its own, once it closed."""
-    retention = store.retention_ms
+    retention = store.kept_ms
     if retention is None and store.window is not None:
         retention = store.window.size_ms + store.window.grace_ms
     return None if retention is None or clock < 0 else first_visible_start(clock, retention)

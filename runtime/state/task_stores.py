@@ -75,9 +75,9 @@ class TaskStores:
 
 def expire_below(store: Store, planned: StoreInput) -> bytes | None:
     """The key below which all rows of a window store are out of retention."""
-    if store.type != "window" or store.retention_ms is None or planned.clock < 0:
+    if store.type != "window" or store.kept_ms is None or planned.clock < 0:
         return None
-    start = first_visible_start(planned.clock, store.retention_ms)
+    start = first_visible_start(planned.clock, store.kept_ms)
     return first_window_key(start) if start > 0 else None
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.durations import parse_duration
+from headwater.runtime.durations import duration_text, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,8 @@ def test_duration_is_so_many_milliseconds(text, milliseconds):
 def test_text_that_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["0s", "1ms", "999ms", "1s", "90m", "25h", "7d"])
+def test_duration_is_written_in_the_largest_unit_without_a_fraction(text: str) -> None:
+    assert duration_text(parse_duration(text)) == text

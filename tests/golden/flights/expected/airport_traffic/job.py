@@ -84,12 +84,11 @@ ROLLING = Store(
     key="airport string",
     value="movements bigint, miles double, airport_name string",
     type="window",
-    window=Window(size_ms=86_400_000, advance_ms=21_600_000, grace_ms=1_800_000),
-    retention_ms=88_200_000,
+    window=Window.hopping("1d", advance="6h", grace="30m"),
     aggregates=(
         Agg("movements", "count"),
-        Agg("miles", "sum", column="distance", of="double", type="double"),
-        Agg("airport_name", "first", column="airport_name", of="string", type="string"),
+        Agg("miles", "sum", "distance", of="double", type="double"),
+        Agg("airport_name", "first", "airport_name", of="string", type="string"),
     ),
 )
 ZONE_TOTALS = Store(
@@ -99,8 +98,8 @@ ZONE_TOTALS = Store(
     value="flights bigint, mean_miles double, mean_hours double",
     aggregates=(
         Agg("flights", "count"),
-        Agg("mean_miles", "avg", column="distance", of="double", type="double"),
-        Agg("mean_hours", "avg", column="air_time / 60", of="double", type="double"),
+        Agg("mean_miles", "avg", "distance", of="double", type="double"),
+        Agg("mean_hours", "avg", "air_time / 60", of="double", type="double"),
     ),
 )
 AIRPORTS_TABLE = GlobalTable("airports", topic=AIRPORTS_RAW, store=AIRPORTS)
@@ -194,6 +193,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="cd5bf460815e8e256e76dbc471525e2eb4fb8aaccd1488ffa809b05dac0478e8",
+    content_hash="d7fabe4b143acc468ef59d427279b2ce52de7d2a6233fbe885321a37299dac98",
     subtopologies=(movements, movements_rekeyed, zones),
 )

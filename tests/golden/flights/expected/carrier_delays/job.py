@@ -20,6 +20,7 @@ from headwater.runtime import (
     Topic,
     Topology,
     Window,
+    parse_duration,
     subtopology,
 )
 
@@ -67,13 +68,13 @@ DELAY_TOTALS = Store(
     key="airline string",
     value="flights bigint, total_delay double, mean_delay double, worst_delay double",
     type="window",
-    window=Window(size_ms=3_600_000, advance_ms=3_600_000, grace_ms=600_000),
-    retention_ms=172_800_000,
+    window=Window.tumbling("1h", grace="10m"),
+    retention_ms=parse_duration("2d"),
     aggregates=(
         Agg("flights", "count"),
-        Agg("total_delay", "sum", column="dep_delay", of="double", type="double"),
-        Agg("mean_delay", "avg", column="dep_delay", of="double", type="double"),
-        Agg("worst_delay", "max", column="dep_delay", of="double", type="double"),
+        Agg("total_delay", "sum", "dep_delay", of="double", type="double"),
+        Agg("mean_delay", "avg", "dep_delay", of="double", type="double"),
+        Agg("worst_delay", "max", "dep_delay", of="double", type="double"),
     ),
 )
 

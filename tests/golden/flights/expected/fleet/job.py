@@ -22,6 +22,7 @@ from headwater.runtime import (
     Topology,
     ToStream,
     Window,
+    parse_duration,
     subtopology,
 )
 
@@ -106,14 +107,14 @@ ITINERARIES = Store(
     key="tailnum string",
     value="legs bigint, start string, finish string, route array<string>, miles double",
     type="window",
-    window=Window(size_ms=86_400_000, advance_ms=86_400_000, grace_ms=0),
-    retention_ms=259_200_000,
+    window=Window.tumbling("1d", grace="0s"),
+    retention_ms=parse_duration("3d"),
     aggregates=(
         Agg("legs", "count"),
-        Agg("start", "first", column="origin", of="string", type="string"),
-        Agg("finish", "last", column="dest", of="string", type="string"),
-        Agg("route", "collect_list", column="dest", of="string", type="array<string>"),
-        Agg("miles", "sum", column="distance", of="double", type="double"),
+        Agg("start", "first", "origin", of="string", type="string"),
+        Agg("finish", "last", "dest", of="string", type="string"),
+        Agg("route", "collect_list", "dest", of="string", type="array<string>"),
+        Agg("miles", "sum", "distance", of="double", type="double"),
     ),
 )
 LATEST_POSITIONS = Store(
@@ -132,8 +133,8 @@ PARKED_PLANES = Store(
     value="planes bigint, seats bigint, mean_seats double",
     aggregates=(
         Agg("planes", "count"),
-        Agg("seats", "sum", column="seats", of="int"),
-        Agg("mean_seats", "avg", column="seats", of="int", type="double"),
+        Agg("seats", "sum", "seats", of="int"),
+        Agg("mean_seats", "avg", "seats", of="int", type="double"),
     ),
 )
 

@@ -17,6 +17,7 @@ from headwater.runtime import (
     Topic,
     Topology,
     Window,
+    parse_duration,
     subtopology,
 )
 
@@ -51,12 +52,12 @@ HOURLY_DEPARTURES = Store(
     key="origin string",
     value="departures bigint, last_carrier string, first_flight int",
     type="window",
-    window=Window(size_ms=3_600_000, advance_ms=3_600_000, grace_ms=900_000),
-    retention_ms=43_200_000,
+    window=Window.tumbling("1h", grace="15m"),
+    retention_ms=parse_duration("12h"),
     aggregates=(
         Agg("departures", "count"),
-        Agg("last_carrier", "last", column="carrier", of="string", type="string"),
-        Agg("first_flight", "first", column="flight", of="int", type="int"),
+        Agg("last_carrier", "last", "carrier", of="string", type="string"),
+        Agg("first_flight", "first", "flight", of="int", type="int"),
     ),
 )
 RUSH = Store(
@@ -65,11 +66,10 @@ RUSH = Store(
     key="origin string",
     value="departures bigint, mean_delay double",
     type="window",
-    window=Window(size_ms=10_800_000, advance_ms=3_600_000, grace_ms=1_800_000),
-    retention_ms=12_600_000,
+    window=Window.hopping("3h", advance="1h", grace="30m"),
     aggregates=(
         Agg("departures", "count"),
-        Agg("mean_delay", "avg", column="dep_delay", of="double", type="double"),
+        Agg("mean_delay", "avg", "dep_delay", of="double", type="double"),
     ),
 )
 
@@ -96,6 +96,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="punctuality",
     version="1.0",
-    content_hash="4f7f69e66b8357bd42fbb91295a2ef89aa2823aa0322504f7721a4dd0f3aae53",
+    content_hash="98d044777fb875edb74cd8f8717904aebf824d013cf2e84cec5e396e41035ff9",
     subtopologies=(by_hour,),
 )

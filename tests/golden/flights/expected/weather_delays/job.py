@@ -92,12 +92,12 @@ WEATHER_TOTALS = Store(
     ),
     aggregates=(
         Agg("flights", "count"),
-        Agg("count(dep_delay)", "count", column="dep_delay", of="double"),
-        Agg("mean_delay", "avg", column="dep_delay", of="double", type="double"),
-        Agg("shortest_delay", "min", column="dep_delay", of="double", type="double"),
-        Agg("worst_delay", "max", column="dep_delay", of="double", type="double"),
-        Agg("mean_temp", "avg", column="temp", of="double", type="double"),
-        Agg("planes", "approx_count_distinct", column="tailnum", of="string"),
+        Agg("count(dep_delay)", "count", "dep_delay", of="double"),
+        Agg("mean_delay", "avg", "dep_delay", of="double", type="double"),
+        Agg("shortest_delay", "min", "dep_delay", of="double", type="double"),
+        Agg("worst_delay", "max", "dep_delay", of="double", type="double"),
+        Agg("mean_temp", "avg", "temp", of="double", type="double"),
+        Agg("planes", "approx_count_distinct", "tailnum", of="string"),
     ),
 )
 

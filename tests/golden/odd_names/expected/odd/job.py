@@ -69,7 +69,7 @@ O_STORE = Store(
     key="id string",
     value="total decimal(22,2), mean decimal(38,18)",
     aggregates=(
-        Agg("total", "sum", column="amount", of="decimal(12,2)", type="decimal(22,2)"),
+        Agg("total", "sum", "amount", of="decimal(12,2)", type="decimal(22,2)"),
         Agg("count(*)", "count"),
     ),
     backend="memory",

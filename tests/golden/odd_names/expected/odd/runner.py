@@ -10,7 +10,7 @@ this one.
 import sys
 from pathlib import Path
 
-from headwater.runtime import PluginRef, Settings, main, topology_beside
+from headwater.runtime import PluginRef, Settings, main, parse_duration, topology_beside
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +18,7 @@ SETTINGS = Settings(
     log=PluginRef("embedded", {"path": str(PROJECT / ".headwater/log")}),
     state_dir=str(PROJECT / ".headwater/state"),
     clients=2,
-    epoch_interval_ms=2000,
+    epoch_interval_ms=parse_duration("2s"),
     max_records=1000,
     spark={"master": "local[2]", "sql.shuffle.partitions": 2},
 )

@@ -16,6 +16,7 @@ from headwater.runtime import (
     Topic,
     Topology,
     Window,
+    parse_duration,
     subtopology,
 )
 
@@ -49,11 +50,11 @@ SALES_BY_DAY = Store(
     key="product string",
     value="orders bigint, revenue double",
     type="window",
-    window=Window(size_ms=86_400_000, advance_ms=86_400_000, grace_ms=3_600_000),
-    retention_ms=2_592_000_000,
+    window=Window.tumbling("1d", grace="1h"),
+    retention_ms=parse_duration("30d"),
     aggregates=(
         Agg("orders", "count"),
-        Agg("revenue", "sum", column="quantity * price", of="double", type="double"),
+        Agg("revenue", "sum", "quantity * price", of="double", type="double"),
     ),
 )
 
