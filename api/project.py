@@ -150,8 +150,9 @@ class Project:
     def seed(self, topics: Sequence[str] = (), *, full_refresh: bool = False) -> tuple[SeedResult, ...]:
         """Fill topics from their seeds: those named, or the selected and what selected topologies read.
 
-        With `full_refresh` a topic whose seed has changed is emptied first, and what has read it starts anew. Raises
-        UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not with `full_refresh`), LockError.
+        With `full_refresh` a topic whose seed has changed is emptied first, and topologies that have read it start
+        again from the beginning. Raises UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not with
+        `full_refresh`), LockError.
         """
         return self._topics.seed(topics, full_refresh=full_refresh)
 

@@ -1,5 +1,5 @@
-"""The command line: one file for each command, argument parsing and printing only.
+"""The command line. Each command has one file, which only reads arguments and prints.
 
-Importing this package, or any command in it, imports neither Spark nor the compiler: what a command needs is imported
-when it runs, so that `headwater --help` is there at once.
+Importing this package, or any command in it, imports neither Spark nor the compiler, so that `headwater --help` answers
+at once. A command imports what it needs when it runs.
 """

@@ -1,4 +1,4 @@
-"""`headwater assign`: answers cases of assignment with where an assignor puts their tasks. Nothing is run."""
+"""`headwater assign`: answers cases, each a described cluster, with the tasks that an assignor gives each client."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Source(click.File):
 def command(options: ProjectOptions, file: BinaryIO) -> None:
     """Place the tasks of described clusters, without running anything.
 
-    FILE, or standard input, has a case in each line, as JSON; so has the output an answer. What is wrong with a case is
-    in its answer. Outside a project, the assignors are those that are built in or installed.
+    FILE, or standard input, has one case a line, as JSON. The output has one answer a line, which also says what is
+    wrong with a case. Outside a project, the assignors are those that are built in or installed.
     """
     from ..runtime.assignment.cases.lines import answers
 
-    with redirect_stdout(sys.stderr):  # what a project's plugins print is no answer
+    with redirect_stdout(sys.stderr):  # plugins of the project may print, and stdout is for answers
         assignors = Assignors(_registry(options))
     for line in answers(file, assignors):
         click.echo(line)
 
 
 class Assignors:
-    """Makes assignors by name and options. Options are held against their schema once, not in every case."""
+    """Makes assignors by name and options. It checks the same options against their schema once, not in every case."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -69,7 +69,7 @@ class Assignors:
 
 
 def _registry(options: ProjectOptions) -> Registry:
-    """Those of the project, where there is one or was asked for."""
+    """The assignors of the project, or built-in and installed ones where no project is found."""
     from ..plugins.manager import PluginManager
 
     try:

@@ -12,11 +12,11 @@ from .results import show_run, show_seeds
 
 @click.command()
 @project_options
-@click.option("--full-refresh", is_flag=True, help="Start the selected topics and topologies anew.")
+@click.option("--full-refresh", is_flag=True, help="Start the selected topics and topologies again from the beginning.")
 def command(options: ProjectOptions, full_refresh: bool) -> None:
     """Compile, seed, run until caught up.
 
-    What CI does with a project: it ends when all committed input is consumed.
+    It ends when all committed input is consumed, as CI needs it.
     """
     with options.project() as project:
         compiled = project.compile(check=False)

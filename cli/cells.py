@@ -11,7 +11,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_text(milliseconds: int) -> str:
-    """`2024-05-01T08:00:00Z`, with a fraction where there is one; the number, where it is beyond any calendar."""
+    """`2024-05-01T08:00:00Z`, with a fraction if there is one. A time that no calendar has stays a number."""
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:

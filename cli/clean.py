@@ -1,4 +1,4 @@
-"""`headwater clean`: removes what can be made again."""
+"""`headwater clean`: removes files that can be made again: generated code, or stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .options import ProjectOptions, project_options
 def command(options: ProjectOptions, state: bool, yes: bool) -> None:
     """Remove generated files, or state.
 
-    Of all topologies, or of the selected ones. State is removed where Headwater has made it for this project.
+    Of all topologies, or of the selected ones. Only state that Headwater has made for this project is removed.
     """
     project = options.project()
     doomed = project.cleanable(state=state)

@@ -1,4 +1,4 @@
-"""`headwater debug`: checks that everything a run needs is there. Each failed check comes with its way out."""
+"""`headwater debug`: checks that everything a run needs is there. Each failed check says how to fix it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checked:
-    """What one check found. `way_out` is None when all is well. `doubtful`: it may be meant so."""
+    """What one check found. `way_out` says how to fix it; None if nothing is wrong. `doubtful`: it may be intended."""
 
     name: str
     found: str
@@ -38,7 +38,7 @@ class Checked:
 
 
 class _Doubt(HeadwaterError):
-    """Something that does not keep a run from its work."""
+    """Something that does not stop a run."""
 
 
 def _python() -> str:
@@ -93,7 +93,7 @@ def _state(project: Project) -> str:
 
 
 def _rights(project: Project) -> str:
-    """Records are in the log, the state and what failed; what is generated has the profile's settings."""
+    """Check who may read records (in the log and the stores) and the profile's settings (in generated code)."""
     from ..api.code import TARGET
     from ..runtime.spark.clients import local_state
 
@@ -142,7 +142,7 @@ _OF_THE_PROJECT: dict[str, Callable[[Project], str]] = {
     "spark": _spark,
 }
 CHECKS = (*_OF_THE_MACHINE, *_OF_THE_PROJECT)
-"""Each check gives what it found, or raises a HeadwaterError with the way out."""
+"""Each check returns what it found, or raises a HeadwaterError whose hint says how to fix it."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Prints what the compiler found wrong."""
+"""Prints the errors and warnings that the compiler found."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _UNUSED_VARIABLE = "HW035"
 
 
 def warn(project: Project) -> None:
-    """Say on stderr what does not keep a command from its work: errors elsewhere, variables that nothing uses.
+    """Warn on stderr of what does not stop a command: errors in other files, variables that nothing uses.
 
-    For commands that do not show all that is found. After their work, so that it is not done twice.
+    For commands that do not show all diagnostics. They call it after their work, which has then parsed the project.
     """
     parsed = project.parse()
     show([each for each in parsed.diagnostics if each.code == _UNUSED_VARIABLE], parsed.sources, parsed.root, "text")

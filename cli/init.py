@@ -1,4 +1,4 @@
-"""`headwater init`: a project to start from."""
+"""`headwater init`: makes a small project to start from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .terminal import WARNING, say
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _KEPT = {"README.md", ".gitignore"}
-"""Files that a new repository often has; one's own stay as they are."""
+"""Files that a new repository often has. They are not overwritten."""
 
 
 @click.command()
@@ -31,7 +31,8 @@ _KEPT = {"README.md", ".gitignore"}
 def command(name: str | None, directory: Path | None) -> None:
     """Start a project that builds at once.
 
-    NAME is its name and its folder; without it the project is made here. It has a topic with a seed and one topology.
+    NAME is its name and its folder. Without NAME the project is made in this folder. It has a topic with a seed and one
+    topology.
     """
     root = directory or Path(name or ".")
     name = name or re.sub(r"\W", "_", root.resolve().name, flags=re.ASCII)

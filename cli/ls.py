@@ -1,4 +1,4 @@
-"""`headwater ls`: what is in the project."""
+"""`headwater ls`: lists the topics, topologies, tables, stores and flows of a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `headwater` command: finds a subcommand by name, loads it on use, and alone turns an error into text."""
+"""The `headwater` command: finds a subcommand by name and imports it. Only this module turns an error into text."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ COMMANDS = (
     "clean",
     "debug",
 )
-"""The built-in commands, in the order in which a project meets them. Each is `command` in the module of its name."""
+"""The built-in commands, in the order in which a new project needs them.
+
+Each is `command` in the module of its name.
+"""
 
 
 class Failure(click.ClickException):
-    """A HeadwaterError on its way to the terminal: the message, its hint, its exit code."""
+    """A HeadwaterError as click prints it: the message, its hint, its exit code."""
 
     def __init__(self, error: HeadwaterError) -> None:
         super().__init__(error.message)
@@ -51,7 +54,7 @@ class Failure(click.ClickException):
 
 
 class WrongUse(click.ClickException):
-    """A command line that click refuses, told as every other error is: how the command is used, what is wrong."""
+    """A command line that click refuses, printed like every other error: the usage, then what is wrong."""
 
     def __init__(self, error: click.UsageError) -> None:
         super().__init__(error.format_message())
@@ -68,24 +71,24 @@ class WrongUse(click.ClickException):
 
 
 _LEADING = f"{__name__}.leading"
-"""Where a context keeps the options of a project that stand before the command."""
+"""The key under which a context keeps the options of a project that stand before the command."""
 
 
 class Commands(click.Group):
-    """Commands that are imported when they are asked for, with those of plugins behind the built-in ones.
+    """The built-in commands, then those of plugins. Each is imported when it is used.
 
-    A project's options may stand before the command, too: `headwater -s sales run` is `headwater run -s sales`.
+    Options of a project may also stand before the command: `headwater -s sales run` is `headwater run -s sales`.
     """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """As click does; what is wrong with options before the command is told as errors are everywhere."""
+        """As click does, but errors in options before the command are printed like all others."""
         with _told():
             return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; keeps what was written before the command."""
+        """As click does; keeps the options before the command for `resolve_command`."""
         given, _, _ = self.make_parser(ctx).parse_args(list(args))
         ctx.meta[_LEADING] = {name: given[name] for name in NAMES if name in given}
         return super().parse_args(ctx, args)
@@ -93,7 +96,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command and its arguments, options from before it first: so what stands further right counts."""
+        """The command and its arguments, after the options that stood before it: of two values the last one counts."""
         if not ctx.resilient_parsing and args[0][:1] != "-" and self.get_command(ctx, args[0]) is None:
             hint = guess(args[0], self.list_commands(ctx), "`headwater --help` lists the commands.")
             raise click.UsageError(f"There is no command {args[0]!r}; {hint}", ctx)
@@ -115,22 +118,22 @@ class Commands(click.Group):
         return [*COMMANDS, *sorted(_of_plugins(ctx).keys() - set(COMMANDS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, or None where there is none of that name."""
+        """The command, or None if no command has that name."""
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f".{cmd_name}", __package__).command
             return command
         return _of_plugins(ctx).get(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Headwater's own errors, and the machine's, become a sentence, any other keeps its trace.
+        """Run the command. Errors of Headwater and of the machine become a sentence; any other keeps its traceback.
 
-        What is wrong with a project is shown as `parse` shows it.
+        Errors of the project's files are printed as by `parse`.
         """
         try:
             with _told():
                 return super().invoke(ctx)
         except HeadwaterError as error:
-            # Not before: help and `assign` outside a project do without the compiler.
+            # Imported only here: help, and `assign` outside a project, do not load the compiler.
             from ..compiler.outcomes import InvalidProjectError
 
             if isinstance(error, InvalidProjectError):

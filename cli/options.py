@@ -40,9 +40,9 @@ def find_project(start: Path) -> Path:
 
 @dataclass(frozen=True)
 class ProjectOptions:
-    """Which project, for which target, with which variables; `select` narrows a command to a part of it.
+    """Which project, for which target, with which variables. `select` limits a command to a part of the project.
 
-    `directory` is None where it is to be found: the current folder, or the nearest one above it that is a project.
+    If `directory` is None, the project is that of the current folder or of the nearest one above it.
     """
 
     directory: Path | None = None
@@ -53,9 +53,9 @@ class ProjectOptions:
     without_plugins: tuple[str, ...] = ()
 
     def project(self) -> Project:
-        """The project; a line on stderr tells which, where it is not the current folder's and was not named.
+        """The project. If it was found in a folder above the current one, a line on stderr says which it is.
 
-        Raises NoProjectError. Here, and not before, the compiler is imported.
+        Raises NoProjectError. The compiler is imported here, not before.
         """
         directory = self._directory()
         from ..api.project import Project
@@ -88,12 +88,12 @@ class WholeNumber(click.IntRange):
 
 
 class Variables(click.ParamType[dict[str, Any]]):
-    """A YAML or JSON mapping: `{late_minutes: 30}`, read as strictly as the files of a project."""
+    """A YAML or JSON mapping: `{late_minutes: 30}`. It is read as strictly as the files of a project."""
 
     name = "yaml"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        """The mapping; a usage error for anything else."""
+        """The mapping. Anything else is a usage error."""
         if isinstance(value, dict):
             return value
         if not value.strip():
@@ -113,7 +113,7 @@ class Variables(click.ParamType[dict[str, Any]]):
 
 
 class PluginSwitch(click.ParamType[str]):
-    """`no:<name>`: leave that plugin out."""
+    """`no:<name>`: the plugin of that name is left out."""
 
     name = "no:name"
 
@@ -152,16 +152,16 @@ _OPTIONS = (
 
 
 NAMES = ("directory", "profile", "target", "vars", "select", "without_plugins")
-"""What the options of a project are called as parameters."""
+"""The names of a project's options as parameters of a function."""
 
 
 def project_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a project; its first argument is the ProjectOptions they make."""
+    """Give a command the options of a project. Its first argument is the ProjectOptions made of them."""
     return _with(_OPTIONS, command)
 
 
 def whole_project_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same without `--select`, for a command that would do the same whatever is selected."""
+    """The same without `--select`, for a command that always works on the whole project."""
     return _with([option for option in _OPTIONS if option is not _SELECT], command)
 
 
@@ -174,7 +174,7 @@ def _with(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) ->
 
 
 def leading_options(group: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the same options, as they are, to a group of commands: there they stand before the command."""
+    """Give a group of commands the same options. There they stand before the command."""
     return _take(_OPTIONS, group)
 
 

@@ -1,4 +1,4 @@
-"""How a run shows itself while it runs: a live table on a terminal, lines elsewhere."""
+"""Shows the progress of a run: a live table on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STARTING = "starting Spark"
 
 @dataclass
 class Line:
-    """What is known of one application. `lags` and `seconds` are of the last epoch of each subtopology and client."""
+    """The progress of one application. `lags` has the lag after the last epoch of each subtopology and client."""
 
     application: str
     records: int = 0
@@ -36,7 +36,7 @@ class Line:
 
     @property
     def lag(self) -> int:
-        """Records that are committed to its topics and not yet consumed."""
+        """How many records of its topics are committed and not yet consumed."""
         newest: dict[str, int] = {}
         for (subtopology, _), lag in self.lags.items():
             newest[subtopology] = lag
@@ -44,7 +44,7 @@ class Line:
 
 
 class Progress:
-    """Adds events up, by application. Takes them from any thread."""
+    """Adds up the events of each application. Any thread may call it: each application runs in one of its own."""
 
     def __init__(self) -> None:
         self._lines: dict[str, Line] = {}
@@ -52,7 +52,7 @@ class Progress:
         self._started: dict[str, float] = {}
 
     def on(self, event: Event) -> None:
-        """Take note of one event."""
+        """Count one event."""
         with self._lock:
             line = self._lines.setdefault(event.application, Line(event.application))
             self._note(line, event)
@@ -93,7 +93,7 @@ class Progress:
 
 
 class _Live:
-    """The progress as something rich can draw again and again."""
+    """The progress as an object that rich draws four times a second."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

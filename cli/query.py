@@ -1,4 +1,4 @@
-"""`headwater query`: the rows of a store, also while its topology runs."""
+"""`headwater query`: prints the rows of a store, even while its topology runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tables import note_cut
 
 
 class Moment(click.ParamType[int]):
-    """Milliseconds since 1970, or an ISO 8601 time (UTC, unless it says otherwise)."""
+    """Milliseconds since 1970, or an ISO 8601 time, in UTC if it has no zone."""
 
     name = "time"
 
@@ -68,7 +68,7 @@ def command(
 ) -> None:
     """Print the rows of a store.
 
-    STORE, or TOPOLOGY.STORE; as of the last commit, also while its topology runs.
+    STORE, or TOPOLOGY.STORE. Rows are those of the last commit, even while the topology runs.
     """
     project = options.project()
     rows = islice(project.query(store, key=dict(key) or None, start=start, end=end), limit)

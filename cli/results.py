@@ -1,4 +1,4 @@
-"""Tables of results: of seeds, of runs."""
+"""Prints tables of results: of seeds and of runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_seeds(seeded: Sequence[SeedResult]) -> None:
-    """What was seeded; a line where there is nothing to seed."""
+    """Print what was seeded, or that no topic has a seed."""
     if not seeded:
         click.echo("no topic has a seed")
         return
@@ -26,7 +26,7 @@ def show_seeds(seeded: Sequence[SeedResult]) -> None:
 
 
 def show_run(results: RunResults) -> None:
-    """One row for each application, then what went wrong or was dropped."""
+    """Print one row for each application, then dropped records, warnings and errors."""
     rows: list[Sequence[str]] = [
         (
             each.application,
@@ -58,7 +58,7 @@ def show_run(results: RunResults) -> None:
 
 
 def _misplaced(placement: Mapping[str, Any] | None) -> Iterator[str]:
-    """What is wrong with where tasks are, see `placement` in `schemas/run_results.json`."""
+    """Warnings about the placement of tasks, see `placement` in `schemas/run_results.json`."""
     if placement is None:
         return
     if error := placement["error"]:

@@ -22,7 +22,11 @@ _LINES = click.File("rb")
 @project_options
 @click.option("--append", is_flag=True, help="Append records to one TOPIC: JSON lines from --file or standard input.")
 @click.option("--file", "source", type=_LINES, help="Records for --append.")
-@click.option("--full-refresh", is_flag=True, help="Empty the topics and seed them anew; what read them starts anew.")
+@click.option(
+    "--full-refresh",
+    is_flag=True,
+    help="Empty the topics and seed them again. Topologies that read them start again from the beginning.",
+)
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bool, topics: tuple[str, ...]) -> None:
     """Fill topics from their seeds.

@@ -1,4 +1,4 @@
-"""`headwater simulate`: shows where an assignor would put a project's tasks as clients come and go."""
+"""`headwater simulate`: shows how an assignor would place a project's tasks as clients come and go."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _MOST_UPDATES = 10**9
 
 
 class Quantity(click.ParamType[Any]):
-    """What a function of `runtime.simulation.quantities` reads; imported when it is used."""
+    """A value that a function of `runtime.simulation.quantities` reads. The function is imported when it is used."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name
         self._read = read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """What was read; a usage error for what cannot be."""
+        """The value. A text that cannot be read is a usage error."""
         if not isinstance(value, str):
             return value
         try:
@@ -60,7 +60,7 @@ class Names(click.ParamType[tuple[str, ...]]):
         if not all(names) or len(set(names)) < len(names):
             self.fail(f"{value!r} is not a list of different names such as a,b,c", param, ctx)
         for name in names:
-            if not name.isprintable() or " " in name or ";" in name:  # events could not name it, nor a picture show it
+            if not name.isprintable() or " " in name or ";" in name:  # neither events nor a picture could have it
                 self.fail(f"{name!r} has a space, a semicolon, or what cannot be shown", param, ctx)
         return names
 
@@ -97,7 +97,7 @@ def _updates(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= _MOST_UPDATES:  # nor NaN
+    if not 0 <= value <= _MOST_UPDATES:  # also refuses NaN
         raise ValueError(f"{text!r} is not a number from 0 to {_MOST_UPDATES:,}")
     return value
 

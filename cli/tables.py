@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LONGEST = 240
-"""Characters of a cell that a terminal shows."""
+"""The most characters of a cell that a terminal shows."""
 
 _LONGEST_WORD = 40
-"""What is longer is broken within a word, where a table would not fit otherwise."""
+"""If a table would not fit otherwise, words that are longer than this are broken."""
 
 _GAP = 2
 
@@ -24,11 +24,11 @@ _GAP = 2
 def show(
     header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = (), *, headed: bool = True
 ) -> bool:
-    """Print a table; gives whether a cell was cut.
+    """Print a table. Returns whether a cell was cut.
 
-    `right`: columns (from 0) whose cells stand at the right, as numbers do. Without `headed` only the rows are printed.
-    On a terminal in which the columns do not fit, cells are folded; where there is not even room for their words, each
-    row becomes a list of names and values.
+    `right`: columns (from 0) that are aligned to the right, for numbers. Without `headed` only the rows are printed. If
+    the columns do not fit a terminal, cells are folded. If even their words do not fit, each row becomes a list of
+    names and values.
     """
     cells = [[*map(visible, row)] for row in rows]
     if not is_terminal():
@@ -48,12 +48,12 @@ def show(
 
 
 def note_cut() -> None:
-    """Say on stderr where all of a value is."""
+    """Say on stderr how to see whole values."""
     click.echo("long values are cut here; --format json has all of them", err=True)
 
 
 def _lines(rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
-    """Padded by hand: a pipe takes whole topics, and for that rich needs ten times as long."""
+    """The rows as padded lines, without rich: for a whole topic, which goes to a pipe, rich takes ten times as long."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
@@ -98,7 +98,7 @@ def _listed(header: Sequence[str], row: Sequence[str]) -> Table:
 
 
 def _narrowest(rows: Sequence[Sequence[str]]) -> int:
-    """Columns of a terminal that are needed to break no word."""
+    """How wide a terminal must be so that no word is broken."""
     from rich.cells import cell_len
 
     longest = [

@@ -1,6 +1,6 @@
-"""Where commands print: text with styles on a terminal, plain text elsewhere.
+"""Prints for commands: text with styles on a terminal, plain text elsewhere.
 
-`NO_COLOR` and `TERM=dumb` leave styles out on a terminal, too.
+With `NO_COLOR` or `TERM=dumb` there are no styles on a terminal either.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ WARNING = ("warning: ", "bold yellow")
 
 
 def console(*, err: bool = False) -> Console:
-    """What prints to stdout, or to stderr, as they are at this moment. Texts mean what they say: there is no markup."""
+    """A rich console on the present stdout or stderr, which tests replace. It reads no markup in texts."""
     from rich.console import Console
 
     columns, lines = get_terminal_size()
     return Console(
         stderr=err,
-        width=columns,  # with both of them, rich does not take 80 where TERM is dumb
+        width=columns,  # with width and height given, rich does not assume 80 columns where TERM is dumb
         height=lines,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         markup=False,
@@ -34,13 +34,13 @@ def console(*, err: bool = False) -> Console:
 
 
 def is_terminal(*, err: bool = False) -> bool:
-    """Whether somebody looks at stdout (or stderr): what goes to a file or a program is never cut or folded."""
+    """Whether stdout (or stderr) is a terminal. Output to a file or a program is never cut or folded."""
     stream = sys.stderr if err else sys.stdout
     return stream is not None and stream.isatty()
 
 
 def say(*parts: str | tuple[str, str], err: bool = False) -> None:
-    """Print a line of texts, some with a style, as in `say(ERROR, message)`; it is not folded."""
+    """Print a line of texts, some with a style, as in `say(ERROR, message)`. The line is not folded."""
     from rich.text import Text
 
     shown = [visible(part, lines=True) if isinstance(part, str) else part for part in parts]
@@ -48,6 +48,6 @@ def say(*parts: str | tuple[str, str], err: bool = False) -> None:
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """A text without what would move the cursor or change the terminal. `lines`: it may have several."""
+    """A text without control characters, which could move the cursor. `lines`: line ends are kept."""
     kept, blank = ("\n", "\t\r") if lines else ("", "\t\n\r")
     return "".join(c if c.isprintable() or c in kept else " " if c in blank else "\ufffd" for c in text)

@@ -1,4 +1,4 @@
-"""What can go wrong with a log."""
+"""The errors of a log."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from ...errors import HeadwaterError
 
 _DAMAGED = (
-    "put the files of the log back from a copy; or start anew, a topology with --full-refresh, "
+    "put the files of the log back from a copy; or start again, a topology with --full-refresh, "
     "what was seeded by removing the log's folder"
 )
 
 
 class LogError(HeadwaterError):
-    """The root of the log's errors."""
+    """The base class of the log's errors."""
 
 
 class CommitExistsError(LogError):
@@ -27,7 +27,7 @@ class CommitExistsError(LogError):
 
 
 class CommitGapError(LogError):
-    """The commit before the one to create is missing: the application was started anew meanwhile."""
+    """The commit before the one to create is missing: the application was started again meanwhile."""
 
     def __init__(self, application: str, number: int) -> None:
         super().__init__(f"cannot create commit {number} of {application}: there is no commit {number - 1}")
@@ -44,14 +44,14 @@ class CommitFormatError(LogError):
         else:
             super().__init__(
                 f"the log was written in format {found}, this version reads format {supported}",
-                hint="use the version of Headwater that wrote it, or start anew with --full-refresh",
+                hint="use the version of Headwater that wrote it, or start again with --full-refresh",
             )
         self.found = found
         self.supported = supported
 
 
 class CommitDamagedError(LogError):
-    """A commit that is no longer what was committed, or is gone while later ones are there."""
+    """A commit has changed since it was made, or is missing although later ones exist."""
 
     def __init__(self, application: str, number: int, what: str) -> None:
         super().__init__(f"commit {number} of {application} is {what}", hint=_DAMAGED)
@@ -61,7 +61,10 @@ class CommitDamagedError(LogError):
 
 
 class CommitsMissingError(LogError):
-    """All commits of an application are gone, and nobody has started it again: `folder` had them, `entry` tells so."""
+    """All commits of an application are gone without `--full-refresh`.
+
+    They were in `folder`, and `entry` still names it.
+    """
 
     def __init__(self, application: str, folder: Path, entry: Path) -> None:
         super().__init__(
@@ -96,7 +99,7 @@ class GenerationError(LogError):
 
 
 class CommitOrderError(LogError):
-    """A commit record that does not continue what was committed before: the log is damaged."""
+    """A commit record does not continue the commits before it: the log is damaged."""
 
     def __init__(self, number: int, topic: str, partition: int, expected: int, found: int) -> None:
         super().__init__(
@@ -133,12 +136,12 @@ class CorruptSegmentError(LogError):
 
 
 class MissingColumnsError(LogError):
-    """A segment lacks columns that are asked for: it was written when the topic had others."""
+    """A segment lacks columns that a reader needs: it was written when the topic had others."""
 
     def __init__(self, path: str, columns: Sequence[str]) -> None:
         super().__init__(
             f"segment {path} has no column {', '.join(columns)}",
-            hint="the topic was written with other columns; start its writer anew with --full-refresh",
+            hint="the topic was written with other columns; start its writer again with --full-refresh",
         )
         self.path = path
         self.columns = tuple(columns)

@@ -92,7 +92,7 @@ class LogState:
             return CommitMark(self.application, self.number, self._checksum) if self.number else None
 
     def reload(self) -> None:
-        """Start over from the newest snapshot: after RangeMissingError, or when the application was started anew."""
+        """Start over from the newest snapshot: after RangeMissingError, or when the application was started again."""
         with self.lock:
             self._clear()
             snapshot = self.commits.load_snapshot()

@@ -121,7 +121,7 @@ def _begun_anew(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> I
         since = old[name].since
         now = new[name].since
         if None not in (since, now) and now != since:  # one without records any more is for `positions` to tell
-            yield f"topic {name} was started anew after its records were consumed"
+            yield f"topic {name} was started again after its records were consumed"
 
 
 def _written_by_others(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Starting applications anew: what they have committed is forgotten, and so are the stores made of it."""
+"""`--full-refresh`: removes what applications have committed, and the stores made of it, so that they start again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..state.directory import StateDirectory
 
 
 class ReaderError(HeadwaterError):
-    """An application that is not started anew has read what would be forgotten: `reader`, `topic`, `writer`.
+    """An application that is not started again has read a topic whose records would be removed.
 
-    `missing`: all applications that have to be started with it, by name.
+    `reader`, `topic` and `writer` name them. `missing`: all applications that must be started again too, by name.
     """
 
     def __init__(self, reader: str, topic: str, writer: str, missing: Sequence[str]) -> None:
@@ -31,11 +31,11 @@ class ReaderError(HeadwaterError):
 
 
 def start_anew(log: Log, state_dir: Path | None, applications: Collection[str]) -> None:
-    """Forget these applications: commits, records, changelogs, stores.
+    """Remove all that these applications have: commits, records, changelogs, stores.
 
-    `state_dir`: of this machine, None where executors have the stores on theirs: the next run finds there that they are
-    of another incarnation. Raises LockError if one of them is running, ReaderError if another application has read from
-    them; then nothing has happened.
+    `state_dir`: this machine's. None if the stores are on executors' machines: the next run finds there that they
+    belong to another incarnation. Raises LockError if one of the applications is running, ReaderError if another
+    application has read from them. Then nothing has been removed.
     """
     for application in log.applications():
         if application in applications:
@@ -44,19 +44,21 @@ def start_anew(log: Log, state_dir: Path | None, applications: Collection[str]) 
             if writer is not None and writer in applications:
                 raise ReaderError(application, topic, writer, _missing(log, applications))
     with held(state_dir, applications) as directories:
-        _remove(directories)  # before the commits: a store that outlives them would pass for one of their successors'
+        _remove(
+            directories
+        )  # before the commits: a store that outlives them could be taken for one of the new incarnation
         for application in _readers_first(log, applications):
             log.drop(application)
 
 
 def forget_state(directories: Collection[StateDirectory]) -> None:
-    """Remove these directories; runs restore what was in them. Raises LockError while one is in use."""
+    """Remove these directories. Runs restore their stores from the changelogs. Raises LockError while one is in use."""
     with _locked(directories):
         _remove(directories)
 
 
 def readers(log: Log, topics: Collection[str]) -> list[str]:
-    """The applications that have read any of these topics, or what such applications write, by name."""
+    """The applications that have read any of these topics, or a topic that such an application writes, by name."""
     every = {application: reads(log, application) for application in log.applications()}
     found: set[str] = set()
     while True:
@@ -72,10 +74,11 @@ def readers(log: Log, topics: Collection[str]) -> list[str]:
 
 @contextmanager
 def held(state_dir: Path | None, applications: Collection[str]) -> Iterator[list[StateDirectory]]:
-    """Keep these applications from running; their state directories on this machine.
+    """Lock these applications' state directories on this machine, so that they cannot run here, and give the
+    directories.
 
-    Raises LockError while one of them is running here. One that runs on executors is not noticed; it fails at its next
-    commit when its commits are gone.
+    Raises LockError while one of them is running here. A run with stores on executors is not noticed; it fails at its
+    next commit because its commits are gone.
     """
     directories = [
         directory
@@ -96,7 +99,7 @@ def _locked(directories: Iterable[StateDirectory]) -> Iterator[None]:
 
 
 def _missing(log: Log, applications: Collection[str]) -> list[str]:
-    """The applications that have read what `applications` write, one from another, and are not among them."""
+    """All other applications that have read from `applications`, directly or through others."""
     every = {each: set(reads(log, each, lenient=True).values()) for each in log.applications()}
     found = set(applications)
     while more := {each for each, writers in every.items() if each not in found and writers & found}:
@@ -105,11 +108,14 @@ def _missing(log: Log, applications: Collection[str]) -> list[str]:
 
 
 def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
-    """The applications in such an order that none is left, wherever this is broken off, that has read what is gone."""
+    """The applications, each after its readers.
+
+    If the removal is interrupted, no reader remains whose input is gone.
+    """
     writers = {application: set(reads(log, application, lenient=True).values()) for application in applications}
     while writers:
         unread = (each for each in writers if not any(each in read for read in writers.values()))
-        last = next(unread, next(iter(writers)))  # in a circle there is no last one
+        last = next(unread, next(iter(writers)))  # each of a circle has a reader, so any of them may be first
         del writers[last]
         yield last
 

@@ -1,8 +1,8 @@
 """Runs the topology of `tests/runtime/driver/delays.py` on two executors, again and again, as things go wrong.
 
 First as it is, then with new input, then after one executor's state directory was removed, then while an executor is
-killed, then once more, and at last after the application was started anew. Prints what came of each run as JSON, and
-every path of the executors' state that this process, the driver, has touched.
+killed, then once more, and at last after the application was started again from the beginning. Prints what came of each
+run as JSON, and every path of the executors' state that this process, the driver, has touched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starting applications anew: what is forgotten, in which order, and who is asked to start with them."""
+"""Starting applications again: what is forgotten, in which order, and who is asked to start with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plain assignors work on: everything by name, counted anew whenever it is asked for."""
+"""What the plain assignors work on: everything by name, counted again at each question."""
 
 from __future__ import annotations
 
