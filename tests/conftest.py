@@ -51,7 +51,7 @@ def spark_session() -> Iterator[SparkSession]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+    parser.addoption("--update-golden", action="store_true", help="write golden files again instead of comparing")
 
 
 def pytest_configure() -> None:

@@ -5,7 +5,7 @@ All text is computed here; the template only puts it in place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,9 +51,8 @@ def render_job(graph: TopologyGraph) -> str:
     constants = Constants(graph)
     writer = Declarations(constants, graph.file)
     names = function_names([part.function for part in graph.subtopologies], ("subtopology",))
-    everything: tuple[Declared, ...] = (*graph.topics, *graph.stores, *graph.global_tables)
-    declared = {constants[each]: each for each in everything}
-    lines = tuple(statement(f"{name} = ", writer.call(each)) for name, each in declared.items())
+    groups: tuple[tuple[Declared, ...], ...] = (graph.topics, graph.stores, graph.global_tables)
+    declared = tuple("\n".join(_constants(group, constants, writer)) for group in groups if group)
     functions = tuple(
         _function(graph, part, name, writer) for part, name in zip(graph.subtopologies, names, strict=True)
     )
@@ -66,11 +65,16 @@ def render_job(graph: TopologyGraph) -> str:
         ),
         imports=import_from("headwater.runtime", writer.classes | {"Pipe", "subtopology"}),
         file=f"FILE = {quoted(graph.file)}",
-        constants=lines,
+        constants=declared,
         functions=functions,
         topology=topology,
     )
     return render("job.py.j2", template)
+
+
+def _constants(group: Sequence[Declared], constants: Constants, writer: Declarations) -> list[str]:
+    declared = {constants[each]: each for each in group}
+    return [statement(f"{name} = ", writer.call(each)) for name, each in declared.items()]
 
 
 def _topology(graph: TopologyGraph, names: list[str], writer: Declarations) -> Items:
@@ -133,7 +137,8 @@ class _Stages:
         _check(self._flows, stage.yields)
         nodes = [self._operator(node) for node in stage.nodes]
         named = {"keep": self._writer.of(keep)} if keep else {}
-        return one_a_line(call("rows.process", *nodes, **named))
+        written = call("rows.process", *nodes, **named)
+        return one_a_line(written) if len(nodes) > 1 else written
 
     def _operator(self, node: Declaration) -> Expression:
         comment = self._notes.at(str(node.at), indent=8)

@@ -72,6 +72,7 @@ AIRPORTS_RAW = Topic(
     key="faa string",
     value="name string, lat double, lon double, alt int, tz int, dst string, tzone string",
 )
+
 AIRPORTS = Store(
     "airports",
     partitions=2,
@@ -102,6 +103,7 @@ ZONE_TOTALS = Store(
         Agg("mean_hours", "avg", "air_time / 60", of="double", type="double"),
     ),
 )
+
 AIRPORTS_TABLE = GlobalTable("airports", topic=AIRPORTS_RAW, store=AIRPORTS)
 
 

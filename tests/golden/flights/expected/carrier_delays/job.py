@@ -61,6 +61,7 @@ HOURLY_DELAYS = Topic(
     windowed=True,
     writer="flights-carrier_delays",
 )
+
 AIRLINE_NAMES = Store("airline_names", partitions=4, key="carrier string", value="name string")
 DELAY_TOTALS = Store(
     "delay_totals",
@@ -114,9 +115,7 @@ def late(rows: Pipe) -> Pipe:
         keep=("airline", "flight"),
         at=57,
     )
-    return rows.process(
-        Sink("very_late", LONG_DELAYS, at=65),
-    )
+    return rows.process(Sink("very_late", LONG_DELAYS, at=65))
 
 
 @subtopology(1, "hourly", file=FILE)

@@ -92,6 +92,7 @@ PARKED_BY_AIRPORT = Topic(
     value="planes bigint, seats bigint, mean_seats double",
     writer="flights-fleet",
 )
+
 PLANES = Store(
     "planes",
     partitions=4,

@@ -46,6 +46,7 @@ RUSH_HOURS = Topic(
     windowed=True,
     writer="flights-punctuality",
 )
+
 HOURLY_DEPARTURES = Store(
     "hourly_departures",
     partitions=1,

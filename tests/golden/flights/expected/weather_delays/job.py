@@ -72,6 +72,7 @@ WEATHER_IMPACT = Topic(
     ),
     writer="flights-weather_delays",
 )
+
 LATEST_WEATHER = Store(
     "latest_weather",
     partitions=2,

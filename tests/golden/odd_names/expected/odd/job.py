@@ -62,6 +62,7 @@ LARGE = Topic(
     ),
     writer="odd-odd",
 )
+
 SETTINGS = Store("settings", partitions=1, key="id string", value="text string")
 O_STORE = Store(
     "o",

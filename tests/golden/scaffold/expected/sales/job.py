@@ -44,6 +44,7 @@ DAILY_SALES = Topic(
     windowed=True,
     writer="shop-sales",
 )
+
 SALES_BY_DAY = Store(
     "sales_by_day",
     partitions=2,
@@ -62,9 +63,7 @@ SALES_BY_DAY = Store(
 @subtopology(0, "sales", file=FILE)
 def sales(rows: Pipe) -> Pipe:
     """2 tasks: orders -> shop-sales-sales-repartition."""
-    rows = rows.process(
-        Source(ORDERS, "sales", columns=("product", "quantity", "price"), at=10),
-    )
+    rows = rows.process(Source(ORDERS, "sales", columns=("product", "quantity", "price"), at=10))
     rows = rows.where("sales", "quantity >= 1", at=13)
     return rows.process(
         KeyBy("sales", {"product": "product"}, at=14),
@@ -78,9 +77,7 @@ def sales_rekeyed(rows: Pipe) -> Pipe:
 
     Stores: sales_by_day.
     """
-    rows = rows.process(
-        Source(SALES_REPARTITION, "sales", at=19),
-    )
+    rows = rows.process(Source(SALES_REPARTITION, "sales", at=19))
     rows = rows.select(
         "sales",
         {"`quantity * price` double": "quantity * price"},
