@@ -1,5 +1,4 @@
-"""The root of every error that Headwater raises on purpose, and what all of them share: the machine's own refusals, and
-messages that a person can read to the end."""
+"""The base class of all errors that Headwater raises on purpose, and errors of the machine."""
 
 from __future__ import annotations
 
@@ -7,10 +6,10 @@ import errno
 import os
 
 MOST_SHOWN = 600
-"""Characters of a text that goes into a message."""
+"""The most characters of a text in a message."""
 
 INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has ended, as of any program: 128 and the number of the signal."""
+"""The exit code of a command that Ctrl-C has ended: 128 and the number of the signal, as in any shell."""
 
 _WAYS_OUT = {
     errno.ENOSPC: "make room on that disk and run again",
@@ -30,11 +29,11 @@ _WAYS_OUT = {
     errno.ENOTDIR: "move it away: there is a file where a folder belongs",
     errno.EEXIST: "move it away: something else is in its place",
 }
-"""What a user can do about refusals whose reason lies in files, folders and disks, not in Headwater."""
+"""What a user can do about errors of the operating system whose cause is a file, a folder or a disk."""
 
 
 class HeadwaterError(Exception):
-    """An error a user can act on: what happened, and the way out.
+    """An error that a user can act on. `message` says what happened, `hint` how to fix it.
 
     Only this class and its children are shown as a sentence; anything else is a bug and keeps its stack trace.
     """
@@ -51,9 +50,9 @@ class HeadwaterError(Exception):
 
 
 class MachineError(HeadwaterError):
-    """The operating system refused a file or a folder: no record, and nothing in a project's files, is to blame.
+    """The operating system refused a file or a folder. Neither a record nor a project's file is the cause.
 
-    `path`: what it was about, None where the system does not say. `errno`: its reason.
+    `path`: the file or folder, None if the system does not say it. `errno`: the system's reason.
     """
 
     def __init__(self, path: str | None, number: int | None, reason: str) -> None:
@@ -63,12 +62,15 @@ class MachineError(HeadwaterError):
 
     @staticmethod
     def explains(error: OSError) -> bool:
-        """Whether the reason lies in files, folders and disks; a missing file, say, may be a mistake of Headwater's."""
+        """Whether the cause is a file, a folder or a disk.
+
+        It may be another: a missing file can be Headwater's mistake.
+        """
         return error.errno in _WAYS_OUT
 
     @classmethod
     def of(cls, error: OSError | MemoryError, path: str | os.PathLike[str] | None = None) -> MachineError:
-        """What the system said; of `path` where it does not say of what."""
+        """The system's error as a MachineError. `path` is used if the system does not name one."""
         if isinstance(error, MemoryError):
             said = f" ({error})" if str(error) else ""
             return cls(None, errno.ENOMEM, f"there is not enough memory{said}")
@@ -78,7 +80,7 @@ class MachineError(HeadwaterError):
 
 
 def shortened(text: str, most: int = MOST_SHOWN) -> str:
-    """The text, or its beginning and its end and how long it is."""
+    """The text. Of a long one its beginning, its end and its length."""
     if len(text) <= most:
         return text
     return f"{text[: most * 2 // 3]} ... ({len(text):,} characters) ... {text[-most // 3 :]}"

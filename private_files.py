@@ -1,6 +1,6 @@
-"""Files and folders for their owner only: records may be anybody's secrets, and a umask is the business of a shell.
+"""Makes files and folders that only their owner can read, whatever the umask, because records may be secret.
 
-What is there already keeps its rights; `headwater debug` tells where others have some.
+Rights of existing files stay as they are. `headwater debug` warns if others can read them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _OTHERS = 0o077
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Make a folder and those above it that are not there; the ones made, from the top. Raises OSError."""
+    """Make a folder and the missing ones above it. Returns those that were made, from the top. Raises OSError."""
     if path.is_dir():
         return []
     made = make_folder(path.parent)
     try:
         path.mkdir(FOLDER)
     except FileExistsError:
-        if not stat.S_ISDIR(path.stat().st_mode):  # or a link that leads nowhere, which this says
+        if not stat.S_ISDIR(path.stat().st_mode):  # for a symbolic link to nothing this raises
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
-        return made  # another process was quicker
+        return made  # another process has made it first
     path.chmod(FOLDER)
     return [*made, path]
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open(..., opener=opener)`: a file that is made is the owner's only. Raises OSError."""
+    """For `open(..., opener=opener)`: only the owner can read a file that it makes. Raises OSError."""
     if not flags & os.O_CREAT:
         return os.open(path, flags)
     try:
@@ -57,7 +57,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def open_to_others(path: Path) -> str:
-    """Who else has rights to what is at `path`, in words; empty where nobody has, or nothing is there."""
+    """A sentence about who else has rights to `path`. Empty if nobody has, or nothing is there."""
     try:
         found = path.stat()
     except OSError:

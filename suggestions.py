@@ -1,4 +1,4 @@
-"""What somebody may have meant by a word that is not known. Guessed here and nowhere else."""
+"""Suggests known words for an unknown one. All messages with `did you mean` get it here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _LIKENESS = 0.6
 
 
 def closest(word: str, known: Iterable[str], most: int = 1, likeness: float = _LIKENESS) -> tuple[str, ...]:
-    """Known words that are spelt much like `word`, best first, whatever their case; at most so many.
+    """Known words that are spelt much like `word`, best first, at most so many. Upper and lower case are equal.
 
-    `likeness` is difflib's ratio, from 0 to 1 (equal). Of words that are equally close, one that begins as `word` does
-    comes first, as few people miss the first letter.
+    `likeness` is difflib's ratio, from 0 to 1 (equal). Of equally close words, one with the first letter of `word`
+    comes first, because few people mistype the first letter.
     """
-    if len(word) > _LONGEST_GUESSED:  # nobody types that, and comparing takes the square of it
+    if len(word) > _LONGEST_GUESSED:  # difflib needs the square of the length
         return ()
     folded: dict[str, str] = {}
     for each in known:

@@ -1,5 +1,7 @@
-"""Paths at which something else lies than Headwater put there, or that it may not use, and disks that are full or fail:
-told with their way out."""
+"""Errors of the operating system at paths that Headwater cannot use, raised as MachineError.
+
+Something else lies there than Headwater put there, its rights are missing, or the disk is full or fails.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ _TOLD = frozenset(
     {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
     | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
 )
-"""Those that no caller has an answer to. Others, such as a file that is there already, mean something to callers."""
+"""Errors that no caller handles. Callers do handle others, such as a file that exists already."""
 
 
 def unusable_paths_told(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """A decorator: what the system says of such a path is raised as a MachineError; other errors pass."""
+    """A decorator that raises these errors as MachineError. Other errors pass unchanged."""
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Found:

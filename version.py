@@ -1,3 +1,3 @@
-"""The version of Headwater: of the package, and what a manifest says it was made with."""
+"""The version of Headwater: of the package, and in manifests."""
 
 __version__ = "0.1.0"

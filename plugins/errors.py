@@ -1,4 +1,4 @@
-"""What can be wrong with a plugin, or with asking for one."""
+"""The errors of plugins: one that cannot be loaded, is unknown, or is used wrongly."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..errors import HeadwaterError
 from ..suggestions import closest
 
 _LOADING = frozenset(Path(str(file)).parent for file in (__file__, importlib.__file__, pluggy.__file__))
-"""Where no line of a plugin is."""
+"""Modules whose lines are no place in a plugin: they import or call it."""
 
 
 class PluginError(HeadwaterError):
-    """Anything wrong with plugins."""
+    """The base class of errors of plugins."""
 
 
 class UnknownPluginError(PluginError):
-    """Nothing of this kind has this name. `suggestions`: known names that look like it, best first."""
+    """No plugin of this kind has this name. `suggestions`: known names that look like it, best first."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind = kind
@@ -34,7 +34,7 @@ class UnknownPluginError(PluginError):
 
 
 class PluginConflictError(PluginError):
-    """Two plugins of a kind have one name. `origins`: where the two come from."""
+    """Two plugins of a kind have the same name. `origins`: the two functions that register it."""
 
     def __init__(self, kind: str, name: str, origins: tuple[str, str]) -> None:
         super().__init__(
@@ -61,20 +61,20 @@ class PluginImportError(PluginError):
 
 
 class InvalidPluginError(PluginError):
-    """A plugin that does not fit the hooks: an unknown hook, an argument that it has not, a schema that is none."""
+    """A plugin that does not fit the hooks: an unknown hook, an unknown argument of one, an invalid schema."""
 
 
 def named(error: BaseException) -> str:
-    """An error by its type, and by its message where it has one."""
+    """An error's type, and its message if it has one."""
     try:
         message = str(error)
-    except Exception:  # anybody's class, whose own text may fail
+    except Exception:  # a plugin's own error class may fail in `__str__`
         message = ""
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def told(error: BaseException) -> str:
-    """An error of a plugin's own code in one line: what, and where in the plugin it came from."""
+    """An error of a plugin's own code in one line: its message, and the line of the plugin that raised it."""
     what = named(error)
     if isinstance(error, SyntaxError):  # says where itself
         return what

@@ -1,7 +1,7 @@
-"""The hooks. Each is called once, when the first plugin of its kind is asked for, and given a `register` function.
+"""The hooks of plugins. Each is called when the first plugin of its kind is needed, and gets a `register` function.
 
-A name is registered once for each kind, by one plugin; built-in ones are registered through the same hooks. What a
-factory must make is named in each hook, and described in `docs/plugins.md`.
+A name is registered once for each kind, by one plugin. Built-in ones are registered through the same hooks. Each hook
+names the class that a factory must make; `docs/plugins.md` describes it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Hooks:
 
     @_hookspec
     def headwater_register_serdes(self, register: Register) -> None:
-        """Register serdes: forms of records as bytes, for logs whose topics others read and write too."""
+        """Register serdes, which turn records into bytes and back, for logs whose topics other programs use too."""
 
     @_hookspec
     def headwater_register_commands(self, register: Register) -> None:

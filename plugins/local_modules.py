@@ -1,4 +1,4 @@
-"""Importing a project's own Python: modules by their dotted names below the project's folder."""
+"""Imports a project's own Python modules, by their dotted names below the project's folder."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PROJECT_FILE = "headwater.yml"
 
 
 def import_from(directory: Path, name: str) -> ModuleType:
-    """The module `name` of the project in `directory`, or of the environment where the project has none.
+    """The module `name` of the project in `directory`, or of the environment if the project has none.
 
-    The project's folder comes first on `sys.path` and stays there, as with `python -m`. Modules of another project
-    that this process has imported under the same top-level name are forgotten: names like `functions` are in all.
-    Raises ImportError where the top-level name is taken by a module that is not a project's.
+    The project's folder comes first on `sys.path` and stays there, as with `python -m`. If this process has imported
+    modules of another project under the same top-level name, they are removed: every project may have a `functions`.
+    Raises ImportError if the top-level name is taken by a module that is not a project's.
     """
     root = directory.resolve()
     sys.path[:] = [str(root), *(path for path in sys.path if path != str(root))]
@@ -31,7 +31,7 @@ def import_from(directory: Path, name: str) -> ModuleType:
 
 
 def _load(spec: ModuleSpec, root: Path) -> None:
-    """Import a top-level module of the project itself: by name, another one on `sys.path` could win over a folder."""
+    """Import a top-level module from its own place: by name, another one on `sys.path` could be found first."""
     module = sys.modules[spec.name] = module_from_spec(spec)
     if spec.loader is None:
         module.__path__ = [str(root / spec.name)]
@@ -52,6 +52,6 @@ def _is_below(module: ModuleType | None, root: Path) -> bool:
 
 
 def _places(module: ModuleType) -> list[Path]:
-    """The module's file, or the folders of a package that has none."""
+    """The module's file, or the folders of a package without a file."""
     file = getattr(module, "__file__", None)
     return [Path(place).resolve() for place in ([file] if file else getattr(module, "__path__", ()))]

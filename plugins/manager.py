@@ -1,7 +1,7 @@
-"""Finds plugins and asks them what they have.
+"""Finds plugins and asks them what they register.
 
 Built-in plugins come first, then installed ones (entry points of the group `headwater`), then modules of the project.
-Built-in and local ones are found by dotted name, so nothing here knows what plugins make.
+Built-in and local ones are found by dotted name, so this module imports none of the classes that plugins make.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ENTRY_POINTS = "headwater"
 
 
 class PluginManager:
-    """The plugins of one project. Each kind is asked for once, when it is first used.
+    """The plugins of one project. The hook of each kind is called once, when the kind is first used.
 
     `modules`: the project's own, found below `directory` (default: the current one). `block`: names of plugins (entry
-    points or modules) that are left out, unimported. `installed`: whether entry points are looked at. Raises
+    points or modules) that are left out and not imported. `installed`: whether entry points are used. Raises
     PluginImportError, InvalidPluginError.
     """
 
@@ -61,32 +61,32 @@ class PluginManager:
 
     @cached_property
     def assignors(self) -> Registry:
-        """By `assignment.assignor`."""
+        """Task assignors, by `assignment.assignor`."""
         return self._asked("assignor", self.pluggy.hook.headwater_register_assignors)
 
     @cached_property
     def restore_strategies(self) -> Registry:
-        """By `restore.strategy`."""
+        """Restore strategies, by `restore.strategy`."""
         return self._asked("restore strategy", self.pluggy.hook.headwater_register_restore_strategies)
 
     @cached_property
     def store_backends(self) -> Registry:
-        """By `backend` of a store."""
+        """Store backends, by `backend` of a store."""
         return self._asked("store backend", self.pluggy.hook.headwater_register_store_backends)
 
     @cached_property
     def logs(self) -> Registry:
-        """By `log.type` of a target."""
+        """Logs, by `log.type` of a target."""
         return self._asked("log", self.pluggy.hook.headwater_register_logs)
 
     @cached_property
     def serdes(self) -> Registry:
-        """Forms of records as bytes."""
+        """Serdes, by name."""
         return self._asked("serde", self.pluggy.hook.headwater_register_serdes)
 
     @cached_property
     def commands(self) -> Mapping[str, Any]:
-        """Commands by name: click's own objects."""
+        """Commands by name, as objects of click."""
         registry = self._asked("command", self.pluggy.hook.headwater_register_commands)
         return {name: registration.load() for name, registration in registry.items()}
 

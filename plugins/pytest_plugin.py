@@ -1,6 +1,6 @@
-"""For tests of plugins and of projects: compiles and runs a project that is given as a dict of files.
+"""A fixture for tests of plugins and of projects: it compiles and runs a project that is given as a dict of files.
 
-pytest loads this module in every run where Headwater is installed, so it imports nothing but pytest at its top.
+pytest loads this module in every run where Headwater is installed, so it imports only pytest at its top.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ProjectFiles:
             file.write_bytes(content if isinstance(content, bytes) else dedent(content).lstrip("\n").encode())
 
     def project(self, **options: Any) -> Any:
-        """The `headwater.Project` of the files as they are now; its `close` ends a Spark session that it started."""
+        """The `headwater.Project` of the present files. Its `close` ends the Spark session that it started."""
         return importlib.import_module("headwater").Project(self.path, **options)
 
     def compile(self, **options: Any) -> Any:

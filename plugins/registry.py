@@ -32,7 +32,7 @@ class Registration:
         return f"{module}:{getattr(self.factory, '__qualname__', type(self.factory).__name__)}"
 
     def load(self) -> Any:
-        """The factory itself, imported if need be. Raises InvalidPluginError where it cannot be."""
+        """The factory, imported if it is given as text. Raises InvalidPluginError if that fails."""
         if not isinstance(self.factory, str):
             return self.factory
         module, _, attribute = self.factory.partition(":")
@@ -47,8 +47,8 @@ class Registration:
             raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be loaded: {told(error)}") from error
 
     def problems(self, options: Mapping[str, Any]) -> list[OptionProblem]:
-        """What the schema finds wrong with `options`, sorted. Raises InvalidPluginError where it is no schema."""
-        # Not needed to list plugins, and slow to import.
+        """The options that the schema refuses, sorted. Raises InvalidPluginError if it is not a JSON Schema."""
+        # Imported only here: it is slow to import, and most commands do not need it.
         from jsonschema import Draft7Validator, SchemaError
         from referencing.exceptions import Unresolvable
 
@@ -63,13 +63,13 @@ class Registration:
         return sorted((OptionProblem(tuple(error.absolute_path), error.message) for error in errors), key=str)
 
     def create(self, options: Mapping[str, Any]) -> Any:
-        """What the factory makes of `options`. Raises PluginOptionsError."""
+        """Check `options`, and make the plugin's object with them. Raises PluginOptionsError."""
         if problems := self.problems(options):
             raise PluginOptionsError(self.kind, self.name, problems)
         return self.make(options)
 
     def make(self, options: Mapping[str, Any]) -> Any:
-        """What the factory makes of `options` that were held against the schema. Raises InvalidPluginError."""
+        """Make the plugin's object with `options` that were checked before. Raises InvalidPluginError."""
         factory = self.load()
         if not callable(factory):
             raise InvalidPluginError(
@@ -94,7 +94,7 @@ class Registry(Mapping[str, Registration]):
         self._by_name: dict[str, Registration] = {}
 
     def __getitem__(self, name: str) -> Registration:
-        """The plugin of this name. Raises UnknownPluginError, which names those that it may have been."""
+        """The plugin of this name. Raises UnknownPluginError, which suggests similar names."""
         try:
             return self._by_name[name]
         except KeyError:
@@ -110,7 +110,7 @@ class Registry(Mapping[str, Registration]):
         return len(self._by_name)
 
     def create(self, name: str, options: Mapping[str, Any] | None = None) -> Any:
-        """What the plugin `name` makes of `options`. Raises UnknownPluginError, PluginOptionsError."""
+        """The object of the plugin `name` with `options`. Raises UnknownPluginError, PluginOptionsError."""
         return self[name].create(options or {})
 
     def register(
@@ -120,7 +120,7 @@ class Registry(Mapping[str, Registration]):
         options_schema: Mapping[str, Any] | None = None,
         description: str = "",
     ) -> None:
-        """Given to hooks: see `hookspecs.Register`. Raises PluginConflictError."""
+        """The function that hooks get, see `hookspecs.Register`. Raises PluginConflictError."""
         if not isinstance(name, str) or not name:
             raise InvalidPluginError(f"a {self.kind} is registered under {name!r}, which is no name")
         schema = NO_OPTIONS if options_schema is None else options_schema
@@ -133,10 +133,10 @@ class Registry(Mapping[str, Registration]):
 
 
 def _misfit(factory: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    """Why `factory` cannot be called with `options`; "" where it can, or where that does not show."""
+    """Why `factory` cannot be called with `options`. Empty if it can, or if its signature is not known."""
     try:
         parameters = signature(factory)
-    except (TypeError, ValueError):  # written in C
+    except (TypeError, ValueError):  # a callable that is written in C may have no signature
         return ""
     try:
         parameters.bind(**options)

@@ -1,7 +1,7 @@
-"""Bringing a store forward by its changelog.
+"""Brings a store forward by its changelog.
 
-Catching up after a commit, restoring from nothing and keeping a copy warm are one thing: apply committed changelog
-records, in order, from where the store stands. A position is one of the changelog partition.
+Catching up after a commit, restoring an empty store and keeping a copy warm are the same code: it applies committed
+changelog records in order, from the store's position on. A position is one of the changelog partition.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ..tasks.plan import StoreInput
 from .store import Changes, StateStore
 
 _BEYOND = b"\xff"
-"""No key of a row begins so (a global table's store keeps its positions there, and has no changelog)."""
+"""No key of a row begins with this byte. Only a global table's store has such a key, for its positions."""
 
 RECORDS_PER_SLICE = 65_536
-"""Records applied in one transaction at most: some tenths of a second."""
+"""The most records that one transaction applies, in some tenths of a second."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a range has from position `start` up to `end`."""
+    """The records of a range from position `start` up to `end`."""
 
     within: LogRange
     start: int
@@ -42,8 +42,8 @@ class Slice:
 def catch_up(store: StateStore, planned: StoreInput, log: RangeReader, expire_below: bytes | None = None) -> None:
     """Bring `store` to the planned position, and delete the keys below `expire_below`.
 
-    Raises TaskMigratedError when the store is beyond the plan, so another owner has gone on with it, and
-    TaskCorruptedError when the plan's ranges do not reach down to where it stands.
+    Raises TaskMigratedError if the store is beyond the plan, because another owner has advanced it, and
+    TaskCorruptedError if the plan's ranges begin after the store's position.
     """
     found = store.position
     if found > planned.position:
@@ -57,7 +57,7 @@ def catch_up(store: StateStore, planned: StoreInput, log: RangeReader, expire_be
 def slices(
     store: str, ranges: Iterable[LogRange], position: int, target: int, most: int = RECORDS_PER_SLICE
 ) -> Iterator[Slice]:
-    """What of `ranges` brings a store from `position` to `target`, in slices of at most `most` records.
+    """The records of `ranges` from `position` to `target`, in slices of at most `most` records.
 
     Raises TaskCorruptedError when records are missing.
     """
@@ -79,7 +79,7 @@ def slices(
 
 
 def apply_slice(store: StateStore, step: Slice, log: RangeReader) -> None:
-    """Apply the records of a slice in one transaction. Raises TaskMigratedError when the store is not at its start."""
+    """Apply the records of a slice in one transaction. Raises TaskMigratedError if the store is not at its start."""
     store.apply(
         changes(step, log),
         step.from_position,
@@ -88,10 +88,10 @@ def apply_slice(store: StateStore, step: Slice, log: RangeReader) -> None:
 
 
 def changes(step: Slice, log: RangeReader) -> Iterator[Changes]:
-    """The records of a slice: keys, and their values or None, piece by piece."""
+    """The records of a slice, in pieces: keys, and their values or None."""
     for part in step.parts:
         for fetched in log.read(part.within, part.start, ("key", "value")):
-            # By numpy: the quick way to a list of bytes.
+            # Through numpy, as pyarrow's own `to_pylist` is slower for bytes.
             keys, values = (each.to_numpy(zero_copy_only=False).tolist() for each in fetched.before(part.end).columns)
             yield keys, values
             if fetched.end >= part.end:
@@ -99,9 +99,9 @@ def changes(step: Slice, log: RangeReader) -> Iterator[Changes]:
 
 
 def start_empty(store: StateStore, planned: StoreInput) -> bool:
-    """Give up the rows of a store whose changelog is not kept, if what there is of it does not reach down to them.
+    """Empty a store without a kept changelog if the remaining changelog begins after the store's position.
 
-    The store then stands at the planned position, without rows. Whether that was so; else nothing has happened.
+    The store then has the planned position and no rows. Returns whether this was done.
     """
     found = store.position
     first = min((each.start for each in planned.ranges), default=planned.position)

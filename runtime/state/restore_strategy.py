@@ -1,4 +1,4 @@
-"""How a store gets from nothing, or from an old copy, to where the commits say it stands."""
+"""Which committed changelog records bring a store, empty or an old copy, to its committed position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .changelog import Slice
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """One store of one task to be brought from `position` to `target` (of its changelog).
+    """A request to bring one store of one task from `position` to `target` of its changelog.
 
     `ranges`: the committed ranges of the changelog that lie in between, in any order.
     """
@@ -28,7 +28,8 @@ class RestoreStrategy(Protocol):
     """Decides which committed records bring a store to its target, and in which steps."""
 
     def slices(self, request: RestoreRequest) -> Iterator[Slice]:
-        """Adjacent slices from `position` to `target`. Each is applied in one transaction, between epochs of the
-        tasks that run: so short ones. Raises TaskCorruptedError when the ranges do not reach from one to the other.
+        """Adjacent slices from `position` to `target`. Each is applied in one transaction, so slices should be short.
+
+        Raises TaskCorruptedError if the ranges do not reach from `position` to `target`.
         """
         ...

@@ -1,4 +1,4 @@
-"""The stores of one client as an epoch needs them: opened, and brought to the planned position."""
+"""Opens the stores of one client for an epoch, and brings them to the planned position."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .store import Changes, StateStore, StoreBackend
 from .synced_commit import note_sync
 
 POSITIONS = b"\xff positions"
-"""The key of what a global table's store keeps, as JSON: its place in each lane. No encoded key begins with 0xff."""
+"""The key of a global table's position in each lane, as JSON. No encoded key begins with 0xff."""
 
 GLOBAL = "global"
 """Folder of the global tables' stores in an application's state directory."""
@@ -56,11 +56,11 @@ class TaskStores:
         return found
 
     def find(self, store: Store, partition: int) -> StateStore:
-        """A task's store as it stands."""
+        """A task's store, without bringing it forward."""
         return self._backend(store).open(self._path(store, partition))
 
     def open_global(self, table: GlobalTable) -> StateStore:
-        """A global table at the position that the epoch pins."""
+        """A global table at the position that the epoch's plan sets."""
         path = self._directory.path / GLOBAL / table.store.name
         store = self._backend(table.store).open(path)
         pinned = self._plan.globals_.get(table.name, ())
@@ -82,11 +82,11 @@ def expire_below(store: Store, planned: StoreInput) -> bytes | None:
 
 
 def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
-    """Apply what is committed to the table's topic and not yet in `store`, in offset order of each partition.
+    """Apply the committed records of the table's topic that `store` lacks, by offset within each partition.
 
     All threads of a client use one store, and several may do this at once: one of them applies some records, and the
-    others go on from there. Raises TaskMigratedError where the store's position is not what it says it holds, and
-    TaskCorruptedError where it does not hold what the plan leaves out.
+    others continue after these. Raises TaskMigratedError if the store's position differs from the positions that it
+    keeps, and TaskCorruptedError if it lacks records that the plan leaves out.
     """
     lost_to = -1
     while True:
@@ -124,7 +124,7 @@ def positions_of(store: StateStore) -> dict[int, dict[int, int]]:
 def _applied(
     store: StateStore, held: Positions, partition: int, ends: Mapping[int, int], changes: list[Changes]
 ) -> Positions:
-    """Apply changes that bring the lanes of a partition to `ends`; what the store then holds."""
+    """Apply changes that bring the lanes of a partition to `ends`. Returns the store's new positions."""
     of_partition = held.get(partition, {})
     further = {lane: end for lane, end in ends.items() if end > of_partition.get(lane, 0)}
     if not further:
@@ -135,12 +135,12 @@ def _applied(
 
 
 def _sum(held: Positions) -> int:
-    """A global store's own position: those of all lanes together."""
+    """A global store's own position: the sum of those of all lanes."""
     return sum(position for lanes in held.values() for position in lanes.values())
 
 
 def _upserts(table: GlobalTable, codec: RowCodec, rows: pa.RecordBatch) -> Changes:
-    """What records make of the table; null keys are no rows."""
+    """The table's changes by these records. Records with a null key are left out."""
     keys = encode_keys([rows.column(f"key.{name}") for name in key_columns(table.topic)]).to_pylist()
     columns = [rows.column(f"value.{name}") for name in codec.types]
     values = codec.encode(columns, rows.column("_timestamp").to_numpy())

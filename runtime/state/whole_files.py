@@ -1,4 +1,4 @@
-"""Small files that are replaced as a whole, and what killed writers have left of them."""
+"""Replaces small files as a whole, and removes temporary files of writers that were killed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ...private_files import opener
 
 
 def write_whole(path: Path, text: str, *, durably: bool = False) -> None:
-    """Replace a file, so that readers find the old text or the new one. `durably`: the text is on the disk before.
+    """Replace a file, so that readers find the old text or the new one. `durably`: the text reaches the disk first.
 
-    Removes what processes that were killed meanwhile have left. A process id does not tell those from others, as
-    containers that share a folder have ids of their own: so a process whose file was taken for a left one writes again.
+    Removes temporary files of other processes, which were killed. A process id does not show whether its process still
+    runs, because containers that share a folder have their own ids. So a process whose file was removed writes again.
     Raises OSError.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
@@ -26,7 +26,7 @@ def write_whole(path: Path, text: str, *, durably: bool = False) -> None:
             temporary.replace(path)
             break
         except FileNotFoundError:
-            continue  # where the folder is gone, the file cannot be made again
+            continue  # another writer has removed the file; if the whole folder is gone, `open` raises
     for name in os.listdir(path.parent):
         if name.startswith(f"{path.name}.") and name.rpartition(".")[2].isdecimal():
             (path.parent / name).unlink(missing_ok=True)
