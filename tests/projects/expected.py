@@ -119,19 +119,23 @@ def weather_impact(data: Flights) -> Table:
 
 
 def airport_movements(data: Flights) -> Table:
-    """Windows of a day, every six hours; none starts before the epoch, which is far away."""
+    """Windows of a day, every six hours; none starts before the epoch, which is far away.
+
+    Distances are whole miles, so that their sums are exact.
+    """
     flown = data.flights[data.flights["dep_time"].notna()]
     moves = pd.concat([flown.assign(airport=flown[end]) for end in ("origin", "dest")])[["airport", "ts", "distance"]]
     day, advance = 24 * HOUR, 6 * HOUR
     windows = pd.concat([moves.assign(start=moves["ts"] // advance * advance - back * advance) for back in range(4)])
     names = dict(zip(data.airports["faa"], data.airports["name"], strict=True))
+    sums = windows.groupby(["airport", "start"])["distance"].agg(["size", "sum"]).reset_index()
     return {
         (airport, (start, start + day)): {
-            "movements": len(miles),
-            "miles": math.fsum(miles),
+            "movements": movements,
+            "miles": miles,
             "airport_name": names.get(airport),
         }
-        for (airport, start), miles in windows.groupby(["airport", "start"])["distance"]
+        for airport, start, movements, miles in zip(*(sums[name] for name in sums), strict=True)
     }
 
 
@@ -151,17 +155,19 @@ def flights_by_zone(data: Flights) -> Table:
 def plane_days(data: Flights) -> Table:
     flown = _flown(data)
     day = 24 * HOUR
-    days = flown.groupby([flown["tailnum"], (flown["ts"] // day * day).rename("start")])
-    lists = days.agg(first=("origin", "first"), route=("dest", list), miles=("distance", list))
+    legs: dict[tuple[str, int], list[tuple[str, str, float]]] = {}
+    rows = (flown["tailnum"], flown["ts"] // day * day, flown["origin"], flown["dest"], flown["distance"])
+    for tailnum, start, *leg in zip(*rows, strict=True):
+        legs.setdefault((tailnum, start), []).append(tuple(leg))
     return {
         (tailnum, (start, start + day)): {
-            "legs": len(route),
-            "start": first,
-            "finish": route[-1],
-            "route": route,
-            "miles": math.fsum(miles),
+            "legs": len(flights),
+            "start": flights[0][0],
+            "finish": flights[-1][1],
+            "route": [destination for _, destination, _ in flights],
+            "miles": math.fsum(miles for _, _, miles in flights),
         }
-        for (tailnum, start), first, route, miles in zip(lists.index, *(lists[name] for name in lists), strict=True)
+        for (tailnum, start), flights in legs.items()
     }
 
 

@@ -49,21 +49,31 @@ def late(results):
     return sorted(count for reason, count in punctuality.dropped.items() if reason.endswith(":late"))
 
 
+@pytest.fixture(scope="module")
+def week():
+    return Flights(days=WEEK)
+
+
 @pytest.mark.parametrize(
     ("max_records", "clients"),
-    [(1_000, 1), (50_000, 2), (EVERYTHING, 1)],
-    ids=["thousand_an_epoch", "fifty_thousand_on_two_clients", "everything_at_once"],
+    [(1_000, 1), (EVERYTHING, 2)],
+    ids=["thousand_an_epoch", "everything_at_once_on_two_clients"],
 )
-def test_week_of_flights_in_any_epochs_equals_pandas(max_records, clients, tmp_path, spark_session, monkeypatch):
+def test_week_of_flights_in_any_epochs_equals_pandas_and_a_second_build_has_nothing_to_do(
+    max_records, clients, week, tmp_path, spark_session, monkeypatch
+):
     monkeypatch.setenv("FLIGHTS_DAYS", str(WEEK))
     with Project.load(copy_of_flights(tmp_path, max_records, clients), session=spark_session) as project:
         results = project.build()
         assert not results.failed, results
-        check(project, Flights(days=WEEK))
-        assert late(results) == sorted(too_late(Flights(days=WEEK)).values())
+        assert late(results) == sorted(too_late(week).values())
+        second = project.build()
+        assert results.records > 0
+        assert second.records == 0
+        check(project, week)
 
 
-def test_task_that_starts_late_changes_no_result(tmp_path, spark_session, monkeypatch):
+def test_task_that_starts_late_changes_no_result(week, tmp_path, spark_session, monkeypatch):
     """One of the four tasks that feed each repartition topic stands still while the others go as far as they may."""
     monkeypatch.setenv("FLIGHTS_DAYS", str(WEEK))
     asked = Counter()
@@ -77,18 +87,7 @@ def test_task_that_starts_late_changes_no_result(tmp_path, spark_session, monkey
         results = build_with_one_task_held(project, spark_session, held)
         assert not results.failed, results
         assert max(asked.values()) >= CALLS_HELD
-        check(project, Flights(days=WEEK))
-
-
-def test_second_build_has_nothing_to_do(tmp_path, spark_session, monkeypatch):
-    monkeypatch.setenv("FLIGHTS_DAYS", "1")
-    with Project.load(copy_of_flights(tmp_path, EVERYTHING), session=spark_session) as project:
-        first = project.build()
-        outputs = {topic: list(project.read(topic)) for topic in (*TABLES, *STREAMS)}
-        second = project.build()
-        assert first.records > 0
-        assert second.records == 0
-        assert {topic: list(project.read(topic)) for topic in outputs} == outputs
+        check(project, week)
 
 
 def test_whole_year_equals_pandas(tmp_path, spark_session, monkeypatch):
