@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 
+from ...runtime.operators.declarations import Emit
 from ..reading.nodes import Mapping, Scalar
 
 Columns = AbstractMapping[str, "Column"]
@@ -54,7 +55,7 @@ class TableModel:
     topic: Scalar
     store: Scalar | None = None
     is_global: bool = False
-    emit: str = "per_epoch"
+    emit: Emit = "per_epoch"
     description: str = ""
 
 

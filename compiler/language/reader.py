@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...runtime.operators.declarations import Emit
 from ..diagnostics import Diagnostics, Position
 from ..reading.nodes import Mapping, Scalar
 from .node_values import scalar
@@ -29,7 +30,7 @@ class Reader:
         """
         self.diagnostics.add("HW502", position, f"{what} not there yet; the word is reserved for it.")
 
-    def emit(self, node: Mapping | None) -> str:
+    def emit(self, node: Mapping | None) -> Emit:
         """The `emit` of a table: `per_epoch` or `each_update`."""
         emit = scalar(node, "emit")
         if emit is None:
@@ -37,7 +38,7 @@ class Reader:
         if emit.text == "on_close":
             self.later(emit.position, "Emission at the close of a window is")
             return "per_epoch"
-        return emit.text
+        return "each_update" if emit.text == "each_update" else "per_epoch"
 
     def columns(self, pairs: Iterable[tuple[Scalar, Scalar]]) -> Pairs:
         """New columns, each with an expression. Reserved names are reported."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ...runtime.durations import duration_text
+from ...runtime.operators.declarations import Emit
 from ...runtime.topology import Agg, Store
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.expressions import Expression, Scope
@@ -29,7 +30,7 @@ class AggregateStep(StepAction):
     """`aggregate:`, by the key, and by window if a `window` step stands before."""
 
     store: Scalar | None
-    emit: str
+    emit: Emit
     values: Pairs
 
     passes_tombstones = False

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import Table
+from ...runtime.operators.declarations import Emit, Table
 from ...runtime.topology import Store
 from ..language.node_values import scalar
 from ..language.reader import Reader
@@ -23,7 +23,7 @@ class ToTableStep(StepAction):
     """`to_table:`, with an optional store."""
 
     store: Scalar | None
-    emit: str
+    emit: Emit
 
     passes_tombstones = False
 

@@ -36,7 +36,7 @@ class Changes:
         collapsed = safe and self.wired.shapes[edge].emit != "each_update"
         filtered = any(use.filters for use in uses)
         old = filtered or "repartition" in ends or ("per_epoch" in ends and not collapsed and deletes)
-        return ("collapsed" if collapsed else "each"), old
+        return ("per_epoch" if collapsed else "each_update"), old
 
     def _behind(self, edge: int, positive: frozenset[str]) -> Iterator[TableUse]:
         """How each operation that the edge's changes reach uses them."""

@@ -208,9 +208,7 @@ def _shares(flow: CheckedFlow, name: str) -> Repartition | None:
 
 
 def _mode(shape: Shape) -> SinkMode:
-    if not shape.is_table:
-        return "append"
-    return "each" if shape.emit == "each_update" else "per_epoch"
+    return shape.emit if shape.is_table else "append"
 
 
 def _without_dead_ends(wired: Wired) -> Wired:

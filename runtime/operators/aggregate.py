@@ -66,7 +66,7 @@ class Aggregate(declarations.Aggregate):
         store = RowStore(epoch.store(self.store), self._types)
         stored = store.get(keys)
         sign = np.where(is_old(rows.kind), -1, 1).astype(np.int8) if self.of == "table" else None
-        groups = Groups(code, len(first), self.emit == "each", stored.exists, sign)
+        groups = Groups(code, len(first), self.emit == "each_update", stored.exists, sign)
         at_points, ends = self._fold(groups, rows, stored)
         exists = groups.ends(at_points.exists)
         times = groups.ends(at_points.timestamp)

@@ -17,13 +17,13 @@ from ..topology import GlobalTable, Store, Topic
 Place = int | str
 """A line of the topology's file, as in generated code, or `file:line`, which the pipe makes from it."""
 
-Emit = Literal["each", "collapsed"]
-"""`collapsed`: one change for each key and epoch, from its start to its end. `each`: every change."""
+Emit = Literal["each_update", "per_epoch"]
+"""`emit` in the YAML. `each_update`: every change. `per_epoch`: one for each key and epoch, from start to end of it."""
 
 How = Literal["inner", "left"]
 """Whether a join drops the records without a match (`inner`) or keeps them (`left`)."""
 
-SinkMode = Literal["append", "each", "per_epoch", "repartition"]
+SinkMode = Literal["append", "each_update", "per_epoch", "repartition"]
 """What a sink writes: see `sink.Sink`."""
 
 Side = Literal["stream", "table"]
@@ -68,7 +68,7 @@ class Table:
 
     flow: str
     store: Store
-    emit: Emit = "each"
+    emit: Emit = "each_update"
     old: bool = False
     at: Place = ""
 
@@ -126,7 +126,7 @@ class Aggregate:
 
     flow: str
     store: Store
-    emit: Emit = "each"
+    emit: Emit = "each_update"
     old: bool = False
     of: Side = "stream"
     at: Place = ""

@@ -27,7 +27,7 @@ class Sink(declarations.Sink):
     | mode | what is written |
     |---|---|
     | append | a stream's records |
-    | each | a table's changes: new rows and deletions |
+    | each_update | a table's changes: new rows and deletions |
     | per_epoch | the last change of each key, in order of last write; nothing for a row that came and went |
     | repartition | a stream's records, or a regrouped table's old and new rows, by the new key |
 

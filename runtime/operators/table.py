@@ -39,7 +39,7 @@ class Table(declarations.Table):
         stored = store.get(encoded)
         have = rows.values
         values = {name: typed(have[name], data_type) for name, data_type in types.items()}
-        groups = Groups(code, len(first), self.emit == "each", stored.exists)
+        groups = Groups(code, len(first), self.emit == "each_update", stored.exists)
         exists = rows.kind == Kind.VALUE
         last = groups.last
         ends = pa.array(last)

@@ -33,13 +33,13 @@ class TableUse:
     whether an expression may fail. `positive`: the value columns of the output that are always above 0.
     """
 
-    sees: Literal["each", "per_epoch", "repartition"] | None = None
+    sees: Literal["each_update", "per_epoch", "repartition"] | None = None
     filters: bool = False
     may_fail: bool = False
     positive: frozenset[str] = frozenset()
 
 
-EVERY_CHANGE = TableUse("each")
+EVERY_CHANGE = TableUse("each_update")
 """For an operation that needs every change by itself, and for one that never has a table as input."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ....runtime.operators.declarations import Emit
 from ....runtime.topology import Store, Window
 from ...diagnostics import Position
 from ...language.expressions import Types
@@ -38,7 +39,7 @@ class Shape:
     windowed: bool = False
     rekey: Rekey | None = None
     window: Window | None = None
-    emit: str = "per_epoch"
+    emit: Emit = "per_epoch"
     unsettled: bool = False
     store: Store | None = None
     open: bool = False

@@ -87,7 +87,7 @@ def test_step_with_its_two_classes_and_a_word_compiles_to_the_end(compiled: Call
     (graph,) = project.topologies
     job = render_job(graph)
     assert "columns=" not in job, "a table keeps all columns"
-    assert 'Table("latest", LATEST, emit="collapsed", old=True' in job, "it filters, so old rows come along"
+    assert 'Table("latest", LATEST, emit="per_epoch", old=True' in job, "it filters, so old rows come along"
     assert 'Settle("latest"' in job
     assert "KTABLE-SUPPRESS" in describe(graph)
     assert "# quiet: suppress, topologies/t.yml:" in describe(graph)

@@ -300,15 +300,20 @@ def test_computed_argument_is_a_column_named_by_its_sql(compiled: Compile) -> No
 @pytest.mark.parametrize(
     ("flows", "emit", "old", "modes"),
     [
-        ("  b: {from: t, to: o}\n", "collapsed", False, ["per_epoch"]),
-        ("  b: {from: t, steps: [{filter: seconds > 3}], to: o}\n", "collapsed", True, ["per_epoch"]),
-        ("  b: {from: t, steps: [{select: {m: seconds * 60}}], to: o}\n", "each", True, ["per_epoch"]),
-        ("  b: {from: t, steps: [{filter: 1 / seconds > 3}], to: o}\n", "each", True, ["per_epoch"]),
-        ("  b: {from: t, steps: [to_stream], to: o}\n", "each", False, ["append"]),
-        ("  b: {from: t, to: o}\n  c: {from: t, steps: [to_stream], to: p}\n", "each", True, ["per_epoch", "append"]),
+        ("  b: {from: t, to: o}\n", "per_epoch", False, ["per_epoch"]),
+        ("  b: {from: t, steps: [{filter: seconds > 3}], to: o}\n", "per_epoch", True, ["per_epoch"]),
+        ("  b: {from: t, steps: [{select: {m: seconds * 60}}], to: o}\n", "each_update", True, ["per_epoch"]),
+        ("  b: {from: t, steps: [{filter: 1 / seconds > 3}], to: o}\n", "each_update", True, ["per_epoch"]),
+        ("  b: {from: t, steps: [to_stream], to: o}\n", "each_update", False, ["append"]),
+        (
+            "  b: {from: t, to: o}\n  c: {from: t, steps: [to_stream], to: p}\n",
+            "each_update",
+            True,
+            ["per_epoch", "append"],
+        ),
         (
             "  b: {from: t, steps: [{key_by: {url: url}}, {aggregate: {values: {n: count(*)}}}], to: o}\n",
-            "each",
+            "each_update",
             True,
             ["repartition", "per_epoch"],
         ),
@@ -326,10 +331,10 @@ def test_table_sends_on_what_those_behind_it_need(
 @pytest.mark.parametrize(
     ("value", "emit"),
     [
-        ("sum(seconds) / count(*)", "collapsed"),
-        ("max_by(url, seconds)", "collapsed"),
-        ("100 / (sum(seconds) - 2)", "each"),
-        ("sum(seconds) + count(*)", "each"),
+        ("sum(seconds) / count(*)", "per_epoch"),
+        ("max_by(url, seconds)", "per_epoch"),
+        ("100 / (sum(seconds) - 2)", "each_update"),
+        ("sum(seconds) + count(*)", "each_update"),
     ],
 )
 def test_expression_over_aggregates_sees_each_update_if_it_may_fail(compiled: Compile, value: str, emit: str) -> None:
@@ -343,8 +348,8 @@ def test_expression_over_aggregates_sees_each_update_if_it_may_fail(compiled: Co
 
 def test_each_update_is_neither_collapsed_by_the_table_nor_by_the_sink(compiled: Compile) -> None:
     found = topology(compiled, "flows:\n  t: {from: clicks, steps: [{to_table: {emit: each_update}}], to: o}\n")
-    assert nodes(found, declarations.Table)[0].emit == "each"
-    assert [sink.mode for sink in nodes(found, declarations.Sink)] == ["each"]
+    assert nodes(found, declarations.Table)[0].emit == "each_update"
+    assert [sink.mode for sink in nodes(found, declarations.Sink)] == ["each_update"]
 
 
 def test_filtered_table_is_settled_once_behind_its_projections(compiled: Compile) -> None:

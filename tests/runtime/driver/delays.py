@@ -61,7 +61,7 @@ def late(rows: Pipe) -> Pipe:
 def hourly(rows: Pipe) -> Pipe:
     return rows.process(
         Source(BY_NAME, "hourly"),
-        Aggregate("hourly", TOTALS, emit="collapsed"),
+        Aggregate("hourly", TOTALS, emit="per_epoch"),
         Sink("hourly", HOURLY, mode="per_epoch"),
     )
 

@@ -19,7 +19,7 @@ from headwater.runtime.topology import Agg, Store, Topic
 WORDS = Topic("words", 2, "k string", "x bigint")
 SUMS = Topic("sums", 2, "k string", "s bigint", writer=APPLICATION)
 TOTALS = Store("totals", 2, "k string", "s bigint", aggregates=(Agg("s", "sum", "x", "bigint"),))
-NODES = (Source(WORDS, ("f",)), Aggregate("f", TOTALS, at="topologies/t.yml:7"), Sink("f", SUMS, "each"))
+NODES = (Source(WORDS, ("f",)), Aggregate("f", TOTALS, at="topologies/t.yml:7"), Sink("f", SUMS, "each_update"))
 SUMMED = part("sums", 2, ((NODES, {}, {}),), (TOTALS,))
 
 

@@ -34,13 +34,13 @@ SUM_OF_ONE = (RECORDS, sum(range(RECORDS)))
 
 def summed(source=WORDS, name="sums", at="topologies/t.yml:7"):
     """Numbers of each key, summed up."""
-    nodes = (Source(source, ("f",)), Aggregate("f", TOTALS, at=at), Sink("f", SUMS, "each"))
+    nodes = (Source(source, ("f",)), Aggregate("f", TOTALS, at=at), Sink("f", SUMS, "each_update"))
     return part(name, PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
 
 
 def passed_through(expression):
     """The same behind a step in SQL."""
-    last = (Aggregate("f", TOTALS), Sink("f", SUMS, "each"))
+    last = (Aggregate("f", TOTALS), Sink("f", SUMS, "each_update"))
     stages = (((Source(WORDS, ("f",)),), {}, {"f": FLOW}), expression, (last, {"f": FLOW}, {}))
     return part("sums", PARTITIONS, stages, (TOTALS,))
 

@@ -129,7 +129,7 @@ def windowed_twice():
                         Source(BY_H, ("f",)),
                         Select("f", {"g": "h"}, keep=("n", "s")),
                         Aggregate("f", LAST, at="last"),
-                        Sink("f", OUT, "each"),
+                        Sink("f", OUT, "each_update"),
                     ),
                     {},
                     {},
@@ -173,7 +173,7 @@ def regrouped():
                     (
                         Source(GROUPED, ("t",)),
                         Aggregate("t", GROUPS, old=True, of="table", at="groups"),
-                        Sink("t", GROUP_OUT, "each"),
+                        Sink("t", GROUP_OUT, "each_update"),
                     ),
                     {},
                     {},
@@ -364,11 +364,13 @@ def last_values(app, topics):
 
 def test_collapsed_changes_end_with_the_same_rows_in_every_cut(application):
     topics = (GROUP_OUT, TOTALS, WINDOW_TOTALS)
-    whole = fed(application(*collapsed("each", "each")), 2)
+    whole = fed(application(*collapsed("each_update", "each_update")), 2)
     whole.run()
     expected = last_values(whole, topics)
     assert len(expected) > 20
-    for schedule, (emit, mode) in enumerate([("collapsed", "each"), ("each", "per_epoch"), ("collapsed", "per_epoch")]):
+    for schedule, (emit, mode) in enumerate(
+        [("per_epoch", "each_update"), ("each_update", "per_epoch"), ("per_epoch", "per_epoch")]
+    ):
         cut = fed(application(*collapsed(emit, mode)), 2)
         cut.run_randomly(schedule)
         assert last_values(cut, topics) == expected
@@ -376,7 +378,7 @@ def test_collapsed_changes_end_with_the_same_rows_in_every_cut(application):
 
 
 def test_one_epoch_writes_each_key_once(application):
-    app = fed(application(*collapsed("collapsed", "each")), 2)
+    app = fed(application(*collapsed("per_epoch", "each_update")), 2)
     app.run()
     records = app.read(TOTALS)
     assert len({row["key.g"] for row in records}) == len(records)

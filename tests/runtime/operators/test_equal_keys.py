@@ -31,9 +31,9 @@ def test_zeros_of_either_sign_are_one_key_in_every_topic(application, max_record
     counting = (
         Source(FACTS, ("f", "t", "r")),
         Aggregate("f", NUMBERS),
-        Sink("f", COUNTS, "each"),
+        Sink("f", COUNTS, "each_update"),
         Table("t", ROWS),
-        Sink("t", COPIES, "each"),
+        Sink("t", COPIES, "each_update"),
         KeyBy("r", {"v": "v"}),
         Select("r"),
         Sink("r", BY_V, "append"),

@@ -71,7 +71,7 @@ def window_part(store, out):
         (
             ((Source(A, ("f",)),), {}, {"f": flow}),
             rows_through(flow, with_text, text_of_null),
-            ((Aggregate("f", store), Sink("f", out, "each")), {"f": with_text}, {}),
+            ((Aggregate("f", store), Sink("f", out, "each_update")), {"f": with_text}, {}),
         ),
         (store,),
     )
@@ -148,14 +148,14 @@ def regroup_parts():
     second = part(
         "q",
         1,
-        (((Source(between, ("f",)), Aggregate("f", sums, of="table"), Sink("f", out, "each")), {}, {}),),
+        (((Source(between, ("f",)), Aggregate("f", sums, of="table"), Sink("f", out, "each_update")), {}, {}),),
         (sums,),
     )
     return first, second
 
 
 def cache_part():
-    nodes = (Source(T, ("f",)), Table("f", ROW, "collapsed"), Sink("f", OUT, "each"))
+    nodes = (Source(T, ("f",)), Table("f", ROW, "per_epoch"), Sink("f", OUT, "each_update"))
     return part("p", 1, ((nodes, {}, {}),), (ROW,))
 
 
@@ -218,7 +218,12 @@ CASES = {
     ),
     "sum": (
         lambda: [
-            part("p", 1, (((Source(NUMBERS, ("f",)), Aggregate("f", SUM), Sink("f", SUMS, "each")), {}, {}),), (SUM,))
+            part(
+                "p",
+                1,
+                (((Source(NUMBERS, ("f",)), Aggregate("f", SUM), Sink("f", SUMS, "each_update")), {}, {}),),
+                (SUM,),
+            )
         ],
         (NUMBERS, SUMS),
         "a:1@10 a:2@5 ~:3@20 a:~@30 b:4@7 a:5@12",

@@ -75,7 +75,7 @@ def test_records_and_rows_with_a_null_key_are_counted_under_the_step_that_needs_
 
 
 def test_old_rows_are_not_written_to_a_topic_of_changes():
-    records, _ = written(Sink("f", OUT, "each"), [(NEW, "a", 1, 5), (OLD, "a", 1, 5), (GONE, "a", None, 7)])
+    records, _ = written(Sink("f", OUT, "each_update"), [(NEW, "a", 1, 5), (OLD, "a", 1, 5), (GONE, "a", None, 7)])
     assert records == [(NEW, "a", 1, 5), (GONE, "a", None, 7)]
 
 
@@ -124,6 +124,6 @@ def test_windows_of_a_key_share_its_partition():
         {"k": pa.array(["a"] * 3), "window_start": starts, "window_end": starts}, {"v": pa.array([1, 2, 3])}
     )
     epoch = TaskEpoch(0, 0, {}, None, None)
-    Sink("f", windowed, "each").run({"f": rows}, epoch)
+    Sink("f", windowed, "each_update").run({"f": rows}, epoch)
     (partition,) = partition_of(encode_keys([pa.array(["a"])]), 16).tolist()
     assert epoch.sinks["out"][1][0].partitions.tolist() == [partition] * 3

@@ -45,7 +45,7 @@ TOTALS = Store(
 )
 
 
-def parts(emit="each"):
+def parts(emit="each_update"):
     return (
         part(
             "flights",
@@ -69,7 +69,17 @@ def parts(emit="each"):
         part(
             "totals",
             2,
-            (((Source(REKEYED, ("hourly",)), Aggregate("hourly", TOTALS, emit), Sink("hourly", OUT, "each")), {}, {}),),
+            (
+                (
+                    (
+                        Source(REKEYED, ("hourly",)),
+                        Aggregate("hourly", TOTALS, emit),
+                        Sink("hourly", OUT, "each_update"),
+                    ),
+                    {},
+                    {},
+                ),
+            ),
             (TOTALS,),
         ),
     )
@@ -129,7 +139,7 @@ def mean_part(emit):
     )
 
 
-@pytest.mark.parametrize("emit", ["each", "collapsed"])
+@pytest.mark.parametrize("emit", ["each_update", "per_epoch"])
 def test_expression_over_aggregates_is_stored_beside_their_state(application, emit):
     mean = mean_part(emit)
     app = application(mean)

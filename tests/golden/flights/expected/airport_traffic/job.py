@@ -164,7 +164,7 @@ def movements_rekeyed(rows: Pipe) -> Pipe:
             at=31,
         ),
         # rolling: One day, four times a day.
-        Aggregate("movements", ROLLING, emit="collapsed", at=47),
+        Aggregate("movements", ROLLING, emit="per_epoch", at=47),
         Sink("movements", AIRPORT_MOVEMENTS, mode="per_epoch", at=52),
     )
 
@@ -186,7 +186,7 @@ def zones(rows: Pipe) -> Pipe:
         at=67,
     )
     return rows.process(
-        Aggregate("zones", ZONE_TOTALS, emit="collapsed", at=67),
+        Aggregate("zones", ZONE_TOTALS, emit="per_epoch", at=67),
         Sink("zones", FLIGHTS_BY_ZONE, mode="per_epoch", at=73),
     )
 

@@ -127,7 +127,7 @@ def hourly(rows: Pipe) -> Pipe:
     return rows.process(
         # hourly: Keyed by the name instead of the code, so through a repartition topic.
         Source(HOURLY_REPARTITION, "hourly", at=43),
-        Aggregate("hourly", DELAY_TOTALS, emit="collapsed", at=43),
+        Aggregate("hourly", DELAY_TOTALS, emit="per_epoch", at=43),
         Sink("hourly", HOURLY_DELAYS, mode="per_epoch", at=50),
     )
 
@@ -136,6 +136,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="73c209487d0f37c1d01518c1431145474f22d366cb232fc1598a159ba881ff62",
+    content_hash="a350aa2ea718fb751026737b1520bb53310fe3753b0231223dc2445c3fa67cf3",
     subtopologies=(late, hourly),
 )

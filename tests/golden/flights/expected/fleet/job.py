@@ -176,7 +176,7 @@ def flown_rekeyed(rows: Pipe) -> Pipe:
         StreamTableJoin("flown", "planes", PLANES, how="inner", values={"seats": "seats"}, at=33),
         Fork("flown", into=("days", "positions"), at=20),
         # days: A plane's day, from first take-off to last landing.
-        Aggregate("days", ITINERARIES, emit="collapsed", at=46),
+        Aggregate("days", ITINERARIES, emit="per_epoch", at=46),
         Sink("days", PLANE_DAYS, mode="per_epoch", at=54),
         # positions: The last flight of each plane, as a table.
         Table("positions", LATEST_POSITIONS, old=True, at=60),
@@ -215,7 +215,7 @@ def parked(rows: Pipe) -> Pipe:
         # parked: Planes and seats by the airport where they went last. A plane that moves is
         # subtracted and added.
         Source(PARKED_REPARTITION, "parked", at=69),
-        Aggregate("parked", PARKED_PLANES, emit="collapsed", of="table", at=69),
+        Aggregate("parked", PARKED_PLANES, emit="per_epoch", of="table", at=69),
         Sink("parked", PARKED_BY_AIRPORT, mode="per_epoch", at=75),
     )
 

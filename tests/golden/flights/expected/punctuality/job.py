@@ -85,10 +85,10 @@ def by_hour(rows: Pipe) -> Pipe:
         # by_hour: Every update is written, as a dashboard would want it.
         Source(DEPARTURES, ("by_hour", "rush"), columns=("carrier", "flight", "dep_delay"), at=14),
         Aggregate("by_hour", HOURLY_DEPARTURES, at=21),
-        Sink("by_hour", DEPARTURES_BY_HOUR, mode="each", at=28),
+        Sink("by_hour", DEPARTURES_BY_HOUR, mode="each_update", at=28),
         # rush: Three hours, every hour; a late flight may be too late for one window and in time
         # for the next.
-        Aggregate("rush", RUSH, emit="collapsed", at=38),
+        Aggregate("rush", RUSH, emit="per_epoch", at=38),
         Sink("rush", RUSH_HOURS, mode="per_epoch", at=42),
     )
 

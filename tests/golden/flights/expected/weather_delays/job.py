@@ -192,6 +192,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="ff3ea2f02a8fb39369a5e7d09b86008abb6b04c001d749af1a866d5ffee92ab0",
+    content_hash="f4e66bd7b0666d30c0f4ffafd6788e7989e6b28c2c1af0611c3255b9f81c8c7f",
     subtopologies=(observed, observed_rekeyed, impact),
 )

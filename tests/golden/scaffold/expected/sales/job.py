@@ -85,7 +85,7 @@ def sales_rekeyed(rows: Pipe) -> Pipe:
         at=19,
     )
     return rows.process(
-        Aggregate("sales", SALES_BY_DAY, emit="collapsed", at=19),
+        Aggregate("sales", SALES_BY_DAY, emit="per_epoch", at=19),
         Sink("sales", DAILY_SALES, mode="per_epoch", at=24),
     )
 
@@ -94,6 +94,6 @@ TOPOLOGY = Topology(
     project="shop",
     name="sales",
     version="1.0",
-    content_hash="25e8ae4e768c564c36fc13bf883d98029a5c7e400915ee1dbb749a7fd5c52a8b",
+    content_hash="3057623959db9a1c0b914fe6746e3db2c4a50b77768985ebf0c9b51987eb455d",
     subtopologies=(sales, sales_rekeyed),
 )
