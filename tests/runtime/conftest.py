@@ -73,4 +73,4 @@ def read(log):
 def application(tmp_path):
     """A function that makes an application of parts, each with a log of its own."""
     numbers = itertools.count()
-    return lambda *parts: LocalApplication(tmp_path / f"application-{next(numbers)}", parts)
+    return lambda *parts, **options: LocalApplication(tmp_path / f"application-{next(numbers)}", parts, **options)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from sparse_log import SparseLog
 
 from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.cluster import EpochJob
@@ -20,6 +21,7 @@ from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.log import Log
 from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.sink import Sink
@@ -31,6 +33,8 @@ from headwater.runtime.stages.failed_stage import Facts, StageFailedError
 from headwater.runtime.stages.steps import Engine
 from headwater.runtime.tasks.plan import EpochPlan
 from headwater.runtime.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
+
+LOGS: Mapping[str, Callable[[Path], Log]] = {"embedded": EmbeddedLog, "sparse": SparseLog}
 
 PROJECT = "test"
 APPLICATION = "test-app"
@@ -125,12 +129,16 @@ class FailingCluster(LocalCluster):
 
 
 class LocalApplication:
-    """Subtopologies of one application, in graph order, and what it has dropped in all of its runs."""
+    """Subtopologies of one application, in graph order, and what it has dropped in all of its runs.
 
-    def __init__(self, path: Path, parts: Sequence[Part]) -> None:
+    `log`: `embedded`, or `sparse` for one with holes between positions.
+    """
+
+    def __init__(self, path: Path, parts: Sequence[Part], log: str = "embedded") -> None:
         self.path = path
         self.parts = parts
-        self.log = EmbeddedLog(path / "log")
+        self.log_type = log
+        self.log: Log = LOGS[log](path / "log")
         self.dropped: Counter[str] = Counter()
         self.expressions = {place: step for each in parts for place, step in each.expressions.items()}
         numbered = (replace(each.subtopology, number=number) for number, each in enumerate(parts))
@@ -158,8 +166,10 @@ class LocalApplication:
         seeds.commit(AppendRecord(0, written))
 
     def settings(self, max_records: int = WHOLE, clients: int = 1, state: str = "state") -> Settings:
-        log = PluginRef("embedded", {"path": str(self.path / "log")})
-        return Settings(log, str(self.path / state), clients, epoch_interval_ms=0, max_records=max_records)
+        log = PluginRef(self.log_type, {"path": str(self.path / "log")})
+        state_dir = str(self.path / state)
+        plugins = ("sparse_log",)
+        return Settings(log, state_dir, clients, epoch_interval_ms=0, max_records=max_records, plugins=plugins)
 
     def attempt(
         self,

@@ -310,10 +310,11 @@ def written(app, topic):
     return tokens
 
 
+@pytest.mark.parametrize("log", ["embedded", "sparse"])
 @pytest.mark.parametrize("name", CASES)
-def test_records_of_a_case_give_what_kafka_streams_gives(application, name):
+def test_records_of_a_case_give_what_kafka_streams_gives(application, name, log):
     parts, topics, given, expected = CASES[name]
-    app = application(*parts())
+    app = application(*parts(), log=log)
     for batch in parse_input(given):
         seeded(app, topics, batch)
         app.run()

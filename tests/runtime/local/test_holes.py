@@ -1,0 +1,219 @@
+"""A log whose positions have holes: runs, restores, queries and reports do not take positions for counts."""
+
+from __future__ import annotations
+
+import re
+from shutil import rmtree
+
+import pyarrow as pa
+import pytest
+from local_application import APPLICATION, PROJECT, LocalApplication, part
+
+from headwater.runtime.log.records import SOURCE_LANE, AppendRecord
+from headwater.runtime.log.state import LogState
+from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.operators.sink import Sink
+from headwater.runtime.operators.source import Source
+from headwater.runtime.operators.table import Table
+from headwater.runtime.query.global_tables import GlobalQuery
+from headwater.runtime.query.stores import StoreQuery
+from headwater.runtime.query.topic_table import read_table
+from headwater.runtime.query.topics import TopicReader, read_topic
+from headwater.runtime.records.schema import changelog_topic, topic_schema
+from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
+
+PARTITIONS = 2
+RECORDS = 40
+SEEDS = f"{PROJECT}-seed"
+WORDS = Topic("words", PARTITIONS, "k string", "x bigint")
+NAMES = Topic("names", PARTITIONS, "k string", "name string")
+CITIES = Topic("cities", 1, "k string", "city string")
+SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=APPLICATION)
+NAMED = Topic("named", PARTITIONS, "k string", "x bigint, name string, city string", writer=APPLICATION)
+TOTALS = Store(
+    "totals",
+    PARTITIONS,
+    "k string",
+    "n bigint, s bigint",
+    aggregates=(Agg("n", "count"), Agg("s", "sum", "x", "bigint")),
+)
+KNOWN = Store("known", PARTITIONS, "k string", "name string")
+PLACES = GlobalTable("places", CITIES, Store("places", 1, "k string", "city string"))
+
+
+def summed(at="topologies/t.yml:7"):
+    """Numbers of each key, summed up."""
+    nodes = (Source(WORDS, "f"), Aggregate("f", TOTALS, at=at), Sink("f", SUMS))
+    return part("sums", PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
+
+
+def named():
+    """Numbers with the name of their key from a table, and its city from a global one."""
+
+    def same(batches):
+        yield from batches
+
+    flow = Flow("k string", "x bigint, name string")
+    joined = (
+        Source(NAMES, "t"),
+        Source(WORDS, "f"),
+        Table("t", KNOWN),
+        StreamTableJoin("f", "t", KNOWN, "left", {"name": "name"}),
+    )
+    looked_up = (GlobalJoin("f", PLACES, "left", {"k": "k"}, {"city": "city"}), Sink("f", NAMED))
+    stages = ((joined, {}, {"f": flow}), same, (looked_up, {"f": flow}, {}))
+    return part("named", PARTITIONS, stages, (KNOWN,), (PLACES,))
+
+
+def fed(app: LocalApplication, first: int = 0) -> LocalApplication:
+    for partition in range(PARTITIONS):
+        numbers = range(first, first + RECORDS)
+        app.append(WORDS, [((f"{partition}-{x % 5}",), (x,), x) for x in numbers], partition)
+        named = [((f"{partition}-{x % 3}",), (f"name {x}",) if x % 7 else None, x) for x in numbers]
+        app.append(NAMES, named, partition)
+    cities = [((f"{x % 2}-{x % 4}",) if x % 9 else None, (f"city {x}",), x) for x in range(first, first + 20)]
+    app.append(CITIES, cities)
+    return app
+
+
+def found(app: LocalApplication, *topics: Topic) -> list[str]:
+    """Records by partition and writer, in their order."""
+    rows = [row for topic in topics for row in app.read(topic)]
+    return [repr(row) for row in sorted(rows, key=lambda row: (row["partition"], row["lane"]))]
+
+
+def rows_of(app: LocalApplication, store: Store, part_name: str, state: str | None = "state") -> list[tuple]:
+    """The rows of a store as a query gives them; without `state`, of its changelog alone."""
+    state_dir = app.path / state if state else None
+    query = StoreQuery(APPLICATION, part_name, store, app.log, state_dir, LmdbBackend().open)
+    return sorted((str(row.key), str(row.value), row.timestamp) for row in query.rows())
+
+
+def holes(app: LocalApplication, application: str, topic: str) -> int:
+    """Positions of a topic that no record has."""
+    state, count = LogState.load(app.log.commits(application)), 0
+    for partition in range(PARTITIONS):
+        for within in state.ranges(topic, partition):
+            count += within.end - within.start - sum(len(fetched) for fetched in app.log.read(within))
+    return count
+
+
+@pytest.fixture
+def apps(application):
+    """A function that makes an application twice: on a log without holes, and on one with."""
+    return lambda *parts: (application(*parts), application(*parts, log="sparse"))
+
+
+def test_joins_aggregates_and_reads_give_the_same_with_holes(apps):
+    dense, sparse = apps(summed(), named())
+    for app in (dense, sparse):
+        fed(app).run(max_records=7)
+        fed(app, RECORDS).run(max_records=13, clients=2)
+    assert found(sparse, SUMS, NAMED) == found(dense, SUMS, NAMED)
+    assert sparse.dropped == dense.dropped != {}
+    assert (holes(dense, APPLICATION, SUMS.name), holes(sparse, APPLICATION, SUMS.name) > RECORDS) == (0, True)
+    for store, name in ((TOTALS, "sums"), (KNOWN, "named")):
+        assert rows_of(sparse, store, name) == rows_of(dense, store, name) == rows_of(sparse, store, name, None)
+    cities = [list(map(repr, GlobalQuery(PLACES, SEEDS, app.log).rows())) for app in (dense, sparse)]
+    assert cities[0] == cities[1] != []
+
+
+def test_nothing_is_behind_once_all_records_are_taken(application):
+    app = fed(application(summed(), log="sparse"))
+    result = app.run()
+    assert (result.records, result.waiting) == (RECORDS * PARTITIONS, 0)
+    seeds, own = LogState.load(app.log.commits(SEEDS)), LogState.load(app.log.commits(APPLICATION))
+    for partition in range(PARTITIONS):
+        assert own.tasks.positions("sums", partition) == {"words": seeds.lane_ends("words", partition)}
+    again = app.run()
+    assert (again.commits, again.records) == (0, 0)
+
+
+def test_positions_without_records_are_passed_and_committed(application):
+    app = fed(application(summed(), log="sparse"))
+    app.run()
+    seeds = LogState.load(app.log.commits(SEEDS))
+    row = pa.Table.from_pylist([{"_timestamp": 0, "_order": 0, "_kind": 1}], topic_schema(WORDS))
+    gone, _ = app.log.write(SEEDS, "words", "compacted", row, 0, SOURCE_LANE)
+    assert gone.rows == 0
+    seeds.commit(AppendRecord(0, (gone,)))
+    result = app.run()
+    assert (result.commits, result.records, result.waiting) == (1, 0, 0)
+    assert app.run().commits == 0
+    app.append(WORDS, [(("0-1",), (1000,), 99)], 0)
+    assert app.run().records == 1
+    assert (RECORDS // 5 + 1) in [row["value.n"] for row in app.read(SUMS)]
+
+
+def test_stores_are_restored_from_a_compacted_changelog(apps):
+    dense, sparse = apps(summed())
+    for app in (dense, sparse):
+        fed(app).run(max_records=3)
+    for _ in range(2):  # the second time, most ranges have no records
+        fed(sparse, RECORDS).run(max_records=3)
+        fed(dense, RECORDS).run(max_records=3)
+        topic = changelog_topic(APPLICATION, TOTALS.name)
+        assert sparse.log.compact(APPLICATION, topic, PARTITIONS, ["key"]) > 0
+        expected = rows_of(dense, TOTALS, "sums")
+        assert rows_of(sparse, TOTALS, "sums", None) == rows_of(sparse, TOTALS, "sums") == expected
+        rmtree(sparse.path / "state")
+    result = sparse.attempt(sparse.settings(clients=2))
+    assert (result.status, result.restored) == ("caught_up", PARTITIONS)
+    assert rows_of(sparse, TOTALS, "sums") == expected
+    fed(sparse, 2 * RECORDS).run(clients=2)
+    fed(dense, 2 * RECORDS).run()
+    assert found(sparse, SUMS) == found(dense, SUMS)
+    assert rows_of(sparse, TOTALS, "sums") == rows_of(dense, TOTALS, "sums")
+
+
+def test_copy_that_is_behind_goes_on_from_its_position(application):
+    app = fed(application(summed(), log="sparse"))
+    app.run(max_records=5)
+    fed(app, RECORDS)
+    app.attempt(app.settings(max_records=5, state="elsewhere"))  # the copies below `state` stay behind
+    app.log.compact(APPLICATION, changelog_topic(APPLICATION, TOTALS.name), PARTITIONS, ["key"])
+    expected = rows_of(app, TOTALS, "sums", "elsewhere")
+    assert rows_of(app, TOTALS, "sums") == rows_of(app, TOTALS, "sums", None) == expected
+    assert app.run().restored == PARTITIONS
+    assert rows_of(app, TOTALS, "sums") == expected
+
+
+def test_global_table_is_made_of_a_compacted_topic(apps):
+    dense, sparse = apps(named())
+    for app in (dense, sparse):
+        fed(app)
+    assert sparse.log.compact(SEEDS, CITIES.name, 1, ["key.k"]) > 0
+    for app in (dense, sparse):
+        app.run()
+    assert found(sparse, NAMED) == found(dense, NAMED)
+
+
+@pytest.mark.parametrize("bad", [1, 17, 99])
+def test_record_on_which_a_step_fails_is_named_by_its_offset(application, bad):
+    app = application(summed(), log="sparse")
+    app.append(WORDS, [(("a",), ({0: 2**63 - 1, bad: 1}.get(n, 0),), n) for n in range(100)], 0)
+    offset = next(record.offset for record in read_topic(app.log, SEEDS, WORDS) if record.timestamp == bad)
+    assert offset > bad
+    result = app.attempt()
+    assert result.status == "failed"
+    assert re.match(rf"topologies/t.yml:7: record words\[0\]@{offset} cannot be processed: sum overflows", result.error)
+
+
+def test_topic_is_read_on_from_any_offset(application):
+    app = fed(application(log="sparse"))
+    fed(app, RECORDS)
+    whole = list(read_topic(app.log, SEEDS, WORDS))
+    assert len(whole) == 2 * RECORDS * PARTITIONS
+    offsets = [[record.offset for record in whole if record.partition == partition] for partition in range(PARTITIONS)]
+    assert all(each == sorted(set(each)) and each[-1] > 2 * RECORDS for each in offsets)
+    for start in (1, 7, 50, 10**6):
+        assert list(read_topic(app.log, SEEDS, WORDS, start)) == [each for each in whole if each.offset >= start]
+    one_by_one, at_once = (TopicReader(app.log, SEEDS, WORDS) for _ in range(2))
+    for limit in (1, 10, 3, 1000):
+        records, table = list(one_by_one.read(limit)), read_table(WORDS, at_once, limit)
+        assert [(each.partition, each.offset) for each in records] == list(
+            zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)
+        )
