@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from ..errors import HeadwaterError
 from .topology import Settings, Topology
+
+
+class OtherVersionError(HeadwaterError):
+    """Generated code uses what this version does not have: `path`, and `cause`, Python's error."""
+
+    def __init__(self, path: Path, cause: Exception) -> None:
+        super().__init__(
+            f"{path} was not made by this version of Headwater ({cause}): compile the project again with "
+            "`headwater compile`"
+        )
+        self.path = path
+        self.cause = cause
 
 
 @dataclass(frozen=True)
@@ -33,9 +46,12 @@ def _load(path: Path) -> ModuleType:
     """Run a file as a module that nobody can import, because every topology has a module `job`.
 
     The text is compiled each time. Python's cached bytecode is recognized by the file's size and modification second,
-    which may not change when a topology is compiled again.
+    which may not change when a topology is compiled again. Raises OtherVersionError.
     """
     module = ModuleType(f"headwater_target.{path.parent.name}.{path.stem}")
     module.__file__ = str(path)
-    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
+    try:
+        exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise OtherVersionError(path, error) from error
     return module
