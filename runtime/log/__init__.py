@@ -1,1 +1,1 @@
-"""Topics, commits and seeds: everything that is durable. `docs/log.md` tells how it fits together."""
+"""The log: topics, commits and seeds, all that is durable. `docs/log.md` describes it."""

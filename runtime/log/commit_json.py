@@ -1,6 +1,6 @@
-"""Commit records as bytes: compact JSON, so that a commit can be read by eye.
+"""Commit records as bytes: compact JSON, so that people can read a commit.
 
-`docs/log.md` describes the form. Whatever changes it raises `FORMAT`; a record of another format is refused, never
+`docs/log.md` describes the form. A change of the form raises `FORMAT`. A record of another format is refused, never
 guessed at.
 """
 
@@ -38,13 +38,13 @@ def decode_commit(data: bytes) -> CommitRecord:
 
 
 def dump(body: Json) -> bytes:
-    """JSON with the format's number in front and a checksum behind, without spaces."""
+    """JSON without spaces, with the format's number first and a checksum last."""
     data = compact({"format": FORMAT, **body}).encode()
     return b"%b%b%d}" % (data[:-1], _CHECKSUM, zlib.crc32(data))
 
 
 def load(data: bytes) -> Json:
-    """What `dump` made bytes of. Raises CommitFormatError."""
+    """The inverse of `dump`. Raises CommitFormatError."""
     try:
         body = json.loads(data)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The sequence of an application's commits: numbered from 1, each created exactly once, by whoever comes first."""
+"""The sequence of an application's commits: numbered from 1. Each is created exactly once, by the first to do so."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .durable_files import link, make_directory, sync_directory, write_durably
 from .errors import CommitExistsError, CommitGapError, CommitsMissingError
 
 KEPT_SNAPSHOTS = 2
-"""How many snapshots stay: the last, and one for a reader that is just loading the one before."""
+"""How many snapshots are kept: the last one, and the one before for a reader that is loading it."""
 
 
 class CommitStore(Protocol):
-    """Where the commits of one application are. Implementations must make `create` exclusive and durable."""
+    """Keeps the commits of one application. Implementations must make `create` exclusive and durable."""
 
     @property
     def application(self) -> str:
-        """Whose commits these are."""
+        """The application whose commits these are."""
         ...
 
     def create(self, number: int, data: bytes) -> str:
-        """Make commit `number`, durably and whole, or not at all; its identity.
+        """Make commit `number` durably, whole or not at all. Returns its identity.
 
         Raises CommitExistsError if it exists, CommitGapError if `number - 1` does not.
         """
@@ -37,21 +37,22 @@ class CommitStore(Protocol):
         ...
 
     def identity(self, number: int) -> str | None:
-        """What tells commit `number` from any other that ever had this number; None if there is none.
+        """The identity of commit `number`, different from that of any other commit of this number; None if there is
+        none.
 
         A driver asks for it many times a second, so it costs less than reading the commit.
         """
         ...
 
     def latest(self) -> int:
-        """The highest number there is; 0 if there is none. May look through all of them: for starting only.
+        """The highest number; 0 if there are no commits. It may list all of them, so call it only at a start.
 
-        A store that knows that there were commits, and that they are gone, raises LogError.
+        Raises LogError if the commits are known to have been lost.
         """
         ...
 
     def save_snapshot(self, number: int, data: bytes) -> None:
-        """Keep the folded state after commit `number`; older ones may go."""
+        """Keep the folded state after commit `number`. Older snapshots may be removed."""
         ...
 
     def load_snapshot(self) -> tuple[int, bytes] | None:
@@ -62,9 +63,9 @@ class CommitStore(Protocol):
 class DirectoryCommitStore:
     """Commits as files of one directory of a local file system: `<number>.json` and `<number>.snapshot`.
 
-    `link(2)` makes a file that is already whole appear under its name, and fails if the name is taken: that is the
-    exclusive create. File systems without it are refused. `entry`: a file that is there from the first commit on,
-    elsewhere than the commits: so commits that are gone do not pass for none.
+    The exclusive create is `link(2)`: it makes a file that is already whole appear under its name, and fails if the
+    name is taken. File systems without it are refused. `entry`: a file outside of the directory that exists from the
+    first commit on. If it exists without commits, these are lost.
     """
 
     def __init__(self, application: str, directory: Path, entry: Path | None = None) -> None:
@@ -113,21 +114,21 @@ class DirectoryCommitStore:
         latest = max(self._numbers(".json"), default=0)
         if latest or self._entry is None or not self._entry.exists():
             return latest
-        latest = max(self._numbers(".json"), default=0)  # the first may have come between the two looks
+        latest = max(self._numbers(".json"), default=0)  # the first commit may have come between the two calls
         if not latest:
             raise CommitsMissingError(self.application, self._directory, self._entry)
         return latest
 
     @unusable_paths_told
     def enter(self) -> None:
-        """Note durably that there are commits, where there are some; one that older versions have made has no note."""
+        """Make the entry, durably, if there are commits. Logs of older versions have commits without an entry."""
         if self._entry is None or self._entry.exists() or not self._path(1).exists():
             return
         make_directory(self._entry.parent)
         with open(self._entry, "a", opener=opener):
             pass
         sync_directory(self._entry.parent)
-        if not self._path(1).exists():  # dropped meanwhile
+        if not self._path(1).exists():  # the application was dropped meanwhile
             self._entry.unlink(missing_ok=True)
 
     @unusable_paths_told
@@ -168,6 +169,6 @@ class DirectoryCommitStore:
 
 
 def _identity(path: Path) -> str:
-    """A file system gives an inode to another file in time, but not with the same time of its last change."""
+    """A file system may reuse an inode for another file, but then the time of the last change differs."""
     stat = path.stat()
     return f"{stat.st_ino}-{stat.st_mtime_ns}"

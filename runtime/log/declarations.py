@@ -1,7 +1,7 @@
-"""What the log says of topics: how they were declared, and who wrote them, when their records were written.
+"""How topics were declared, and who wrote them, when the records in the log were written.
 
-A project may say otherwise by now. Records stay where their writer and its declaration have put them, so nobody goes on
-with a topic before both agree.
+The project may have changed since. Records stay where their writer and the declaration of that time have put them. So a
+topic is used only if both agree with the log.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .state import LogState
 
 
 class WriterChangedError(HeadwaterError):
-    """A topic that another application has written so far: `topic`, `was`, `is_` (None: fed from outside).
+    """Another application has written the topic so far: `topic`, `was`, `is_` (None: fed from outside).
 
-    Its readers' positions count the records of the old writer, and what they have not read of these nobody would read.
+    Its readers' positions count the records of the old writer, and the records they have not read yet would be lost.
     """
 
     def __init__(self, topic: str, was: str, is_: str | None) -> None:
@@ -57,7 +57,7 @@ def check_unchanged(state: LogState, topic: Topic) -> None:
 
 
 def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None) -> None:
-    """Make sure that no application but its writer has records of a topic. `known`: states that are loaded already.
+    """Check that no application but its writer has records of a topic. `known`: states that are loaded already.
 
     Raises WriterChangedError.
     """
@@ -69,9 +69,9 @@ def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mappin
 
 
 def check_declaration(topic: Topic, writer: LogState) -> None:
-    """Make sure that the records of a topic are what a reader takes them for: their partitions, key and columns.
+    """Check that the records of a topic have the partitions, key and columns that a reader expects.
 
-    Columns may be left out, or stand in another order. `writer`: the state of who feeds the topic. Raises
+    Columns may be left out, or have another order. `writer`: the state of the application that writes the topic. Raises
     TopicChangedError.
     """
     recorded: TopicDeclaration | None = None
@@ -89,9 +89,9 @@ def check_declaration(topic: Topic, writer: LogState) -> None:
 
 
 def declared_topic(log: Log, project: str, name: str, declared: Topic | None = None) -> Topic | None:
-    """A topic of a project, repartition topics among them, as its records are declared in the log; else None.
+    """A topic of a project, also a repartition topic, as its records are declared in the log; else None.
 
-    `declared`: what the project says of it now; without it, what its writer says counts.
+    `declared`: its declaration in the project now. Without it, the writer's declaration is used.
     """
     if declared is None or declared.writer is None:
         fed = LogState.load(log.commits(f"{project}-seed")).topics.get(name)
@@ -109,13 +109,14 @@ def declared_topic(log: Log, project: str, name: str, declared: Topic | None = N
 
 
 def applications_of(log: Log, project: str) -> list[str]:
-    """The applications of a project's topologies, of those that are gone too, that have committed something."""
+    """The applications of a project that have committed something, also of topologies that were removed."""
     return [each for each in log.applications() if each.startswith(f"{project}-") and each != f"{project}-seed"]
 
 
 def gone_with(log: Log, gone: Collection[str], applications: Collection[str], topics: Collection[str]) -> set[str]:
-    """Those of the `gone` applications, which no topology stands for any more, that `applications` cannot start again
-    without: they have written one of `topics`, or have read from one that is started again.
+    """Which of the `gone` applications, whose topologies were removed, must be started again with `applications`.
+
+    They have written one of `topics`, or have read from an application that is started again.
     """
     found: set[str] = set()
     while True:
@@ -132,9 +133,9 @@ def gone_with(log: Log, gone: Collection[str], applications: Collection[str], to
 
 
 def reads(log: Log, application: str, *, lenient: bool = False) -> dict[str, str | None]:
-    """Topics that an application reads, each with its writer; not those that it writes itself.
+    """The topics that an application reads, each with its writer, without those that it writes itself.
 
-    `lenient`: nothing of an application whose commits cannot be read. Raises LogError otherwise.
+    `lenient`: none for an application whose commits cannot be read. Otherwise this raises LogError.
     """
     try:
         topics = LogState.load(log.commits(application)).topology.topics
@@ -146,7 +147,7 @@ def reads(log: Log, application: str, *, lenient: bool = False) -> dict[str, str
 
 
 def _written(log: Log, application: str, known: Mapping[str, LogState]) -> set[str]:
-    """Nothing of an application whose commits cannot be read: its own run tells of that."""
+    """The topics that it has written. None if its commits cannot be read: its own run reports that."""
     try:
         return (known.get(application) or LogState.load(log.commits(application))).written()
     except LogError:

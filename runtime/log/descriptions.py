@@ -1,7 +1,7 @@
-"""What the log says of topics, stores and subtopologies, as plain data. `commit_json` has its bytes.
+"""Descriptions of topics, stores and subtopologies in the log, as plain data. `commit_json` makes bytes of them.
 
 A generation record describes the whole application (`TopologyDescription`), an append the topic that it feeds
-(`FedTopic`). Older logs lack some fields, which have defaults then.
+(`FedTopic`). Older logs lack some fields, which then have defaults.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..topology import Agg, Store, Subtopology, Topic, Topology
 
 @dataclass(frozen=True, kw_only=True)
 class TopicDeclaration:
-    """What must stay as it is while a topic holds records.
+    """The part of a topic's declaration that must not change while the topic holds records.
 
-    `since`: of a topic that is fed from outside, the commit with which it began; None before that is known.
+    `since`: of a topic that is fed from outside, the commit with which it began; None until that is known.
     """
 
     partitions: int
@@ -27,7 +27,7 @@ class TopicDeclaration:
     since: int | None = None
 
     def changes(self, topic: Topic) -> tuple[dict[str, Any], dict[str, Any]]:
-        """By field, what the topic was when this was recorded and what it is, where these differ."""
+        """The fields that differ, each with its value when this was recorded and its value now."""
         now = declared(topic)
         differ = [name for name, value in now.items() if getattr(self, name) != value]
         return {name: getattr(self, name) for name in differ}, {name: now[name] for name in differ}
@@ -56,7 +56,7 @@ class UsedTopic(TopicDeclaration):
 
 
 def declared(topic: Topic) -> dict[str, Any]:
-    """What must stay as it is, by field."""
+    """The declaration, by field."""
     return {"partitions": topic.partitions, "key": topic.key, "value": topic.value, "windowed": topic.windowed}
 
 
@@ -123,8 +123,8 @@ class TopologyDescription:
     """An application: who reads and writes what, and the stores it keeps, by name.
 
     Readers in other applications learn their writers from it, and the next start compares it with its own topology.
-    `incarnation`: tells what was made of the application's commits from what was made before it was started again from
-    the beginning; empty where the log is older than that.
+    `incarnation`: a new one begins when the application is started again from the beginning. Stores and commits of an
+    earlier one do not count. Empty in logs of versions without it.
     """
 
     name: str = ""

@@ -1,4 +1,4 @@
-"""Files that are whole and on the disk before anybody can see them."""
+"""Writes files that are whole and on the disk before anyone can see them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import UnsupportedFileSystemError
 
 
 def check_directory(directory: Path) -> None:
-    """Make sure that `directory` can hold commits. Raises UnsupportedFileSystemError."""
+    """Check that `directory` can hold commits. Raises UnsupportedFileSystemError."""
     make_folder(directory)
     first = directory / f".{uuid.uuid4().hex}.tmp"
     second = directory / f".{uuid.uuid4().hex}.tmp"
@@ -24,7 +24,7 @@ def check_directory(directory: Path) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """A hard link. Raises FileExistsError, or UnsupportedFileSystemError where there are none."""
+    """Make a hard link. Raises FileExistsError, or UnsupportedFileSystemError if the file system has no hard links."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -36,9 +36,9 @@ def link(source: Path, target: Path) -> None:
 
 
 def write_durably(path: Path, data: bytes | memoryview) -> None:
-    """Write a whole new file and bring it to the disk; what is left of a failed try is removed.
+    """Write a whole new file and bring it to the disk. After a failure its part is removed.
 
-    Raises FileExistsError if the path is taken, OSError with the path where the disk refuses it.
+    Raises FileExistsError if the path is taken, OSError with the path if the disk refuses it.
     """
     with open(path, "xb", buffering=0, opener=opener) as file:
         try:
@@ -48,12 +48,12 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
             os.fsync(file.fileno())
         except OSError as error:
             path.unlink(missing_ok=True)
-            error.filename = error.filename or str(path)  # of a write the system does not say where to
+            error.filename = error.filename or str(path)  # an OSError of `write` or `fsync` has no path
             raise
 
 
 def make_directory(directory: Path) -> None:
-    """A directory, with those above it, whose entries are on the disk too. Its owner's only, if it is made."""
+    """Make a directory and those above it, with their entries on the disk. Only the owner can read new ones."""
     for made in make_folder(directory):
         sync_directory(made.parent)
 

@@ -1,4 +1,4 @@
-"""Removing files that no commit lists: what failed tries, fenced drivers and broken-off appends left behind."""
+"""Removes files that no commit lists: those of failed attempts, fenced drivers and interrupted appends."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from .log import Log
 from .state import LogState
 
 APPEND_GRACE_MS = 24 * 3_600_000
-"""An append has no generation that would decide it, so its files count as left behind after a day."""
+"""An append has no generation to compare. So its files count as garbage after a day."""
 
 _EPOCH_NAME = re.compile(r"/(?:(?P<incarnation>[^/-]+)-)?g(?P<generation>\d+)-e\d+-[^/]*\.seg$")
 """Files of earlier versions have no incarnation in their names."""
 
 
 def collect_garbage(log: Log, application: str, state: LogState, now: int | None = None) -> int:
-    """Remove the files of an application that no commit lists nor ever will; how many there were.
+    """Remove the files of an application that no commit lists nor ever will. Returns how many there were.
 
-    Those are the files of drivers of an older generation than `state.generation` or of another incarnation, whose
-    commits are refused, and those of appends that are older than `APPEND_GRACE_MS`. `now`: ms, by default the clock's.
+    These are files of drivers of an older generation than `state.generation` or of another incarnation, whose commits
+    are refused, and files of appends that are older than `APPEND_GRACE_MS`. `now`: ms, by default the clock's.
     `state` must hold the commit of the current generation. Raises StartedAgainError, with nothing removed.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     listed = state.paths()
     doomed = []
     files = list(log.files(application))
-    state.check_same()  # after looking: files of a successor that are not listed here are not garbage
+    # After listing the files: those of a later incarnation, which `state` does not know, are not garbage.
+    state.check_same()
     for file in files:
         epoch = _EPOCH_NAME.search(file.path)
         undecided = file.modified > now - APPEND_GRACE_MS if epoch is None else _may_be_listed(epoch, state)

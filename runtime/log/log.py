@@ -1,7 +1,7 @@
-"""What a log is to everything else: commits of applications, and records that commits list.
+"""What a log is to all other modules: commits of applications, and records that commits list.
 
-Data exists once a commit lists it. So writing records makes nothing visible, and removing those that no commit lists
-takes nothing away. Whoever wants to read them gets ranges of them from `LogState`.
+Data exists once a commit lists it. So writing records makes nothing visible, and removing records that no commit lists
+loses nothing. Readers get ranges of records from `LogState`.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ from .records import Listed
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of records as it lies there, listed by a commit or not. `modified`: ms since 1970, by the file's host."""
+    """A file of records, listed by a commit or not. `modified`: ms since 1970, by the clock of the file's host."""
 
     path: str
     modified: int
 
 
 class Log(Protocol):
-    """Where the topics of a project's applications live. One instance may be used by many threads.
+    """Keeps the topics of a project's applications. Many threads may use one instance.
 
     Paths are relative to the log, with `/`.
     """
 
     def check(self) -> None:
-        """Make sure, before anything starts, that the place can hold a log. Raises LogError."""
+        """Check that a log can be kept at this place. Raises LogError. A run calls it before all else."""
         ...
 
     def identity(self) -> str:
-        """What tells this log from any other. A log gets it when `check` is first called, and its copies keep it.
+        """The log's id. A log gets it when `check` is first called, and its copies keep it.
 
-        Empty where there is no log yet, and in a log that cannot tell: then one that is missing is not noticed. Raises
-        LogError.
+        Empty if there is no log yet, or if the log has no ids: a missing log is then not noticed. Raises LogError.
         """
         ...
 
@@ -50,7 +49,7 @@ class Log(Protocol):
         ...
 
     def commits(self, application: str) -> CommitStore:
-        """The commits of an application, of one that has not started too."""
+        """The commits of an application, even of one that has not started."""
         ...
 
     def write(
@@ -62,9 +61,9 @@ class Log(Protocol):
         partitions: int | npt.NDArray[np.integer],
         lane: int,
     ) -> tuple[Listed, ...]:
-        """Write the records of `table`, durably; what a commit of the application lists so that they exist.
+        """Write the records of `table` durably. They exist once a commit of the application lists the returned value.
 
-        `name`: no two writes to a topic have the same. `partitions`: the partition of all rows or of each; rows of a
+        `name`: unique among all writes to a topic. `partitions`: the partition of all rows or of each; rows of a
         partition keep their order. The table has the columns of `schema.topic_schema` or of `schema.CHANGELOG`. Without
         rows, nothing is written. Raises FileExistsError if the name is taken.
         """
@@ -73,7 +72,7 @@ class Log(Protocol):
     def read(
         self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Fetched]:
-        """See `RangeReader.read`. `within`: given out by `LogState`, for commits of this log."""
+        """See `RangeReader.read`. `within`: a range that a `LogState` of this log has returned."""
         ...
 
     def files(self, application: str) -> Iterator[LogFile]:
@@ -81,17 +80,17 @@ class Log(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file of records; one that is gone already is no error."""
+        """Remove a file of records. It is no error if the file is gone already."""
         ...
 
     def drop(self, application: str) -> None:
-        """Forget an application: its commits first, then its records. Nobody may be running it."""
+        """Remove an application: its commits first, then its records. It must not be running."""
         ...
 
 
 def epoch_file_name(
     incarnation: str, generation: int, epoch: int, subtopology: str, partition: int, attempt: int
 ) -> str:
-    """The name under which a task writes in one try of an epoch; no two writers ever have the same."""
+    """The name under which a task writes in one attempt of an epoch. It is unique among all writers."""
     prefix = f"{incarnation[:8]}-" if incarnation else ""
     return f"{prefix}g{generation}-e{epoch}-{subtopology}-{partition}-a{attempt}"

@@ -1,4 +1,4 @@
-"""Reading a partition as one sequence: the records of all its lanes, in the order of their offsets."""
+"""Reads a partition as one sequence: the records of all its lanes, in the order of their offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ranges import Fetched, LogRange, RangeReader
 
 @dataclass(frozen=True)
 class InOrder:
-    """Records with ascending `offsets`, at least one. `ends`: lane -> position at which its reading goes on."""
+    """Records with ascending `offsets`, at least one. `ends`: lane -> position at which its reading continues."""
 
     records: pa.RecordBatch
     offsets: Int64s
@@ -24,9 +24,9 @@ class InOrder:
 def by_offset(
     log: RangeReader, ranges: Iterable[tuple[LogRange, int]], columns: Sequence[str] | None = None
 ) -> Iterator[InOrder]:
-    """The records of ranges of one partition, of each from a position on (or from its start).
+    """The records of ranges of one partition, each from a position on (or from its start).
 
-    Ranges of several lanes may lie over one another; then they are read side by side. Raises as `RangeReader.read`.
+    Ranges of several lanes may overlap; then they are merged. Raises as `RangeReader.read`.
     """
     waiting = sorted(ranges, key=lambda each: each[0].start_offset, reverse=True)
     opened: list[_Opened] = []
@@ -42,7 +42,7 @@ def by_offset(
 
 
 class _Opened:
-    """A range that is being read: `held` is what was read of it and not taken yet, None behind its last record."""
+    """A range that is being read. `held`: records that were read and not taken yet; None after the last record."""
 
     def __init__(self, lane: int, reading: Iterator[Fetched]) -> None:
         self.lane = lane

@@ -1,8 +1,8 @@
-"""What readers know of committed records: ranges that a log gives out, and what comes of reading one.
+"""What readers know of committed records: the ranges that a log gives, and the records that are read from one.
 
-A position counts along a lane, an offset along a partition. Both only ever grow, and neither is a count of records: of
-what was compacted, and of what a log keeps for itself between records, the positions remain taken. So a reader goes on
-at the position that it is told, and is at the end once it stands there, whether there was a record or not.
+A position counts along a lane, an offset along a partition. Both only grow, and neither counts records: the positions
+of compacted records, and of a log's own marks between records, stay taken. So a reader continues at the position that
+it is told. It is at the end once it has that position, even if there was no record before it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class LogRange:
 
     `start_offset`, `end_offset`: the same for offsets; records of other lanes may lie between them. From one record to
     the next the offset grows by as much as the position, or by more. `records`: about how many there are. `size`: about
-    how many bytes they take. `min_order`, `max_order`: no record has an `_order` outside of these. `token`: what the
-    log that made the range finds the records by; it means nothing to anybody else.
+    how many bytes they take. `min_order`, `max_order`: no record has an `_order` outside of these. `token`: the log
+    that made the range finds the records by it; it means nothing to others.
 
     Plain data that travels in plans and requests.
     """
@@ -45,7 +45,7 @@ class LogRange:
     as_list: ClassVar[bool] = True
 
     def position_of(self, offset: int) -> int:
-        """A position that no record from `offset` on stands before."""
+        """A position such that no record from `offset` on is before it."""
         return max(self.start, self.end - max(self.end_offset - offset, 0))
 
 
@@ -53,8 +53,8 @@ class LogRange:
 class Fetched:
     """Records of a range that follow one another, at least one. `positions`, `offsets`: of each record, ascending.
 
-    `end`: the position at which reading goes on: behind the last record, and behind those positions after it that no
-    record has any more.
+    `end`: the position at which reading continues: after the last record and after any positions without records that
+    follow it.
     """
 
     records: pa.RecordBatch
@@ -64,7 +64,7 @@ class Fetched:
 
     @classmethod
     def adjacent(cls, records: pa.RecordBatch, position: int, offset: int) -> Fetched:
-        """Records without holes between them, from the position and the offset of the first one."""
+        """Records without gaps, from the position and the offset of the first one."""
         count = len(records)
         return cls(records, np.arange(position, position + count), np.arange(offset, offset + count), position + count)
 
@@ -78,21 +78,21 @@ class Fetched:
         return Fetched(self.records[start:stop], self.positions[start:stop], self.offsets[start:stop], end)
 
     def before(self, position: int) -> pa.RecordBatch:
-        """The records that stand before a position."""
+        """The records before a position."""
         if self.end <= position:
             return self.records
         return self.records[: int(np.searchsorted(self.positions, position))]
 
 
 class RangeReader(Protocol):
-    """The part of a log that records are read with."""
+    """The part of a log that reads records."""
 
     def read(
         self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Fetched]:
         """The records of a range from position `start` on (None: all), with these columns (None: all) in this order.
 
-        Each step of the iterator reads as much as is quick to read at once; nothing is read before it is asked for. A
+        Each step of the iterator reads as much as is efficient to read at once, and only when it is called. A
         column `_headers` is null where no record has headers. Raises RangeMissingError, CorruptSegmentError,
         MissingColumnsError.
         """

@@ -1,7 +1,7 @@
-"""The log's own records: what a commit says of an application's progress. Plain data; `commit_json` has its bytes.
+"""The log's own records: what a commit says of an application's progress. Plain data; `commit_json` makes bytes of it.
 
-A commit record is the only thing that makes data exist: a segment, a position, a clock that no commit record lists
-was never written. Every number here is an integer; times are milliseconds.
+Data exists only if a commit record lists it: a segment, a position or a clock that no commit record lists was never
+written. Every number here is an integer; times are milliseconds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ SOURCE_LANE = 0
 """The one lane of a topic that is fed from outside (seeds, appends)."""
 
 Listed = Segment
-"""Records that were written, as a commit lists them. Whoever is not part of a log only passes it on."""
+"""Records that were written, as a commit lists them. Only the log knows what is in it; others pass it on."""
 
 
 @dataclass(frozen=True)
 class CommitMark:
-    """One commit of an application, told from any other of its number by the `checksum` (crc32) of its bytes.
+    """One commit of an application. The `checksum` (crc32) of its bytes distinguishes it from others of its number.
 
-    So that one log can be told from a copy of it that others have gone on with.
+    So a store notices a log that is a copy and got other commits since it was copied.
     """
 
     application: str
@@ -36,11 +36,11 @@ class CommitMark:
 class TaskCommit:
     """One task's epoch: how far it read, its clocks, what it wrote.
 
-    `positions`: topic -> lane -> where reading goes on in that lane of the task's partition.
+    `positions`: topic -> lane -> the position at which reading continues in that lane of the task's partition.
     `stream_time`: the task's clock, -1 before the first record. `clocks`: step name -> step clock.
     `segments`: records appended, changelogs among them. `dropped`: `<step>:<reason>` -> records, of this epoch.
-    `applied`: store -> changelog position that the local store holds (not durable). Plans begin there, and of a store
-    without changelog what lies before is forgotten.
+    `applied`: store -> changelog position that the local store holds (not durable). Plans begin there. Of a store
+    without changelog, changes before it are removed.
     `globals_`: global table -> partition -> position this epoch saw. `records`: records consumed in this epoch.
     """
 
@@ -61,7 +61,7 @@ class GenerationRecord:
     """A driver takes over: every commit of a lower generation is refused from here on.
 
     `topology` describes the application. Readers learn from it who reads and writes what.
-    `assignment`: who has which tasks, and why; empty in logs that were written before it was kept.
+    `assignment`: which client has which tasks, and why. Empty in logs of versions that did not record it.
     """
 
     generation: int
@@ -74,9 +74,9 @@ class GenerationRecord:
 class EpochRecord:
     """Tasks of one job that succeeded, together.
 
-    `incarnation`: of the application that the driver works on, see `TopologyDescription`; empty in logs that were
-    written before it was kept. Generations begin at 1 again when an application is started again from the beginning, so
-    they alone do not tell a driver of today from one that was left over.
+    `incarnation`: of the application that the driver works on, see `TopologyDescription`. Empty in logs of versions
+    that did not record it. Generations begin at 1 again when an application is started again from the beginning, so
+    the generation alone does not distinguish the present driver from one of the time before.
     """
 
     generation: int
@@ -88,7 +88,7 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class SeedSource:
-    """What a topic was seeded with. `hash`: of the content and of all that decides how it is read. `path`: of the file,
+    """The source of a topic's seed. `hash`: of the content and of all that decides how it is read. `path`: of the file,
     or the name of the function.
     """
 

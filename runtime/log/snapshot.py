@@ -1,4 +1,4 @@
-"""All commits of an application up to one of them, folded: it saves a reader the time to read them one by one."""
+"""All commits of an application up to one of them, folded. A reader loads it instead of reading them one by one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from .task_progress import Pace
 class Snapshot:
     """The state after commit `number`, of which `commit` is the crc32: see `LogState`.
 
-    `commit` is None, and `assignment`, `paces` and `unlisted` are empty, in snapshots that were written before they
-    were kept.
+    `commit` is None, and `assignment`, `paces` and `unlisted` are empty, in snapshots of versions without them.
     """
 
     number: int

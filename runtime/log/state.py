@@ -1,10 +1,10 @@
-"""What an application has committed: its commit records folded into one state, and the way to commit the next.
+"""The committed state of an application: all its commit records folded into one, and the way to commit the next.
 
-Owns the rule that offsets and positions are given at commit, in the order in which records list their segments. Knows
-nothing of what is inside segments.
+Here records get their offsets and positions: at commit, in the order in which a commit record lists its segments. This
+module does not know what is inside segments.
 
-One thread changes a state (`refresh`, `commit`); others may read it meanwhile. What a method returns is whole; whoever
-needs several answers of the same moment (a writer's clock and its segments) holds `lock`.
+One thread changes a state (`refresh`, `commit`); others may read it meanwhile. The result of one method is consistent.
+A reader that needs several results of the same moment (a writer's clock and its segments) holds `lock`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .snapshot import Snapshot
 from .task_progress import TaskProgress
 
 SNAPSHOT_EVERY = 100
-"""Commits between two snapshots: a start reads at most as many records."""
+"""The number of commits between two snapshots. A start reads at most so many commit records."""
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -44,10 +44,10 @@ _NOTHING: Mapping[str, Any] = {}
 class LogState:
     """The committed state of one application, after commit `number` (0: none yet).
 
-    `generation`: of the driver in charge, 0 before the first. `topology`: the description that came with it;
-    `assignment`: what it said of who has which tasks. `seeds`: topic -> source of its seed. `topics`: topic -> its
-    declaration when it was fed last. `unlisted`: files that the last commit made superfluous: changes that have reached
-    their store, where it has no changelog to be restored from. `tasks`: how far they have come.
+    `generation`: of the present driver, 0 before the first. `topology`: the description in its generation record;
+    `assignment`: which client has which tasks, in the same record. `seeds`: topic -> source of its seed. `topics`:
+    topic -> its declaration when it was last fed. `unlisted`: files that the last commit made superfluous, because
+    their changes have reached a store without changelog. `tasks`: the progress of each task.
     """
 
     def __init__(self, commits: CommitStore) -> None:
@@ -70,48 +70,48 @@ class LogState:
 
     @classmethod
     def load(cls, commits: CommitStore) -> LogState:
-        """The state after the last commit there is. Raises CommitFormatError, CommitDamagedError, CommitOrderError."""
+        """The state after the last commit. Raises CommitFormatError, CommitDamagedError, CommitOrderError."""
         state = cls(commits)
         state.reload()
         return state
 
     @property
     def application(self) -> str:
-        """Whose state this is."""
+        """The application whose state this is."""
         return self.commits.application
 
     @property
     def incarnation(self) -> str:
-        """Of the application, see `TopologyDescription`; empty where its log is older than that."""
+        """The application's incarnation, see `TopologyDescription`. Empty in logs of versions without it."""
         return self.topology.incarnation
 
     @property
     def mark(self) -> CommitMark | None:
-        """Of the last commit; None where there is none."""
+        """The mark of the last commit; None if there is none."""
         with self.lock:
             return CommitMark(self.application, self.number, self._checksum) if self.number else None
 
     def reload(self) -> None:
-        """Start over from the newest snapshot: after RangeMissingError, or when the application was started again."""
+        """Load the newest snapshot again: after RangeMissingError, or when the application was started again."""
         with self.lock:
             self._clear()
             snapshot = self.commits.load_snapshot()
             if snapshot is not None:
                 self._restore(*snapshot)
             self.refresh()
-            # Looked for here only, as it lists all commits. More may have come between the two looks.
+            # Only here, because `latest` lists all commits. A new one may have come between the two calls.
             while self.commits.latest() > self.number:
                 if not self.refresh():
                     raise CommitDamagedError(self.application, self.number + 1, "missing, though later ones are there")
 
     def refresh(self) -> int:
-        """Take up what others have committed since; the number of new commits.
+        """Apply the commits that others have made since. Returns how many there were.
 
-        Raises StartedAgainError where they continue other commits than those that this state was made of.
+        Raises StartedAgainError if they continue other commits than those that this state was made of.
         """
         with self.lock:
             before = self.number
-            # The identity first: of a commit that is replaced between the two, it is then the wrong one, and noticed.
+            # The identity first: if the commit is replaced between the two calls, `check_same` notices it.
             while (identity := self.commits.identity(self.number + 1)) is not None:
                 data = self.commits.read(self.number + 1)
                 if data is None:
@@ -128,16 +128,16 @@ class LogState:
             return self.number - before
 
     def check_same(self) -> None:
-        """Make sure that the commits are still those that this state was made of. Raises StartedAgainError."""
+        """Check that the commits are still those that this state was made of. Raises StartedAgainError."""
         with self.lock:
             if self.number and self.commits.identity(self.number) != self._identity:
                 raise StartedAgainError(self.application)
 
     def commit(self, record: CommitRecord) -> CommitRecord:
-        """Commit `record` as the next one, with its segments placed; the record as it was committed.
+        """Place the segments of `record` and commit it as the next one. Returns the record as it was committed.
 
-        Raises CommitExistsError if somebody else was first (`refresh` shows what), GenerationError for an epoch of
-        another generation than the current one, StartedAgainError. On any error nothing is changed here.
+        Raises CommitExistsError if another driver was first (`refresh` reads its commit), GenerationError for an epoch
+        of another generation than the current one, StartedAgainError. After an error this state is unchanged.
         """
         with self.lock:
             if isinstance(record, EpochRecord) and record.generation != self.generation:
@@ -163,7 +163,10 @@ class LogState:
             return placed
 
     def apply(self, record: CommitRecord) -> None:
-        """Fold in the commit after `number`. Raises CommitOrderError and changes nothing if it does not continue it."""
+        """Apply the commit after `number`.
+
+        If it does not continue this state, raises CommitOrderError and changes nothing.
+        """
         with self.lock:
             segments = _segments(record)
             partitions = self._before(record)
@@ -184,7 +187,7 @@ class LogState:
                     self._fed(record)
 
     def place(self, segments: Iterable[Segment]) -> tuple[Segment, ...]:
-        """The segments with the offsets and positions that they get if they are committed next, in this order."""
+        """The segments with the offsets and positions that they get if they are the next to be committed."""
         return self._partitions.place(segments)
 
     def written(self) -> set[str]:
@@ -251,11 +254,11 @@ class LogState:
             raise CommitDamagedError(self.application, self.number + 1, "damaged") from error
 
     def _restore(self, number: int, data: bytes) -> None:
-        """Take up a snapshot, if it is whole and of the commits that are here; they have all that it has."""
+        """Load a snapshot if it is whole and belongs to the commits of this log. The commits have all that it has."""
         found = Snapshot.decode(data)
         identity, last = self.commits.identity(number), self.commits.read(number)
         if found is None or found.number != number or last is None or found.commit not in (None, crc32(last)):
-            return  # of other commits, say: some were put back from an older copy
+            return  # it may be of other commits, after some were put back from an older copy
         self._identity = identity
         self._checksum = crc32(last)
         self.number = number
@@ -269,7 +272,9 @@ class LogState:
         self._partitions.add(found.segments)
 
     def _is_void(self, record: CommitRecord) -> bool:
-        """Whether a driver of an earlier incarnation made the commit, not knowing that its time was over."""
+        """Whether a driver of an earlier incarnation made the commit, before it noticed that the application began
+        again.
+        """
         match record:
             case EpochRecord():
                 theirs = record.incarnation
@@ -280,7 +285,7 @@ class LogState:
         return bool(theirs and self.incarnation) and theirs != self.incarnation
 
     def _before(self, record: CommitRecord) -> Partitions:
-        """What the segments of a record come after."""
+        """The partitions after which the segments of a record are placed."""
         if isinstance(record, AppendRecord) and record.replace and record.topic:
             return self._partitions.without(record.topic.name)
         return self._partitions
@@ -298,7 +303,7 @@ class LogState:
         return record
 
     def _applied(self, task: TaskCommit) -> Iterator[str]:
-        """Forget the changes that have reached a store without changelog; their files."""
+        """Remove the changes that have reached a store without changelog. Returns their files."""
         for store, position in task.applied.items():
             described = self.topology.stores.get(store)
             if described is not None and not described.changelog:

@@ -1,4 +1,4 @@
-"""How far the tasks of an application have come, folded from the epochs that were committed."""
+"""The progress of an application's tasks, folded from the committed epochs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Pace:
-    """Records that a task took under one generation, after its first epoch there. Times in ms.
+    """How many records a task took, and in which time, under one generation after its first epoch there. Times in ms.
 
-    `last_records`, `last_ms`: the same of the last generation before it that had several epochs; 0 where none had.
+    `last_records`, `last_ms`: the same of the last earlier generation with several epochs; 0 if there was none.
     """
 
     subtopology: str
@@ -29,7 +29,7 @@ class Pace:
     last_ms: int = 0
 
     def next(self, record: EpochRecord, records: int) -> Pace:
-        """With an epoch more, in which the task took so many records."""
+        """The pace after one more epoch, in which the task took so many records."""
         if record.generation == self.generation:
             return replace(self, until=record.at, records=self.records + records)
         last_records, last_ms = self._telling()
@@ -37,7 +37,7 @@ class Pace:
         return replace(begun, last_records=last_records, last_ms=last_ms)
 
     def per_second(self) -> float | None:
-        """Records a second; None where no generation had several epochs."""
+        """Records a second; None if no generation had several epochs."""
         records, ms = self._telling()
         return 1000 * records / ms if ms else None
 
@@ -48,7 +48,7 @@ class Pace:
 
 
 class TaskProgress:
-    """By subtopology and partition, where each task stands after its last committed epoch."""
+    """The progress of each task after its last committed epoch, by subtopology and partition."""
 
     def __init__(self, tasks: Iterable[TaskCommit] = (), paces: Iterable[Pace] = ()) -> None:
         """`tasks`: the last commit of each, with its counts added up and without segments."""
@@ -56,13 +56,13 @@ class TaskProgress:
         self._paces = {(pace.subtopology, pace.partition): pace for pace in paces}
 
     def add(self, record: EpochRecord) -> None:
-        """Take up an epoch."""
+        """Add an epoch."""
         for task in record.tasks:
             self._move(task)
             self._pace(record, task)
 
     def all(self) -> tuple[TaskCommit, ...]:
-        """What the class is made of again: see `tasks` there."""
+        """All tasks, as the argument `tasks` of the class takes them."""
         return tuple(self._tasks.values())
 
     def paces(self) -> tuple[Pace, ...]:
@@ -71,7 +71,7 @@ class TaskProgress:
 
     @property
     def consumed(self) -> bool:
-        """Whether any task has consumed records, of subtopologies that are gone by now too."""
+        """Whether any task has consumed records, even one of a subtopology that was removed."""
         return any(task.positions for task in self._tasks.values())
 
     def positions(self, subtopology: str, partition: int) -> Mapping[str, Mapping[int, int]]:
@@ -105,7 +105,7 @@ class TaskProgress:
         return 0 if task is None else task.records
 
     def records_per_second(self, subtopology: str, partition: int) -> float | None:
-        """How fast a task took records in the last run with several epochs; None where no run had several."""
+        """How fast a task took records in the last run with several epochs; None if no run had several."""
         pace = self._paces.get((subtopology, partition))
         return None if pace is None else pace.per_second()
 

@@ -1,1 +1,1 @@
-"""The log in a directory of a local file system: its files, its id, and what dead processes left in it."""
+"""The log in a directory of a local file system: its files, its id, and the removal of files of dead processes."""

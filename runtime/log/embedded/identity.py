@@ -1,7 +1,7 @@
-"""What tells a log from any other: an id that is given to it when it is made, and that a copy of it keeps.
+"""The id of a log. A log gets it when it is made, and a copy keeps it.
 
 A state directory remembers the log that its stores were made of (see `state.process_file`). So a log that is missing,
-not mounted or moved is noticed, and does not pass for a new one.
+not mounted or moved is noticed, and an empty folder in its place is not taken for a new log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAME = "log.json"
 
 
 class LogFileError(LogError):
-    """The file that says which log this is cannot be read: `path`."""
+    """The file with the log's id cannot be read: `path`."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is damaged: it should say which log this is", "put it back from a copy of the log")
@@ -26,7 +26,7 @@ class LogFileError(LogError):
 
 
 def identity_of(root: Path) -> str:
-    """The id of the log in a directory; empty where there is no log, or one that is older than ids.
+    """The id of the log in a directory. Empty if there is no log, or one of a version without ids.
 
     Raises LogFileError.
     """
@@ -41,7 +41,7 @@ def identity_of(root: Path) -> str:
 
 
 def ensure_identity(root: Path) -> None:
-    """Give the log in a directory an id, unless it has one. Of two processes that do so at once, the first one's stays.
+    """Give the log in a directory an id, unless it has one. If two processes do so at once, the first id stays.
 
     Raises LogFileError.
     """

@@ -1,4 +1,4 @@
-"""What processes that died have left in an embedded log: half-dropped applications, files that were never linked."""
+"""Removes what dead processes have left in an embedded log: half-dropped applications, files that were never linked."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import time
 from pathlib import Path
 
 GRACE_S = 24 * 3600
-"""A temporary file lives for the moment until it is linked; after a day nobody is going to."""
+"""A temporary file exists for a moment until it is linked. After a day it is certain that its writer is dead."""
 
 _DROPPED = re.compile(r"\..+-[0-9a-f]{32}")
 _TEMPORARY = "*.tmp"
 
 
 def remove_leftovers(root: Path, now: float | None = None) -> None:
-    """Remove them, as far as that is allowed. `now`: seconds since 1970, by default the clock's.
+    """Remove leftovers, as far as permissions allow. `now`: seconds since 1970, by default the clock's.
 
-    A dropped application's folder has a name under which nobody looks for anything, so it may go at any time.
+    A dropped application's folder was renamed, and nothing reads it under the new name, so it may go at any time.
     """
     now = time.time() if now is None else now
     for kind in ("commits", "segments"):
@@ -28,5 +28,5 @@ def remove_leftovers(root: Path, now: float | None = None) -> None:
         try:
             if path.stat().st_mtime < now - GRACE_S:
                 path.unlink()
-        except OSError:  # somebody else was quicker, or it is not ours to remove
+        except OSError:  # another process has removed it, or we lack the right to
             continue

@@ -116,14 +116,17 @@ class EmbeddedLog:
     @unusable_paths_told
     def drop(self, application: str) -> None:
         """See `Log.drop`."""
-        self._entry(application).unlink(missing_ok=True)  # first: commits without it are no less there
+        # The entry goes first: commits without an entry still count, an entry without commits is an error.
+        self._entry(application).unlink(missing_ok=True)
         there = [path for kind in ("commits", "segments") if (path := self.root / kind / application).exists()]
-        # Renamed first, so that a crash half-way leaves neither a sequence with its beginning gone nor files whose
+        # Renamed first, so that a crash half-way leaves neither a sequence without its beginning nor files whose
         # names the application will take again.
         doomed = [path.rename(path.with_name(f".{application}-{uuid.uuid4().hex}")) for path in there]
         for path in doomed:
             sync_directory(path.parent)
-            shutil.rmtree(path, ignore_errors=True)  # another process may remove it as a leftover, and so is what stays
+            shutil.rmtree(
+                path, ignore_errors=True
+            )  # another process may be removing it too, and `remove_leftovers` removes the rest
 
     def _entry(self, application: str) -> Path:
         return self.root / "applications" / application

@@ -1,1 +1,4 @@
-"""How records lie in files, and how commits list them: for logs that are made of files, and nobody above the log."""
+"""How records are stored in files, and how commits list them.
+
+Only logs made of files and the log's own state use it.
+"""

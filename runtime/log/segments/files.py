@@ -1,8 +1,8 @@
-"""What is inside a segment file: records as Arrow record batches, and how to read just some of them.
+"""The inside of a segment file: records as Arrow record batches, which can be read one by one.
 
 A file is an Arrow IPC stream, compressed with lz4, so that any Arrow tool can open it: the schema, then batches of at
-most `BATCH_ROWS` rows of one partition each, partition after partition. A commit lists byte ranges; a reader puts the
-schema and the ranges it wants one after the other, which is an Arrow stream again.
+most `BATCH_ROWS` rows of one partition each, one partition after the other. A commit lists the byte ranges of the
+batches. A reader joins the bytes of the schema and of the batches that it needs, which is an Arrow stream again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..errors import CorruptSegmentError, MissingColumnsError
 from .segment import Batch, FileRange, Segment
 
 BATCH_ROWS = 16_384
-"""Most rows of a batch: what a reader opens at least."""
+"""The most rows of a batch. A reader decodes at least one batch."""
 
 _MESSAGE_PREFIX = 8
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -67,7 +67,7 @@ def encode_segments(
 
 
 def byte_ranges(file: FileRange, batch: int) -> list[tuple[int, int]]:
-    """The (start, length) of what `decode_batch` needs: the schema, then the batch; as one where they are adjacent."""
+    """The (start, length) of the schema and of the batch, for `decode_batch`. Adjacent ones are joined."""
     wanted = file.batches[batch]
     if wanted.start == file.head:
         return [(0, file.head + wanted.length)]

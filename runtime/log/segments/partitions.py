@@ -1,4 +1,4 @@
-"""The committed segments of all partitions of an application, and where each partition and lane ends."""
+"""The committed segments of all partitions of an application, and the ends of each partition and lane."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .segment import Segment
 
 @dataclass
 class Partition:
-    """One partition of a topic: its segments in order of offset, the same by lane, and where each ends.
+    """One partition of a topic: its segments by offset, the same by lane, and the end of each lane.
 
     `widest`: the most offsets that a segment takes up.
     """
@@ -26,7 +26,7 @@ class Partition:
     widest: int = 0
 
     def add(self, segment: Segment) -> None:
-        """Take up a placed segment."""
+        """Add a placed segment."""
         self.segments.append(segment)
         self.lanes.setdefault(segment.lane, []).append(segment)
         self.end = segment.end_offset
@@ -34,13 +34,13 @@ class Partition:
         self.widest = max(self.widest, segment.end_offset - segment.base_offset)
 
     def ranges(self, start: int) -> Iterator[LogRange]:
-        """Those of all lanes that reach beyond offset `start`, by the offsets at which they start."""
+        """The ranges of all lanes that reach beyond offset `start`, in order of their first offsets."""
         segments = self.segments
         first = bisect_right(segments, start - self.widest, key=lambda segment: segment.base_offset)
         return (each.range() for each in islice(segments, first, len(segments)) if each.end_offset > start)
 
     def lane_ranges(self, lane: int, start: int, records: int | None) -> Iterator[LogRange]:
-        """Those of a lane that reach beyond position `start`, in order: enough for so many records, or all."""
+        """The ranges of a lane that reach beyond position `start`, in order: all, or enough for `records` records."""
         segments = self.lanes.get(lane, [])
         first = max(bisect_right(segments, start, key=lambda segment: segment.base_position) - 1, 0)
         found = 0
@@ -53,17 +53,20 @@ class Partition:
                 return
 
     def forget(self, lane: int, position: int) -> list[Segment]:
-        """Let go of a lane's segments that end at or before `position`; the last stays, as it says where it ends."""
+        """Remove a lane's segments that end at or before `position`.
+
+        The last one stays, because it has the lane's end.
+        """
         listed = self.lanes.get(lane, [])
         gone = [segment for segment in listed[:-1] if segment.end_position <= position]
-        if gone:  # new lists: somebody may be reading the old ones
+        if gone:  # new lists, because another thread may be reading the old ones
             self.lanes[lane] = listed[len(gone) :]
             self.segments = [segment for segment in self.segments if segment not in gone]
         return gone
 
 
 class Partitions:
-    """Partitions by topic and number. They grow at their ends; only what is forgotten goes."""
+    """Partitions by topic and number. Segments are added at their ends, and removed only by `forget` and `without`."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int], Partition] = {}
@@ -82,7 +85,7 @@ class Partitions:
             yield from partition.segments
 
     def place(self, segments: Iterable[Segment]) -> tuple[Segment, ...]:
-        """The segments as they come next, each after those before it."""
+        """The segments with the positions and offsets that come next, one after the other."""
         ends: dict[tuple[str, int], int] = {}
         lane_ends: dict[tuple[str, int, int], int] = {}
         placed = []
@@ -99,13 +102,13 @@ class Partitions:
         return tuple(placed)
 
     def check(self, segments: Sequence[Segment], commit: int) -> None:
-        """Make sure that the segments of commit number `commit` come next. Raises CommitOrderError."""
+        """Check that the segments of commit number `commit` come next. Raises CommitOrderError."""
         for found, next_ in zip(segments, self.place(segments), strict=True):
             if found != next_:
                 raise CommitOrderError(commit, found.topic, found.partition, next_.base_offset, found.base_offset)
 
     def add(self, segments: Iterable[Segment]) -> None:
-        """Take up placed segments."""
+        """Add placed segments."""
         for segment in segments:
             self._found.setdefault((segment.topic, segment.partition), Partition()).add(segment)
 
@@ -114,7 +117,7 @@ class Partitions:
         return self.of(topic, partition).forget(lane, position)
 
     def without(self, topic: str) -> Partitions:
-        """All but one topic's."""
+        """The partitions of all topics but one."""
         rest = Partitions()
         rest._found = {key: partition for key, partition in self._found.items() if key[0] != topic}
         return rest

@@ -1,4 +1,4 @@
-"""What a commit lists of a file of records, and the range that readers are given of it."""
+"""What a commit lists of a file of records, and the range that readers get of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class ByteRange:
-    """Of a batch, what a reader needs: where it is, how many rows it has, the crc32 of its bytes."""
+    """The part of a batch that a reader needs: its place, its number of rows, the crc32 of its bytes."""
 
     start: int
     length: int
@@ -41,7 +41,7 @@ class ByteRange:
 
 @dataclass(frozen=True)
 class FileRange:
-    """Where the records of a range are: what its token says. For `head` and `head_checksum` see `Segment`."""
+    """The content of a range's token: the place of its records. For `head` and `head_checksum` see `Segment`."""
 
     path: str
     head: int
@@ -50,7 +50,7 @@ class FileRange:
 
     @classmethod
     def of(cls, token: str) -> FileRange:
-        """What the token of a range says, see `Segment.range`."""
+        """Decode the token of a range, see `Segment.range`."""
         head, checksum, batches, path = token.split(" ", 3)
         numbers = (map(int, batch.split(",")) for batch in batches.split(";") if batch)
         return cls(path, int(head), int(checksum) if checksum else None, tuple(ByteRange(*each) for each in numbers))
@@ -86,12 +86,12 @@ class Segment:
 
     @property
     def end_offset(self) -> int:
-        """The offset behind all that it takes up: where the partition's next segment begins."""
+        """The offset at which the partition's next segment begins."""
         return self.base_offset + (self.rows if self.span is None else self.span)
 
     @property
     def end_position(self) -> int:
-        """The position behind all that it takes up: where the lane's next segment begins."""
+        """The position at which the lane's next segment begins."""
         return self.base_position + (self.rows if self.span is None else self.span)
 
     @property
@@ -100,7 +100,7 @@ class Segment:
         return sum(batch.length for batch in self.batches)
 
     def range(self) -> LogRange:
-        """What readers are given of it, once it is placed."""
+        """The range that readers get of it, once it is placed."""
         batches = ";".join([f"{each.start},{each.length},{each.rows},{each.checksum}" for each in self.batches])
         checksum = "" if self.head_checksum is None else self.head_checksum
         return LogRange(
