@@ -195,6 +195,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="d7fabe4b143acc468ef59d427279b2ce52de7d2a6233fbe885321a37299dac98",
+    content_hash="4831efd6a502938d55b10b9d705239cc3e5d83d6220cd0ca58ce794dfa9c0880",
     subtopologies=(movements, movements_rekeyed, zones),
 )

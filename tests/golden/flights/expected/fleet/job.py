@@ -224,6 +224,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="8cb329cf5f5e92574177dfb76a7fb0050b450651706785b20c9d40329db13f05",
+    content_hash="483126a4c5808e197109ce5f3d22b21663f176c4ce46d27d684827f26317f3e4",
     subtopologies=(flown, flown_rekeyed, parked),
 )

@@ -97,6 +97,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="punctuality",
     version="1.0",
-    content_hash="98d044777fb875edb74cd8f8717904aebf824d013cf2e84cec5e396e41035ff9",
+    content_hash="6a1aa0c25f4d6ba59135b64d31363e44d508e0567ec0e8450f08185655fe7c76",
     subtopologies=(by_hour,),
 )
