@@ -21,15 +21,19 @@ ROOM = 4 << 30
 """Bytes that are more than the files of all tests."""
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs that run thousands of small jobs: it costs more than it gives to compile their code a second time."""
+"""For JVMs that start or run small jobs: it costs more than it gives to compile their code a second time."""
 
 LONGEST = (
-    "runtime/driver/test_kills.py",
     "projects/test_flights.py",
     "cluster/test_executors.py",
+    "api/test_runs.py",
+    "runtime/driver/test_kills.py",
     "conformance/test_cases.py",
+    "runtime/spark/test_ended_jvm.py",
+    "runtime/driver/test_lasting_run.py",
+    "runtime/driver/test_failing_runs.py",
 )
-"""Files of a minute or more. Begun last, one of them would run while the other processes have nothing left to do."""
+"""The files that take longest. Begun last, one would run while the other processes have nothing left to do."""
 
 # The same examples each time, so that a red run is about the change. `--hypothesis-profile random` looks for new ones.
 # A busy machine may take as long as it likes for an example. Most tests leave the number of examples to the profile.
@@ -43,9 +47,7 @@ settings.load_profile("repeatable")
 def spark_session() -> Iterator[SparkSession]:
     from headwater.runtime.spark.session.session import start_session
 
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SPARK_SUBMIT_OPTS", QUICK_JVM)
-        session = start_session({"master": "local[2]"}, "headwater-tests")
+    session = start_session({"master": "local[2]"}, "headwater-tests")
     yield session
     session.stop()
 
@@ -55,7 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Keep the tests' files in memory where that is possible: each commit brings its files to the disk, and waits."""
+    """Start JVMs quickly, and keep files in memory if possible: a commit brings its files to the disk, and waits."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JVM)
     if _takes_files_and_programs(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 

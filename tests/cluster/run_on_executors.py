@@ -86,7 +86,10 @@ log = EmbeddedLog(root / "log")
 table, times = delays.flights(24_000)
 parts = [slice(start, start + 6_000) for start in range(0, 24_000, 6_000)]
 append(log, "p-seed", delays.AIRLINES, delays.airlines(), timestamps=[0] * 4)
-session = start_session({"master": "local-cluster[2,1,1024]", "executor.memory": "512m"})
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+session = start_session(
+    {"master": "local-cluster[2,1,1024]", "executor.memory": "512m", "executor.extraJavaOptions": QUICK_JVM}
+)
 touched = Touched(state_dir)
 outcomes = []
 
