@@ -1,1 +1,1 @@
-"""What is committed, and what comes next: epochs are planned and committed; does a project still fit its log?"""
+"""Plans and commits epochs, and checks whether a project still fits its log."""

@@ -1,4 +1,4 @@
-"""The committed state a driver plans from: its own application's, and that of every application it reads from."""
+"""The committed state that a driver plans from: its own application's, and that of every application it reads from."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .idleness import Network, idle_tasks
 
 
 class Committed:
-    """The own application's log state and, read only, those of the writers of its source topics, and theirs."""
+    """The log states of the own application and, read only, of its writers: direct ones and those behind them."""
 
     def __init__(self, log: Log, topology: Topology, own: LogState | None = None) -> None:
-        """`own`: what the application has committed, if it is known already."""
+        """`own`: the application's state, if it is loaded already."""
         self.log = log
         self.application = topology.application
         self.seeds = f"{topology.project}-seed"
@@ -35,12 +35,12 @@ class Committed:
 
     @property
     def own(self) -> LogState:
-        """The application that this driver commits to."""
+        """The state of the application that this driver commits to."""
         return self.states[self.application]
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Changes whenever any of the states does."""
+        """A value that changes whenever one of the states does."""
         return tuple(state.number for state in self.states.values())
 
     def of(self, topic: Topic) -> LogState:
@@ -54,10 +54,11 @@ class Committed:
         return {name: topic.since for name, topic in topics.items() if topic.since is not None}
 
     def refresh(self) -> None:
-        """Take up new commits of the other applications, and of their writers once they are known.
+        """Apply new commits of the other applications, and load their writers once they are known.
 
-        Until there are none: so all states are of one moment. Otherwise a task whose writers' states are older than
-        its own would seem to have consumed all there is. Raises StartedAgainError for one that was started again.
+        This is repeated until there are no new ones, so that all states are of one moment. Otherwise a task whose
+        writers' states are older than its own would seem to have consumed all input. Raises StartedAgainError for an
+        application that was started again.
         """
         self._discover()
         while any(state.refresh() for state in self._others()):
@@ -91,7 +92,7 @@ class Committed:
             if writer is None:
                 continue
             consumed = positions.get(topic, {})
-            # A reader's state may be newer than its writer's here: what it has consumed of that is no negative lag.
+            # A reader's state may be newer than its writer's here. It has then consumed more than `ends` says.
             ends = writer.lane_ends(topic, partition)
             behind += sum(max(0, end - consumed.get(lane, 0)) for lane, end in ends.items())
         return behind
@@ -125,7 +126,7 @@ class Committed:
         return any(any(seeds.lane_ends(topic, each).values()) for each in range(self._fed[topic]))
 
     def _discover(self) -> None:
-        """Load the writers of the writers, as far as they have started."""
+        """Load the writers of the writers, if they have started."""
         known = len(self.states)
         for state in list(self.states.values()):
             for topic in state.topology.topics.values():

@@ -1,4 +1,4 @@
-"""The driver's side of exactly-once: claims a generation, and puts tasks' epochs into the one sequence of commits."""
+"""The driver's part of exactly-once: claims a generation, and writes the epochs of tasks as a sequence of commits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Committer:
         self.generation = -1
 
     def claim(self, description: TopologyDescription, assignment: Mapping[str, Any] | None = None) -> int:
-        """Take the application over: the next generation is this driver's, and every older driver is fenced.
+        """Take the application over with the next generation, which fences every older driver.
 
-        Raises FencedError when another driver has claimed it since this committer was made: that one began later. The
+        Raises FencedError if another driver has claimed it since this committer was made: that one began later. The
         incarnation stays that of the first claim.
         """
         while True:
@@ -44,7 +44,7 @@ class Committer:
             return self.generation
 
     def commit(self, epoch: int, tasks: Sequence[TaskCommit]) -> int:
-        """Make the epoch of `tasks` exist, all or nothing; the commit's number.
+        """Commit the epoch of `tasks`, all or nothing. Returns the commit's number.
 
         Raises FencedError when another driver has claimed the application.
         """
@@ -58,10 +58,10 @@ class Committer:
             except GenerationError as error:
                 raise self._fenced(error.current) from error
             except CommitExistsError:
-                self.check()  # what is in the way may be void: a commit of a driver of an earlier incarnation
+                self.check()  # the existing commit may be void: one by a driver of an earlier incarnation
 
     def check(self) -> None:
-        """Raise FencedError when another driver has claimed the application: so one that is idle learns of it too."""
+        """Raise FencedError if another driver has claimed the application. So an idle driver notices it too."""
         try:
             self._state.refresh()
             self._state.check_same()

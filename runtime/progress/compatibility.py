@@ -1,7 +1,7 @@
-"""Does a project still fit what is committed? Compares the topology of the last start with that of this one.
+"""Checks whether a project still fits what is committed: compares this start's topology with the last start's.
 
-A difference is something that would make committed positions, stores or topics mean something else. New stores are
-differences too once records have been consumed: they would miss what was read before.
+A difference changes the meaning of committed positions, stores or topics. A new store is a difference too once records
+have been consumed: it would miss the records read before.
 """
 
 from __future__ import annotations
@@ -81,11 +81,10 @@ def _kept_anew(old: Mapping[str, StoreDescription], new: Mapping[str, StoreDescr
 
 
 def _moved(old: TopologyDescription, new: TopologyDescription, places: Mapping[str, str]) -> Iterator[str]:
-    """A store continues what its subtopology has read so far. In another one it would continue other records, maybe
-    under other keys.
+    """Stores that have moved to another subtopology, where they would continue other records, maybe with other keys.
 
-    Subtopologies are compared by name: positions are kept by name, and numbers may change. Where only the name is new,
-    `_read_by_others` tells. Nothing is found where the log does not say which subtopology had a store.
+    Subtopologies are compared by name: positions are kept by name, and numbers may change. If only the name is new,
+    `_read_by_others` reports it. Nothing is found if the log does not say which subtopology had a store.
     """
     was, is_ = _kept_in(old), _kept_in(new)
     for name in sorted(was.keys() & is_.keys()):
@@ -110,7 +109,10 @@ def _readers(description: TopologyDescription) -> dict[str, str]:
 
 
 def _read_by_others(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """Positions are kept by subtopology: one of another name would read a topic, and count its records, once more."""
+    """Topics that a subtopology of another name has read.
+
+    Positions are kept by name: it would read all records again.
+    """
     for topic in sorted(old.keys() & new.keys()):
         if old[topic] != new[topic]:
             yield f"topic {topic}: it was read by {old[topic]}, and {new[topic]} would read it again from its beginning"
@@ -120,12 +122,12 @@ def _begun_anew(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> I
     for name in sorted(old.keys() & new.keys()):
         since = old[name].since
         now = new[name].since
-        if None not in (since, now) and now != since:  # one without records any more is for `positions` to tell
+        if None not in (since, now) and now != since:  # `positions` reports a topic that has lost its records
             yield f"topic {name} was started again after its records were consumed"
 
 
 def _written_by_others(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> Iterator[str]:
-    """Positions count the records of one writer."""
+    """Topics that another application has written. Positions count the records of one writer."""
     for name in sorted(old.keys() & new.keys()):
         was, is_ = (topics[name].writer or "fed from outside" for topics in (old, new))
         if was != is_:
@@ -135,7 +137,7 @@ def _written_by_others(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic
 def _shown(described: _Described, facet: str) -> str:
     value = getattr(described, facet)
     if isinstance(described, StoreDescription):
-        if facet == "aggregates":  # in the user's words, as far as the log has them: earlier versions kept none
+        if facet == "aggregates":  # in the user's words, which logs of earlier versions lack
             earlier = (f"{each.name}: {each.function} of {each.of or 'rows'}" for each in described.aggregates)
             return ", ".join(described.shown or earlier)
         if facet == "window" and described.window is not None:

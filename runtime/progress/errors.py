@@ -1,4 +1,4 @@
-"""Ways in which committed progress stops a run. Each carries its facts."""
+"""Errors of committed progress that stop a run. Each carries its facts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class FencedError(HeadwaterError):
-    """Another driver has taken the application over: `generation` is the one that was claimed since.
+    """Another driver has taken the application over. `generation` is that driver's.
 
-    None: the application was started again from the beginning, with generations of its own. `mine`: of this run; None
-    where it has not claimed the application yet.
+    None: the application was started again from the beginning, with new generations. `mine`: this run's generation;
+    None if it has not claimed the application yet.
     """
 
     def __init__(self, application: str, mine: int | None, generation: int | None) -> None:
@@ -45,7 +45,7 @@ class IncompatibleStateError(HeadwaterError):
 
 
 class ConsumedRecordsMissingError(HeadwaterError):
-    """The log holds fewer records of a topic than the application has consumed; `gaps` has topics and positions."""
+    """The log has fewer records of a topic than the application has consumed. `gaps`: topics and positions."""
 
     def __init__(self, application: str, gaps: Sequence[Gap]) -> None:
         listed = "".join(f"\n  - {gap}" for gap in gaps)

@@ -1,8 +1,8 @@
-"""What a topology's global tables drop, counted once for the application.
+"""Counts the records that a topology's global tables drop, once for the application.
 
-Every client loads a global table whole, so no client can count its null keys for all. The driver does: it looks at the
-keys of committed records, and notes in the commits how far it has looked, as the progress of a task of its own (Kafka
-Streams' task -1_-1). So a record counts once, whatever is restarted or restored.
+Every client loads a global table whole, so no client can count its null keys for all. The driver counts them: it looks
+at the keys of committed records, and commits its position as the progress of a task of its own (Kafka Streams' task
+-1_-1). So a record counts once, whatever is restarted or restored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..topology import GlobalTable, Topology
 from .committed import Committed
 
 GLOBAL_TASK = ("global", -1)
-"""Its subtopology and partition in commits; no task of a subtopology has a negative partition."""
+"""The driver's own task in commits: its subtopology and partition. No other task has a negative partition."""
 
 
 class GlobalTask:
@@ -33,7 +33,7 @@ class GlobalTask:
         self.dropped: Counter[str] = Counter()
 
     def advance(self) -> None:
-        """Look at the records that were committed since the last call. Raises LogError."""
+        """Count null keys in the records that were committed since the last call. Raises LogError."""
         for table in self._tables.values():
             topic = table.topic
             counted = self._counted.setdefault(table.name, {})
@@ -46,7 +46,7 @@ class GlobalTask:
                     self._moved = True
 
     def take(self) -> tuple[TaskCommit, ...]:
-        """What is to be committed: nothing if no record was looked at since the last call."""
+        """The task's commit, or nothing if no record was read since the last call."""
         if not self._moved:
             return ()
         dropped, self.dropped, self._moved = dict(self.dropped), Counter(), False
@@ -54,7 +54,7 @@ class GlobalTask:
         return (TaskCommit(*GLOBAL_TASK, {}, -1, dropped=dropped, globals_=seen),)
 
     def _null_keys(self, table: GlobalTable, partition: int, start: int) -> int:
-        """Null keys from offset `start` on."""
+        """The number of null keys from offset `start` on."""
         topic = table.topic
         ranges = self._committed.of(topic).ranges(topic.name, partition, start)
         columns = [f"key.{name}" for name in key_columns(topic)]

@@ -1,8 +1,8 @@
-"""Which writers may still write: the rule that tells a reader whether to wait for a lane that has run out.
+"""Which writers may still write. A reader waits for a lane that has run out only if its writer may.
 
 A writing task is idle when it has consumed all committed input and every writer of its inputs is idle. Topics fed
 from outside have no writer to wait for. Subtopologies that read one another in a circle do not wait for each other,
-or each would wait for the other's clock for ever. A task that was ended by an error counts as idle.
+because each would wait for the other's clock for ever. A task that was ended by an error counts as idle.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Network:
         self._upstream = {node: self._reachable(node) for node in self._parts}
 
     def writer(self, topic: str) -> Node | None:
-        """The subtopology that writes `topic`; None for a topic fed from outside or one nobody has written yet."""
+        """The subtopology that writes `topic`; None for a topic fed from outside or one that was never written."""
         return self._writers.get(topic)
 
     def part(self, node: Node) -> SubtopologyDescription:
-        """What `node` reads and writes."""
+        """The description of `node`: what it reads and writes."""
         return self._parts[node]
 
     def in_a_circle(self, reader: Node, writer: Node) -> bool:
-        """Whether `writer` reads, over any number of topics, what `reader` writes."""
+        """Whether `writer` reads, directly or through others, what `reader` writes."""
         return reader in self._upstream.get(writer, frozenset())
 
     def _reachable(self, start: Node) -> frozenset[Node]:
@@ -54,7 +54,7 @@ def idle_tasks(
     consumed_all: Callable[[TaskKey], bool],
     failed: Collection[TaskKey] = (),
 ) -> dict[TaskKey, bool]:
-    """Whether each of `tasks`, and of those upstream of them, is idle.
+    """For each of `tasks`, and of the tasks upstream of them, whether it is idle.
 
     `consumed_all` says whether a task has consumed everything committed to its inputs.
     """
@@ -63,7 +63,7 @@ def idle_tasks(
     def visit(task: TaskKey) -> bool:
         if task in idle:
             return idle[task]
-        idle[task] = True  # while its own upstream is asked: a circle does not wait for itself
+        idle[task] = True  # until its own upstream is known: a circle does not wait for itself
         node = (task.application, task.subtopology)
         if task not in failed:
             idle[task] = consumed_all(task) and all(

@@ -1,4 +1,4 @@
-"""Are the topics of an application what it takes them for? Before it goes on with them, the log is asked."""
+"""Checks at the start of a run that the topics of an application are written and declared as it expects."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def check_topics(topology: Topology, committed: Committed) -> None:
     written = [topic for part in topology.subtopologies for topic in part.sinks]
     check_writers(committed.log, topology.project, [*read, *written], committed.states)
     for topic in read:
-        if topic.writer != topology.application:  # its own topics are compared with its own description
+        if topic.writer != topology.application:  # `compatibility` compares topics that it writes itself
             check_declaration(topic, committed.of(topic))

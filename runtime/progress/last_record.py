@@ -1,4 +1,4 @@
-"""The last record that a task would take under a plan, read again from the log: what an error report shows."""
+"""The last record that a task takes under a plan, read again from the log for an error report."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..topology import Subtopology
 
 @dataclass(frozen=True)
 class TakenRecord:
-    """Where the record stands, the record as JSON with its long values shortened, and which one of the epoch it is,
-    from 1.
+    """The record's place in the log, the record as JSON with long values shortened, and its number in the epoch, from
+    1.
     """
 
     topic: str
@@ -29,7 +29,7 @@ class TakenRecord:
 
 
 MOST_OF_A_VALUE = 200
-"""Characters of one text of a record in a report."""
+"""The most characters of one text of a record in a report."""
 
 MOST_ELEMENTS = 20
 

@@ -1,4 +1,4 @@
-"""From committed state to an epoch's plan: which committed records each task may read, and where its stores stand."""
+"""Makes the plan of an epoch from committed state: the records each task may read, and the positions of its stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .committed import Committed
 from .idleness import Network
 
 NOTHING_YET = LaneInput(SOURCE_LANE, 0, (), clock=-1, idle=False)
-"""The lane of a topic whose writing application has not started: nothing is there, but something will come."""
+"""The lane of a topic whose writing application has not started: it is empty, but records will come."""
 
 
 class Planner:
@@ -60,7 +60,7 @@ class Planner:
         return self._committed.own.tasks.clocks(subtopology, partition)
 
     def store(self, store: Store, partition: int, applied: int, clocks: Mapping[str, int]) -> StoreInput:
-        """What brings a store from `applied` to its committed position."""
+        """The plan to bring a store from `applied` to its committed position."""
         own = self._committed.own
         topic = changelog_topic(self._committed.application, store.name)
         position = own.lane_ends(topic, partition).get(partition, 0)
@@ -70,7 +70,7 @@ class Planner:
     def globals(
         self, tables: Sequence[GlobalTable], held: Mapping[str, Mapping[int, Mapping[int, int]]]
     ) -> dict[str, tuple[TopicInput, ...]]:
-        """What brings a client's copies of global tables to all that is committed: the position this epoch pins.
+        """The plan to bring a client's copies of global tables to the end of their topics, which the epoch then uses.
 
         `held`: table -> partition -> lane -> position that the client's copy is known to hold.
         """

@@ -1,8 +1,8 @@
-"""Has the log lost what was consumed? Compares committed positions with the ends of the topics that they are of.
+"""Checks whether the log has lost consumed records: compares committed positions with the ends of their topics.
 
-A position past the end would count as caught up, and the records that are appended up to it would be skipped without a
-word. It is there where commits of one application were removed or put back from an older copy, and those of its readers
-were not.
+A position past the end would count as caught up. Records that are appended up to it would be skipped without any
+message. This happens if commits of one application were removed or put back from an older copy, and those of its
+readers were not.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .global_task import GLOBAL_TASK
 
 @dataclass(frozen=True)
 class Gap:
-    """Records that were consumed and are not there: those of a partition from `end` to `position`.
+    """Consumed records that are missing: those of a partition from `end` to `position`.
 
-    `lane`: the writing task's, whose records the two numbers count; None for a global table's, which are offsets.
+    `lane`: the lane that both numbers are positions in. None for a global table: they are offsets.
     """
 
     topic: str
@@ -35,7 +35,7 @@ class Gap:
 
 
 def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
-    """Where committed positions lie past the end. `committed`: with writers at least as new as the application."""
+    """All committed positions past the end. In `committed`, writers must be at least as new as the application."""
     for part in topology.subtopologies:
         for topic in part.sources:
             for partition in range(topic.partitions):

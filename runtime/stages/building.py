@@ -1,7 +1,7 @@
-"""What generated code builds a subtopology with: a pipe that goes through its steps, one after the other.
+"""The pipe with which generated code builds a subtopology, step by step.
 
-`job.py` has one function for each subtopology. It takes a `Pipe`, calls a method of it for each step, and returns what
-the last one gave:
+`job.py` has one function for each subtopology. It takes a `Pipe`, calls a method of it for each step, and returns the
+result of the last one:
 
     @subtopology(0, "late", file=FILE)
     def late(rows: Pipe) -> Pipe:
@@ -10,9 +10,9 @@ the last one gave:
         rows = rows.select("late", {"hours double": "dep_delay / 60"}, keep=("flight",), at=28)
         return rows.process(Sink("late", LATE, at=30))
 
-A pipe only notes the steps (`steps.py` does them). Each step names the edge that it works on: a flow or a table. A new
-column is written with its type, as in a table's definition: `"hours double"`. What follows from that is not said: which
-columns edges carry, and which edges go on.
+A pipe only notes the steps; `steps.py` does them. Each step names the edge that it works on: a flow or a table. A new
+column is written with its type, as in a table's definition: `"hours double"`. Which columns edges carry, and which
+edges go on, follows from the steps, so it is not written.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Pipe:
     ) -> Pipe:
         """Hand each record to the first of `branches` (edge -> condition) that holds; None takes the rest.
 
-        Records that match none are gone, and so are those of branches that nobody reads.
+        Records that match none are left out, and so are those of branches that no step reads.
         """
         return self._with(SqlStep("branch", (flow,), branches=branches, keep=_names(keep), at=at))
 
@@ -139,7 +139,7 @@ def _names(keep: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable[[Pipe], Pipe]], Subtopology]:
-    """Makes a subtopology of the function below: what it reads, writes and keeps is read off its operators.
+    """A decorator that makes a subtopology of a function. Its operators say what it reads, writes and stores.
 
     `number`: how its tasks are shown. `name`: how positions are kept. `file`: the YAML that its lines are meant of.
     Raises ValueError where a step reads an edge that none makes.
@@ -181,5 +181,5 @@ def _placed(step: Step, file: str) -> Step:
 
 
 def _place(at: Place, file: str) -> str:
-    """A place that is complete already stays."""
+    """The place `file:line`. A place that has its file already stays as it is."""
     return at if isinstance(at, str) else f"{file}:{at}"

@@ -1,7 +1,7 @@
-"""Which columns edges carry behind each step, so that generated code need not say it.
+"""The columns of each edge after each step. They follow from the steps, so generated code does not list them.
 
-A source's columns are those of its topic, a join adds columns of its table, an aggregate has those of its store, and
-what SQL computes says its type. So the columns of an edge follow from the steps before.
+A source has the columns of its topic, a join adds columns of its table, an aggregate has those of its store, and SQL
+gives the type of each column that it computes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ..topology import Store
 from .sql_step import SqlStep
 
 NOW = "_now"
-"""The epoch's planned time: a column that a Python stage adds to an edge that goes on to SQL, where it is kept."""
+"""The epoch's planned time: a column that a Python stage adds to an edge for SQL steps that use it."""
 
 Flows = dict[str, Flow]
 """The columns of edges, by name."""
 
 
 def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The edges that an operator reads, and those that it makes; one that it changes is among both."""
+    """The edges that an operator reads, and those that it makes. An edge that it changes is in both."""
     match node:
         case Source():
             return (), node.edges
@@ -55,7 +55,7 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def behind_operator(node: Declaration, flows: Mapping[str, Flow]) -> Flows:
-    """The edges behind an operator."""
+    """The edges after an operator."""
     _, makes = edges_of(node)
     return {**flows, **{name: _made(node, flows) for name in makes}}
 
@@ -105,7 +105,7 @@ def _aggregated(store: Store) -> Flow:
 
 
 def behind_sql(step: SqlStep, flows: Mapping[str, Flow]) -> Flows:
-    """The edges behind a step in SQL."""
+    """The edges after a step in SQL."""
     others = {name: flow for name, flow in flows.items() if name not in step.flows}
     made = _computed(step, flows[step.flow])
     return {**others, **dict.fromkeys(step.makes, made)}
@@ -125,12 +125,12 @@ def _computed(step: SqlStep, flow: Flow) -> Flow:
 
 
 def narrowed(flow: Flow, keep: Iterable[str]) -> Flow:
-    """The flow with those of its value columns, and maybe `NOW`, that are kept."""
+    """The flow with only the value columns in `keep`, which may include `NOW`."""
     value: dict[str, pa.DataType] = {**parse_columns(flow.value), NOW: TIMESTAMP}
     return replace(flow, value=columns_ddl({name: value[name] for name in keep}))
 
 
 def physical_names(flow: Flow) -> dict[str, str]:
-    """The key columns' physical names, by their own."""
+    """The physical name of each key column."""
     value = parse_columns(flow.value)
     return {name: physical_key(name, value) for name in parse_columns(flow.key)}

@@ -1,8 +1,9 @@
-"""A Python stage of an epoch's job: operators that run one after the other on one task's rows at a time.
+"""A Python stage of an epoch's job: operators that run one after the other on the rows of one task at a time.
 
-The first stage reads the log: its input says which threads of the client are meant. Later ones get rows through the
-pipe and wait for a task's end, so that operators see all of its epoch at once (a commit interval's records; bounded by
-`max_records`). What a task has done so far travels in the control row; the last stage gives it to the driver.
+The first stage reads the log; its input says which threads of the client it runs. Later stages get rows through the
+pipe and wait for a task's end, so that operators see all rows of its epoch at once (the records of a commit interval,
+bounded by `max_records`). The control row of a task carries its results so far; the last stage gives them to the
+driver.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ..topology import GlobalTable, Store, Topic
 from .pipe import pipe_schema, receive, send
 
 COMMIT = pa.schema([("commit", pa.string())])
-"""What the last stage yields: one row for each task, the JSON of its TaskCommit."""
+"""The columns of the last stage's result: one row for each task, the JSON of its TaskCommit."""
 
 
 class StepError(HeadwaterError):
@@ -51,7 +52,7 @@ class StepError(HeadwaterError):
 
 
 class Worker(Protocol):
-    """Where a stage runs: the plan of the epoch, and what the plan names, opened."""
+    """What a stage has where it runs: the plan of the epoch, and the opened log and stores of the plan."""
 
     plan: EpochPlan
     log: Log
@@ -78,7 +79,7 @@ class Stage:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of what the stage yields."""
+        """The columns of the stage's result."""
         return pipe_schema(self.yields) if self.yields else COMMIT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -118,7 +119,7 @@ class Stage:
             yield plans[TaskKey(worker.plan.application, commit.subtopology, commit.partition)], commit, arrived.edges
 
     def _run(self, task: TaskPlan, commit: TaskCommit, edges: Edges, worker: Worker) -> TaskCommit:
-        """Run the operators, write what they leave, and note it in the commit."""
+        """Run the operators, write the records that they make, and list these in the task's commit."""
         epoch = TaskEpoch(
             task.partition,
             worker.plan.now,
@@ -131,10 +132,10 @@ class Stage:
             try:
                 node.run(edges, epoch)
             except HeadwaterError as error:
-                if not isinstance(error, SumOverflowError):  # of a store, of the log
+                if not isinstance(error, SumOverflowError):  # errors of a store or of the log keep their own type
                     raise
                 raise StepError(type(node).__name__, str(node.at), name, error) from error
-            except (OSError, MemoryError):  # of the machine
+            except (OSError, MemoryError):  # so do errors of the machine
                 raise
             except Exception as error:
                 raise StepError(type(node).__name__, str(node.at), name, error) from error
@@ -149,20 +150,20 @@ class Stage:
 
 
 def _numbered(edges: Edges) -> Edges:
-    """Rows with the number of their record in place of its order, so that a row that fails names its record.
+    """Rows with the number of their record instead of its `_order`, so that a row that fails names its record.
 
-    Operators pass the order on and look at it no more; only what is written has a use for it.
+    Operators only pass `_order` on. It is used when records are written, which is not done here.
     """
     return {name: replace(rows, order=rows.path[0]) for name, rows in edges.items()}
 
 
 def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
-    """What the epoch sees of a global table: partition -> position, all lanes' together."""
+    """The position of a global table in this epoch, by partition: the sum over its lanes."""
     return {partition: sum(lanes.values()) for partition, lanes in plan.pinned(table).items()}
 
 
 def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Listed]:
-    """Write what sinks and stores have, topic by topic."""
+    """Write the records of sinks and the changes of stores, topic by topic."""
     plan = worker.plan
     name = epoch_file_name(
         plan.incarnation, plan.generation, plan.epoch, task.subtopology, task.partition, plan.attempt

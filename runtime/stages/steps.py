@@ -1,7 +1,7 @@
-"""Doing the steps of a subtopology, with whatever engine: Spark's, or one in this process.
+"""Does the steps of a subtopology with an engine: Spark's, or the one in this process.
 
-A step says what it does to which edges. What else an engine must know follows from the steps around it: the columns of
-each edge (`columns.py`), which edges go on, and what columns are physically called.
+A step says what it does to which edges. The engine needs more, which follows from the steps around it: the columns of
+each edge (`columns.py`), the edges that later steps read, and the physical names of columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .sql_step import SqlStep
 
 
 class Engine(Protocol):
-    """What does the steps. `rows` is what the step before gave; the first gets what `do_steps` was given."""
+    """Does single steps. `rows` is the result of the step before; the first step gets the argument of `do_steps`."""
 
     def process(self, rows: Any, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> Any:
         """Run operators in one Python stage (`stage.Stage`). No `reads`: it is the first. No `yields`: the last."""
@@ -49,7 +49,7 @@ Step = PythonStep | SqlStep
 
 
 def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
-    """What the engine makes of `rows` in the end. Raises ValueError where a step reads an edge that none makes."""
+    """The engine's result of all steps on `rows`. Raises ValueError if a step reads an edge that no step makes."""
     flows: Flows = {}
     for step, later in zip(steps, read_later(steps), strict=True):
         if isinstance(step, PythonStep):
@@ -63,7 +63,7 @@ def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
 
 
 def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:
-    """The edges behind each step that a later one reads: no others go on. Raises ValueError."""
+    """For each step, its edges that a later step reads. Only these go on. Raises ValueError."""
     found: list[frozenset[str]] = []
     needed: frozenset[str] = frozenset()
     for step in reversed(steps):
@@ -83,9 +83,9 @@ def _edges(step: Step) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 def sql_arguments(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str, Flow]) -> dict[str, Any]:
-    """What the function of the step is called with, in physical names.
+    """The arguments of the step's function, in physical names.
 
-    `flow` is None while only one edge is there: the pipe is flat then.
+    `flow` is None while there is only one edge: the pipe is then flat.
     """
     made = next(flow for name, flow in behind.items() if name in step.makes)
     flow = step.flow if len(before) > 1 else None
@@ -116,7 +116,7 @@ def _all_columns(flow: Flow) -> tuple[str, ...]:
 def _kept(step: SqlStep, before: Flow, made: Flow) -> tuple[tuple[str, ...], dict[str, str]]:
     """The columns that pass a step unchanged, and the key columns whose physical names change (new -> old).
 
-    A key column's does where a value column comes or goes that shares its name.
+    The physical name of a key column changes where a value column of the same name comes or goes.
     """
     old, new = physical_names(before), physical_names(made)
     same = [new[name] for name in new if old[name] == new[name]]

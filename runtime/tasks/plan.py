@@ -1,7 +1,7 @@
-"""What the driver tells a worker for one epoch: plain data that travels as JSON in a job-local property.
+"""The plan of an epoch, from the driver to a worker: plain data that travels as JSON in a job-local property.
 
-A worker trusts nothing else: what it reads, where its stores must stand, which names it writes under, all of it is
-here. Times are milliseconds.
+A worker uses nothing else: the plan has what it reads, the positions of its stores, and the names it writes under.
+Times are milliseconds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .task_id import TaskKey
 class LaneInput:
     """Committed records of one lane that a task has not consumed yet.
 
-    `position`: where reading goes on. `ranges`: all committed ranges of the lane that reach beyond `position`, in order
-    (maybe only the first ones when there are far more records than an epoch takes: then `more`).
-    `clock`: the writer's committed stream time. `idle`: nothing can come unless new records are appended from outside.
+    `position`: where reading continues. `ranges`: all committed ranges of the lane that reach beyond `position`, in
+    order. If there are far more records than an epoch takes, only the first ranges, and `more` is set.
+    `clock`: the writer's committed stream time. `idle`: no record can come unless some are appended from outside.
     """
 
     lane: int
@@ -33,7 +33,7 @@ class LaneInput:
 
     @property
     def end(self) -> int:
-        """The position behind all that is listed here."""
+        """The end of the last range."""
         return self.ranges[-1].end if self.ranges else self.position
 
 
@@ -41,7 +41,7 @@ class LaneInput:
 class TopicInput:
     """One partition of one source topic, by lanes in ascending order. A topic fed from outside has one lane.
 
-    `commit`: of a global table's topic, the last commit of its writer that is looked at here.
+    `commit`: of a global table's topic, the last commit of its writer that this plan has seen.
     """
 
     topic: str
@@ -51,10 +51,10 @@ class TopicInput:
 
 @dataclass(frozen=True)
 class StoreInput:
-    """Where a store must stand before the epoch: its changelog applied up to `position`.
+    """The position that a store must have before the epoch: its changelog is applied up to `position`.
 
     `ranges`: committed ranges of the changelog from `applied` (what the client's copy is known to hold) to `position`.
-    `clock`: the committed clock by which rows expire. `commit`: the last one that all of this is taken from.
+    `clock`: the committed clock by which rows expire. `commit`: the last commit that this was read from.
     """
 
     store: str
@@ -78,11 +78,11 @@ class TaskPlan:
     stores: tuple[StoreInput, ...] = ()
 
     def key(self, application: str) -> TaskKey:
-        """Which task of the application it is."""
+        """The task's key in the application."""
         return TaskKey(application, self.subtopology, self.partition)
 
     def advanced_by(self, commit: TaskCommit) -> bool:
-        """Whether an epoch has got any further: it has taken records, or passed positions that have none any more."""
+        """Whether an epoch has made progress: it has taken records, or passed positions without records."""
         return commit.records > 0 or any(
             commit.positions.get(topic.topic, {}).get(lane.lane, 0) > lane.position
             for topic in self.inputs
@@ -95,11 +95,12 @@ class EpochPlan:
     """One job: the tasks of one subtopology on one client, by thread.
 
     `threads`: for each thread of the client the tasks it runs, in order; row i of the placed DataFrame is thread i.
-    `now`: planned time of the epoch, what `current_timestamp()` means. `client`: its folder below `state_dir`, on
-    its own machine. `log`: plugin name and options. `globals_`: global table -> pinned position per partition with the
-    ranges to get there. `attempt` tells apart files of tries of the same epoch. `plugins`: where plugins are found,
-    as the arguments of PluginManager: directory, modules, names left out. `incarnation`: of the application. `trial`:
-    everything is worked out, and nothing written; then several threads may have parts of one task.
+    `now`: planned time of the epoch, what `current_timestamp()` means. `client`: its folder below `state_dir`, on its
+    own machine. `log`: plugin name and options. `globals_`: global table -> pinned position per partition with the
+    ranges to get there. `attempt` is part of the names of files, as an epoch may be tried again. `plugins`: where
+    plugins are found, as the arguments of PluginManager: directory, modules, names left out. `incarnation`: of the
+    application. `trial`: everything is worked out, and nothing written; then several threads may have parts of one
+    task.
     """
 
     application: str
@@ -122,11 +123,11 @@ class EpochPlan:
         return replace(self, threads=threads)
 
     def advancing(self, commits: Iterable[TaskCommit]) -> tuple[TaskCommit, ...]:
-        """Those of the epoch's commits that say something new, see `TaskPlan.advanced_by`."""
+        """The epoch's commits of tasks that made progress, see `TaskPlan.advanced_by`."""
         tasks = {task.partition: task for thread in self.threads for task in thread}
         return tuple(commit for commit in commits if tasks[commit.partition].advanced_by(commit))
 
     def pinned(self, table: str) -> dict[int, dict[int, int]]:
-        """What a client's copy of a global table holds, once this epoch has opened it: partition -> lane -> end."""
+        """The positions of a client's copy of a global table after this epoch: partition -> lane -> end."""
         topics = self.globals_.get(table, ())
         return {partition: {lane.lane: lane.end for lane in topic.lanes} for partition, topic in enumerate(topics)}

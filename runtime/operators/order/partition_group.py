@@ -1,9 +1,9 @@
 """Which committed records a task takes in an epoch, and in which order.
 
-Owns the rule that makes results independent of where epochs end. Inside a partition, lanes are merged by the stream
-time of their writers' tasks (`_order`), lane, position, and only as far as no lane that has run out can still yield an
-earlier record. Among its partitions a task takes the record whose head has the smallest timestamp, ties by rank; it
-stops at a partition that has run out while one of its writers may still write.
+This order makes results independent of where epochs end. Inside a partition, lanes are merged by the stream time of
+their writers' tasks (`_order`), then lane, then position. The merge stops where a lane that has run out could still
+yield an earlier record. Among its partitions, a task takes the one whose head has the smallest timestamp; ties go by
+rank. It stops at a partition that has run out while one of its writers may still write.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class RecordId:
-    """Where a record stands in the log."""
+    """A record's place in the log."""
 
     topic: str
     partition: int
@@ -51,9 +51,9 @@ class RecordId:
 
 @dataclass(frozen=True)
 class TakenRecords:
-    """A task's input of an epoch. `rows`: for each topic read, with paths in the order of taking.
+    """The records that a task takes in an epoch. `rows`: for each topic read, with their places in the order of taking.
 
-    `positions`: topic -> lane -> where reading goes on. `stream_time`: the task's clock after the last record.
+    `positions`: topic -> lane -> where reading continues. `stream_time`: the task's clock after the last record.
     """
 
     rows: tuple[Rows, ...]
@@ -67,7 +67,7 @@ class TakenRecords:
         return sum(map(len, self.rows))
 
     def record(self, number: int) -> RecordId:
-        """The record taken as number `number`, from 0."""
+        """The record with this number, from 0, in the order of taking."""
         for topic, rows, (lanes, positions) in zip(self.topics, self.rows, self.places, strict=True):
             found = np.searchsorted(rows.path[0], number)
             if found < len(rows) and rows.path[0][found] == number:
@@ -88,7 +88,7 @@ class NegativeTimestampError(HeadwaterError):
 class LaneFeed:
     """One lane of a partition, read piece by piece, keyed by `_order`.
 
-    `position`: where reading goes on behind all that was pulled. `pulled`: how many records that were.
+    `position`: where reading continues after the pulled records. `pulled`: how many these are.
     """
 
     def __init__(self, log: RangeReader, lane: LaneInput, columns: Sequence[str], keyed: bool) -> None:
@@ -104,7 +104,7 @@ class LaneFeed:
         self._last = -(2**63)
 
     def pull(self) -> Chunk | None:
-        """What comes next of a range. Ranges without records are passed."""
+        """The next records. Ranges without records are skipped."""
         while self._unread:
             within = self._unread[-1]
             if self._reading is None:
@@ -119,7 +119,10 @@ class LaneFeed:
         return None
 
     def bound(self) -> int | None:
-        """The first order of what comes next, as far as it is known, or what the writer's clock promises."""
+        """No record that was not pulled yet has an `_order` below this. None if no record can come.
+
+        After the last range this is the writer's clock, because the writer makes no record with an earlier `_order`.
+        """
         if self._unread:
             return self._last if self._reading is not None else max(self._last, self._unread[-1].min_order)
         if self._lane.more:
@@ -135,7 +138,7 @@ class LaneFeed:
 
 
 def read_task(plan: TaskPlan, readings: Sequence[Reading], log: RangeReader) -> TakenRecords:
-    """Take at most `plan.max_records` records (one more where that would part a change of a regrouped table).
+    """Take at most `plan.max_records` records (one more if the last is the first half of a regrouped table's change).
 
     Raises NegativeTimestampError and errors of the log.
     """
@@ -172,7 +175,7 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: RangeReader) -> 
 
 
 def read_again(plan: TaskPlan, record: RecordId, log: RangeReader) -> Fetched:
-    """A record that was taken under a plan: itself alone."""
+    """Read one record again that was taken under a plan."""
     (within,) = (
         each
         for topic in plan.inputs
@@ -192,19 +195,19 @@ def _lanes(log: RangeReader, topic: TopicInput, reading: Reading) -> list[LaneFe
 
 
 def _waits(topic: TopicInput) -> bool:
-    """Whether records may come that belong before those of other partitions."""
+    """Whether records may still come that must be taken before those of other partitions."""
     return any(lane.more or not lane.idle for lane in topic.lanes)
 
 
 @dataclass
 class _Run:
-    """What was pulled of one topic: chunks, and the place of each record in the order of taking."""
+    """The pulled records of one topic: chunks, and the place of each record in the order of taking."""
 
     chunks: list[Chunk] = field(default_factory=list)
     places: list[Int64s] = field(default_factory=list)
 
     def first(self, count: int) -> tuple[Chunk | None, Int64s]:
-        """The records among the first `count` of the task."""
+        """The topic's records among the first `count` of the task."""
         if not self.chunks:
             return None, np.zeros(0, np.int64)
         places = np.concatenate(self.places)
@@ -221,7 +224,7 @@ class _Run:
 
 
 def _pull(merge: PrefixMerge, topics: int, limit: int) -> tuple[list[_Run], int]:
-    """At least `limit` records, if there are that many, and how many of them to take."""
+    """Pull at least `limit` records if there are so many. Also returns how many of them to take."""
     runs = [_Run() for _ in range(topics)]
     pulled_records = 0
     while pulled_records <= limit and (pulled := merge.pull()) is not None:
@@ -242,11 +245,11 @@ def _pull(merge: PrefixMerge, topics: int, limit: int) -> tuple[list[_Run], int]
 
 
 def _consumed(topic: TopicInput, feeds: Sequence[LaneFeed], chunk: Chunk | None) -> dict[int, int]:
-    """Lane -> where reading goes on: behind the last record taken, or behind all that was pulled if all was taken."""
+    """Lane -> where reading continues: after the last record taken, or after all pulled ones if all were taken."""
     lanes, positions = (_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position)
     counts = np.bincount(lanes, minlength=max(lane.lane for lane in topic.lanes) + 1)
     ends = np.zeros(len(counts), np.int64)
-    ends[lanes] = positions + 1  # of a lane's records the last one stays, and positions ascend
+    ends[lanes] = positions + 1  # a later record of a lane replaces the earlier one, as positions ascend
     consumed = {}
     for lane, feed in zip(topic.lanes, feeds, strict=True):
         taken = int(counts[lane.lane])

@@ -1,8 +1,8 @@
-"""Merging sorted inputs that are still growing: how far is it safe to go, and in which order.
+"""Merges sorted inputs that are still growing: which records are safe to take, and in which order.
 
-Knows keys, ranks and bounds, not what they mean: lanes are merged by the writer's stream time, partitions by their
-heads' timestamps, both by the same rule. Records are taken by (key, rank of the input, place in the input). A record is
-safe once no input can still yield one that sorts before it.
+This module knows keys, ranks and bounds, not their meaning. Lanes are merged by the writer's stream time, partitions by
+the timestamps of their heads, both by the same rule. Records are taken by (key, rank of the input, place in the input).
+A record is safe once no input can still yield one that sorts before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...records.arrays import Int64s
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some records of an input. `keys`: never falling. `lane`, `position`: where each one stands in its partition."""
+    """Some records of an input. `keys` never fall. `lane`, `position`: the place of each record in its partition."""
 
     keys: Int64s
     batch: pa.RecordBatch
@@ -40,7 +40,7 @@ class Chunk:
 
 
 def concat_chunks(chunks: Sequence[Chunk], order: Int64s | None = None) -> Chunk:
-    """The records of all chunks (one at least), one chunk after the other, or in `order` of that."""
+    """The records of all chunks (at least one), one chunk after the other, or in `order`."""
     if len(chunks) == 1 and order is None:
         return chunks[0]
     whole = Chunk(
@@ -63,19 +63,19 @@ class Feed(Protocol):
         """The next records, at least one; None when nothing more can be taken in this epoch."""
 
     def bound(self) -> int | None:
-        """No record that was not pulled yet has a key below this; None when none can come at all."""
+        """No record that was not pulled yet has a key below this. None if no record can come."""
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """What is safe now: runs of records by the input's index, and the permutation of all of them that sorts them."""
+    """The records that are safe now: the chunks of each input, and the permutation that sorts all of them."""
 
     runs: tuple[tuple[int, Chunk], ...]
     order: Int64s | None
 
 
 class PrefixMerge:
-    """Merges feeds lazily: holds one chunk of each, gives away the prefixes that are safe."""
+    """Merges feeds lazily: it holds one chunk of each, and yields the prefixes that are safe."""
 
     def __init__(self, feeds: Sequence[Feed]) -> None:
         self._feeds = feeds
@@ -97,7 +97,7 @@ class PrefixMerge:
         return Pulled(tuple(runs), self._order(runs)) if runs else None
 
     def _safe(self, index: int, chunk: Chunk, limits: list[tuple[int, int, int]]) -> int:
-        """How many of the chunk's records sort before all that the other inputs may still yield."""
+        """How many of the chunk's records sort before all records that the other inputs may still yield."""
         for bound, rank, other in limits[:2]:
             if other != index:
                 side = "right" if self._feeds[index].rank < rank else "left"
@@ -134,5 +134,5 @@ class RunningMaximum:
         return replace(chunk, keys=keys)
 
     def bound(self) -> int | None:
-        """The running maximum, unless the partition has run out and none of its writers may still write."""
+        """The running maximum. None if the partition has run out and none of its writers may still write."""
         return None if self._run_out and not self._waits else self._maximum
