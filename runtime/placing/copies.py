@@ -16,7 +16,7 @@ from .assigned import Assigned
 class Copies:
     """Copies of the state of tasks, by client.
 
-    `applied`: client -> task -> applied changelog records, summed over the stores of the task that the client has. A
+    `applied`: client -> task -> applied changelog positions, summed over the stores of the task that the client has. A
     task without any store there is left out. `tasks`: all tasks. `own`: what the application has committed.
     """
 

@@ -19,7 +19,8 @@ from .global_task import GLOBAL_TASK
 class Gap:
     """Consumed records that are missing: those of a partition from `end` to `position`.
 
-    `lane`: the lane that both numbers are positions in. None for a global table: they are offsets.
+    `lane`: the lane that both numbers are positions in. None for a topic with one lane and for a global table: they are
+    offsets.
     """
 
     topic: str
@@ -29,9 +30,9 @@ class Gap:
     lane: int | None = None
 
     def __str__(self) -> str:
-        writer = f" of task {self.lane} of its writer" if self.lane is not None else ""
-        consumed = f"{self.position:,} records{writer} were consumed"
-        return f"{self.topic}[{self.partition}]: {consumed}, {self.end:,} are there"
+        place = f"position {self.position:,} of task {self.lane} of its writer" if self.lane is not None else ""
+        consumed = f"consumed up to {place or f'offset {self.position:,}'}"
+        return f"{self.topic}[{self.partition}]: {consumed}, and it ends at {self.end:,}"
 
 
 def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:

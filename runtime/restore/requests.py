@@ -77,7 +77,7 @@ class StoreFailure:
 
 @dataclass(frozen=True)
 class StoreAnswer:
-    """The answer about one partition of a store. `position`: applied changelog records.
+    """The answer about one partition of a store. `position`: up to which its changelog is applied.
 
     `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although rows had been committed,
     because it has no changelog.

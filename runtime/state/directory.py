@@ -95,7 +95,7 @@ class StateDirectory:
     def offset_sums(
         self, tasks: Mapping[TaskId, Iterable[StoreId]], position: Callable[[StoreId], int]
     ) -> dict[TaskId, int]:
-        """Applied changelog records, summed over the stores that each of `tasks` has here.
+        """Applied changelog positions, summed over the stores that each of `tasks` has here.
 
         A task without stores here is left out. `position` returns the position of a store.
         """

@@ -33,14 +33,15 @@ class StoreDamagedError(TaskCorruptedError):
 class StateStore(Protocol):
     """An ordered map of bytes that changes only by applying records of its changelog.
 
-    `position` is the number of changelog records applied so far. It changes together with the data or not at all, so a
-    process may be killed at any time. Keys are never empty and sort by their bytes. Several processes may have a store
-    open at the same time; only one of them writes.
+    `position` is the place in its changelog up to which the records are applied. It is no count: a changelog may have
+    positions without records. It changes together with the data or not at all, so a process may be killed at any time.
+    Keys are never empty and sort by their bytes. Several processes may have a store open at the same time; only one of
+    them writes.
     """
 
     @property
     def position(self) -> int:
-        """The number of applied changelog records at this moment. Another process may have applied more since.
+        """The place in the changelog at this moment. Another process may have applied more since.
 
         This and the methods below raise StoreDamagedError if they find the store's files damaged.
         """

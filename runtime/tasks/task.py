@@ -15,8 +15,8 @@ LATEST_OFFSET = -2
 class Task:
     """Changes its state only by the table in `state.py`. A refused operation changes nothing.
 
-    `stores`: names of its local stores. `positions`: applied changelog records of each, known from `initialize` to the
-    close. `commit_needed`: an epoch has been started and neither committed nor abandoned.
+    `stores`: names of its local stores. `positions`: up to where the changelog of each is applied, known from
+    `initialize` to the close. `commit_needed`: an epoch has been started and neither committed nor abandoned.
     """
 
     def __init__(self, task_id: TaskId, stores: tuple[str, ...] = ()) -> None:
@@ -31,7 +31,7 @@ class Task:
 
     @property
     def offset_sum(self) -> int | None:
-        """Applied changelog records over all stores (KIP-441); LATEST_OFFSET when running, None when unknown."""
+        """Applied changelog positions over all stores (KIP-441); LATEST_OFFSET when running, None when unknown."""
         if not self.stores or self.state in (State.CREATED, State.CLOSED):
             return None
         if self.state is State.RUNNING:

@@ -114,7 +114,7 @@ class Environment:
                     return found
 
     def position(self, transaction: Any) -> int:
-        """Applied changelog records."""
+        """Up to which the changelog is applied."""
         stored = transaction.get(_POSITION, db=self.facts)
         if stored is None:
             if transaction.stat(self.rows)["entries"]:
@@ -124,7 +124,7 @@ class Environment:
         return int.from_bytes(position, "little")
 
     def put_position(self, transaction: Any, position: int) -> None:
-        """Record how many changelog records are applied."""
+        """Record up to which position the changelog is applied."""
         (stored,) = sealed([_POSITION], [position.to_bytes(8, "little")])
         transaction.put(_POSITION, stored, db=self.facts)
 

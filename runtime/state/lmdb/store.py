@@ -44,7 +44,7 @@ class LmdbStore:
 
     @property
     def position(self) -> int:
-        """Applied changelog records."""
+        """See `StateStore.position`."""
         with self._environment() as environment:
             return environment.read(environment.position)
 

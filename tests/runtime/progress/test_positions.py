@@ -50,7 +50,7 @@ def test_last_append_that_was_removed_is_missed(applications: Applications) -> N
     (gap,) = found(applications, CLEANING)
     assert gap == Gap("raw", 0, 7, 3)
     message = str(ConsumedRecordsMissingError("p-cleaning", [gap]))
-    assert "raw[0]: 7 records were consumed, 3 are there" in message
+    assert "raw[0]: consumed up to offset 7, and it ends at 3" in message
 
 
 def test_writer_whose_commits_were_put_back_from_an_older_copy_is_missed(applications: Applications) -> None:
@@ -62,7 +62,7 @@ def test_writer_whose_commits_were_put_back_from_an_older_copy_is_missed(applica
     remove_last_commit(applications, "p-cleaning")
     (gap,) = found(applications, DAYS)
     assert gap == Gap("clean", 0, 10, 5, lane=1)
-    assert str(gap) == "clean[0]: 10 records of task 1 of its writer were consumed, 5 are there"
+    assert str(gap) == "clean[0]: consumed up to position 10 of task 1 of its writer, and it ends at 5"
 
 
 def test_records_of_a_global_table_that_are_gone_are_missed(applications: Applications) -> None:
