@@ -100,10 +100,3 @@ class TopicReader:
             skip = int(np.searchsorted(found.offsets, offset))
             if skip < len(found.offsets):
                 yield found.offsets[skip:], found.records[skip:]
-
-
-def read_topic(
-    log: Log, application: str, topic: Topic, start: int | None = None, limit: int | None = None
-) -> Iterator[Record]:
-    """The committed records of a topic, as `TopicReader.read` gives them."""
-    return TopicReader(log, application, topic, start).read(limit)

@@ -7,7 +7,7 @@ from local_application import LocalApplication
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.segments.segment import Batch, Segment
-from headwater.runtime.query.topics import read_topic
+from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.topology import Topic
 
 
@@ -63,7 +63,7 @@ def read(log):
     """A function that gives all committed records of a topic, by partition and offset."""
 
     def records(topic, **options):
-        found = read_topic(log, "demo-seed", topic, **options)
+        found = TopicReader(log, "demo-seed", topic, **options).read()
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     return records

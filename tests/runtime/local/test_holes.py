@@ -20,7 +20,7 @@ from headwater.runtime.operators.table import Table
 from headwater.runtime.query.global_tables import GlobalQuery
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.query.topic_table import read_table
-from headwater.runtime.query.topics import TopicReader, read_topic
+from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.schema import changelog_topic, topic_schema
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
@@ -195,7 +195,7 @@ def test_global_table_is_made_of_a_compacted_topic(apps):
 def test_record_on_which_a_step_fails_is_named_by_its_offset(application, bad):
     app = application(summed(), log="sparse")
     app.append(WORDS, [(("a",), ({0: 2**63 - 1, bad: 1}.get(n, 0),), n) for n in range(100)], 0)
-    offset = next(record.offset for record in read_topic(app.log, SEEDS, WORDS) if record.timestamp == bad)
+    offset = next(record.offset for record in TopicReader(app.log, SEEDS, WORDS).read() if record.timestamp == bad)
     assert offset > bad
     result = app.attempt()
     assert result.status == "failed"
@@ -205,12 +205,14 @@ def test_record_on_which_a_step_fails_is_named_by_its_offset(application, bad):
 def test_topic_is_read_on_from_any_offset(application):
     app = fed(application(log="sparse"))
     fed(app, RECORDS)
-    whole = list(read_topic(app.log, SEEDS, WORDS))
+    whole = list(TopicReader(app.log, SEEDS, WORDS).read())
     assert len(whole) == 2 * RECORDS * PARTITIONS
     offsets = [[record.offset for record in whole if record.partition == partition] for partition in range(PARTITIONS)]
     assert all(each == sorted(set(each)) and each[-1] > 2 * RECORDS for each in offsets)
     for start in (1, 7, 50, 10**6):
-        assert list(read_topic(app.log, SEEDS, WORDS, start)) == [each for each in whole if each.offset >= start]
+        assert list(TopicReader(app.log, SEEDS, WORDS, start).read()) == [
+            each for each in whole if each.offset >= start
+        ]
     one_by_one, at_once = (TopicReader(app.log, SEEDS, WORDS) for _ in range(2))
     for limit in (1, 10, 3, 1000):
         records, table = list(one_by_one.read(limit)), read_table(WORDS, at_once, limit)

@@ -4,7 +4,7 @@ from headwater.runtime.ingest.append import append
 from headwater.runtime.log.errors import RangeMissingError
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query import topics as reader_module
-from headwater.runtime.query.topics import TopicReader, read_topic
+from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.record_json import records_of
 
 APPLICATION = "demo-seed"
@@ -24,14 +24,14 @@ def ids(records):
 
 
 def test_topic_that_nobody_has_written_has_no_records(log, airlines):
-    assert list(read_topic(log, APPLICATION, airlines)) == []
+    assert list(TopicReader(log, APPLICATION, airlines).read()) == []
 
 
 def test_partitions_are_merged_by_time_and_keep_their_own_order(log, airlines):
     put(log, airlines, [10, 40, 20], partition=0)
     put(log, airlines, [15, 30], partition=2)
     put(log, airlines, [50], partition=0)
-    assert ids(read_topic(log, APPLICATION, airlines)) == [
+    assert ids(TopicReader(log, APPLICATION, airlines).read()) == [
         (0, 0, 10),
         (2, 0, 15),
         (2, 1, 30),
@@ -46,7 +46,9 @@ def test_reading_from_an_offset_leaves_out_what_is_before_it(log, airlines, star
     monkeypatch.setattr(reader_module, "AT_ONCE", 2)
     put(log, airlines, [1, 2, 3, 4])
     put(log, airlines, [5, 6, 7])
-    assert [offset for _, offset, _ in ids(read_topic(log, APPLICATION, airlines, start))] == list(range(start, 7))
+    assert [offset for _, offset, _ in ids(TopicReader(log, APPLICATION, airlines, start).read())] == list(
+        range(start, 7)
+    )
 
 
 def test_limit_ends_reading_and_the_next_read_goes_on(log, airlines):
@@ -72,11 +74,13 @@ def test_listed_file_that_is_gone_is_an_error(log, airlines):
     for file in log.files(APPLICATION):
         log.remove(file.path)
     with pytest.raises(RangeMissingError):
-        list(read_topic(log, APPLICATION, airlines))
+        list(TopicReader(log, APPLICATION, airlines).read())
 
 
 def test_batch_read_with_all_columns_gives_its_records(log, airlines):
     put(log, airlines, [1, 2])
     (within,) = LogState.load(log.commits(APPLICATION)).ranges("airlines", 0)
     (found,) = log.read(within)
-    assert list(records_of(airlines, 0, found.offsets, found.records)) == list(read_topic(log, APPLICATION, airlines))
+    assert list(records_of(airlines, 0, found.offsets, found.records)) == list(
+        TopicReader(log, APPLICATION, airlines).read()
+    )
