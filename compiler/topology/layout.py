@@ -45,6 +45,7 @@ class Layout:
                 self._last[edge] = max(self._last.get(edge, 0), self.levels[vertex.number])
         stages: list[graph.PythonStage | SqlStep] = []
         last = max(self.levels[vertex.number] for vertex in self.part)
+        # If the last operation is in SQL, an empty Python stage follows: only a Python stage can give the commit row.
         for level in range(last + 1 + last % 2):
             vertices = [vertex for vertex in self.part if self.levels[vertex.number] == level]
             if level % 2 == 0:

@@ -37,6 +37,8 @@ def levels(wired: Wired, needed: Mapping[int, frozenset[str]]) -> dict[int, int]
     for vertex in wired.vertices:
         before = max((found[producer[edge].number] for edge in (*vertex.inputs, *vertex.lookups)), default=0)
         engine = engines[vertex.number]
+        # A hop between Python and the JVM costs more than a simple step: an operation that can run in both stays where
+        # the rows are, and in SQL only if they are needed there later as well.
         in_sql = engine == "sql" or (engine == "either" and before % 2 == 1 and leads_to_sql(vertex))
         found[vertex.number] = before if (before % 2 == 1) == in_sql else before + 1
     for vertex in wired.vertices:

@@ -18,6 +18,7 @@ def live_columns(wired: Wired) -> Needed:
     needed: dict[int, frozenset[str]] = dict.fromkeys(wired.shapes, frozenset())
     topics: dict[str, frozenset[str]] = {}
     """What the readers of each repartition topic need."""
+    # From the end, so that the readers of an edge, or of a repartition topic, come before its writer.
     for vertex in reversed(wired.vertices):
         operation = vertex.operation
         output = _needed_behind(vertex, needed, topics)

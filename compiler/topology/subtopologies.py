@@ -55,6 +55,7 @@ class _Build:
         names = self._names(components)
         for number, part in enumerate(components):
             of_part = tuple(node for vertex in part for node in nodes[vertex.number])
+            # A global table takes a number, as in Kafka Streams, but has no tasks.
             if isinstance(part[0].operation, GlobalReading):
                 global_nodes[number] = of_part
                 continue
@@ -120,6 +121,7 @@ class _Build:
             part = components[number]
             return next((v.number for v in part if v.flow not in self.checked.tables), part[0].number)
 
+        # In the order in which flows stand in the file: the first part of a flow then gets the flow's own name.
         return {number: self._name(components[number]) for number in sorted(range(len(components)), key=start)}
 
     def _name(self, part: Sequence[Vertex]) -> str:

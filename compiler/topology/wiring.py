@@ -81,6 +81,7 @@ class _Wiring:
         if table.global_table is not None:
             self._vertex(GlobalReading(table.global_table), (), (), table.name, table.at)
             return
+        # A topic has plain records. `ToTable` makes them changes of rows, with the rows that they replace.
         source = replace(table.shape, kind="stream", store=None)
         edge = self._read(table.topic, table.name, source, table.at)
         (end,) = self._vertex(ToTable(table.store, source=True), (edge,), (table.shape,), table.name, table.at)
@@ -91,6 +92,7 @@ class _Wiring:
         if (topic.name, reader) not in self._given:
             readers = self._topic_readers[topic.name]
             names = tuple(name for name, _ in readers)
+            # Of equal timestamps, a task takes the records of a table first, so that a join finds its row.
             rank = 0 if any(is_table for _, is_table in readers) else 1
             edges = self._vertex(Reading(topic, names, rank), (), (shape,) * len(names), reader, at)
             self._given.update({(topic.name, name): edge for name, edge in zip(names, edges, strict=True)})
@@ -99,6 +101,7 @@ class _Wiring:
     def _flow(self, flow: CheckedFlow) -> None:
         edge = self._start(flow)
         for placed in flow.operations:
+            # A branch is always the last step of a flow: each branch is a flow of its own.
             if isinstance(placed.operation, Branching):
                 self._branch(flow, placed, placed.operation, edge)
                 return
@@ -159,6 +162,7 @@ class _Wiring:
             for placed in flow.operations
         )
         shape = self._shapes[edge]
+        # A join looks rows up by key, so the table needs a store, as in Kafka Streams.
         if joined and shape.store is None:
             edge = self._materialized(name, edge, at)
             shape = self._shapes[edge]
@@ -170,6 +174,7 @@ class _Wiring:
         own += [f"{name}.repartition" if own else name] if sharing else []
         into = (*own, *names)
         copies = (edge,) * len(into)
+        # An edge has one reader. Operators change rows in place on their edge.
         if len(into) > 1:
             copies = self._vertex(Forking(into), (edge,), (shape,) * len(into), name, at)
         self._given.update({(name, reader): copy for reader, copy in zip(names, copies[len(own) :], strict=True)})
@@ -216,6 +221,7 @@ def _without_dead_ends(wired: Wired) -> Wired:
     alive: set[int] = set()
     kept: list[Vertex] = []
     read: dict[str, bool] = {}
+    # From the end, so that it is known of each edge whether anything reads it.
     for vertex in reversed(wired.vertices):
         operation = vertex.operation
         if isinstance(operation, Writing) and operation.mode == "repartition" and not read.get(operation.topic.name):

@@ -101,11 +101,13 @@ class EpochLoop:
                 self._give_up_lost()
                 ending = stop.is_set() or self.tally.failure is not None
                 if not ending:
+                    # In each round, so that a driver that has nothing to commit also notices a newer one.
                     self._committer.check()
                     self._committed.refresh()
                     self._global_task.advance()
                     self._start_due(pool, until_caught_up)
                 if not self._running:
+                    # Counts are committed with the next epoch. If no epoch is running, they need a commit of their own.
                     if self._global_task.dropped:
                         self._commit(self._epoch, self._global_task.take())
                     if ending:
@@ -115,6 +117,7 @@ class EpochLoop:
                         break
                     stop.wait(POLL_SECONDS)
                     continue
+                # Not longer: lost clients and new records must be noticed while jobs run.
                 finished, _ = wait(self._running, POLL_SECONDS, FIRST_COMPLETED)
                 for future in finished:
                     self._finish(future)
@@ -135,6 +138,7 @@ class EpochLoop:
         version = self._committed.version
         interval = self._settings.epoch_interval_ms / 1000
         for unit in self._units:
+            # With nothing running, nothing more can come before the next epoch: the interval would only be waited for.
             eager = until_caught_up and not self._running
             now = time.monotonic()
             if id(unit) in busy or not unit.due(now, interval, version, eager):
@@ -197,6 +201,7 @@ class EpochLoop:
             unit.failed.add(failure.partition)
             self.tally.failure = self.tally.failure or failure.error
             self._observer.on(RecordFailed(self._application, unit.part.name, failure.partition, failure.error.message))
+        # Before commits without progress are left out: a unit that took nothing is blocked until the log changes.
         unit.took(plan, commits, version)
         worth = plan.advancing(commits)
         if not worth:
@@ -237,6 +242,7 @@ class EpochLoop:
         waiting = sum(self._planner.unread(part, partitions) for part, partitions in self._unassigned)
         for unit in self._units:
             count = self._planner.unread(unit.part, unit.partitions)
+            # The unit has not tried since the last commit, so it may be able to take these records now.
             if count and unit.blocked_at != version:
                 return False
             waiting += count

@@ -80,14 +80,18 @@ class DirectoryCommitStore:
             make_directory(self._directory)
         elif not self._path(number - 1).exists():
             raise CommitGapError(self.application, number)
+        # The content is on the disk before the name exists, so a commit that can be seen is whole even after a power
+        # failure.
         temporary = self._write(data)
         try:
+            # The link is the same inode. Read here, as the commit may be replaced right after it was linked.
             identity = _identity(temporary)
             link(temporary, self._path(number))
         except FileExistsError:
             raise CommitExistsError(self.application, number) from None
         finally:
             temporary.unlink()
+        # Only now is the name durable, and the commit may be reported as made.
         sync_directory(self._directory)
         if number == 1:
             self.enter()
@@ -134,6 +138,7 @@ class DirectoryCommitStore:
     @unusable_paths_told
     def save_snapshot(self, number: int, data: bytes) -> None:
         """See `CommitStore.save_snapshot`."""
+        # Unlike a commit it may be replaced: a snapshot only saves time.
         os.replace(self._write(data), self._snapshot(number))
         for old in sorted(self._numbers(".snapshot"))[:-KEPT_SNAPSHOTS]:
             self._snapshot(old).unlink(missing_ok=True)
@@ -145,7 +150,7 @@ class DirectoryCommitStore:
             try:
                 return number, self._snapshot(number).read_bytes()
             except FileNotFoundError:
-                continue
+                continue  # removed since the directory was listed
         return None
 
     def _path(self, number: int) -> Path:

@@ -17,6 +17,7 @@ def check_directory(directory: Path) -> None:
     second = directory / f".{uuid.uuid4().hex}.tmp"
     first.touch()
     try:
+        # Some network and FUSE file systems refuse `link`. This is found here, not at the first commit.
         link(first, second)
         second.unlink()
     finally:
@@ -30,6 +31,7 @@ def link(source: Path, target: Path) -> None:
     except FileExistsError:
         raise
     except OSError as error:
+        # The error is about the source, which another process has removed, and not about the file system.
         if not source.exists():
             raise
         raise UnsupportedFileSystemError(str(target.parent), os.strerror(error.errno or 0)) from error
@@ -40,8 +42,10 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
 
     Raises FileExistsError if the path is taken, OSError with the path if the disk refuses it.
     """
+    # Unbuffered: all bytes are with the system before `fsync`, and errors are raised by `write`, not by `close`.
     with open(path, "xb", buffering=0, opener=opener) as file:
         try:
+            # An unbuffered write may take a part only: Linux writes at most 2 GiB in one call.
             rest = memoryview(data)
             while rest:
                 rest = rest[file.write(rest) :]
@@ -54,6 +58,7 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
 
 def make_directory(directory: Path) -> None:
     """Make a directory and those above it, with their entries on the disk. Only the owner can read new ones."""
+    # A folder's entry is in the folder above it, so that one is synced.
     for made in make_folder(directory):
         sync_directory(made.parent)
 

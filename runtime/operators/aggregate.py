@@ -64,6 +64,7 @@ class Aggregate(declarations.Aggregate):
             key = rows.keys | {"window_start": window_column(starts), "window_end": window_column(starts + self._size)}
         code, first, keys = by_key(code, first, encoded)
         store = RowStore(epoch.store(self.store), self._types)
+        # One read for all keys of the epoch, in the order of the store.
         stored = store.get(keys)
         sign = np.where(is_old(rows.kind), -1, 1).astype(np.int8) if self.of == "table" else None
         groups = Groups(code, len(first), self.emit == "each_update", stored.exists, sign)
@@ -107,6 +108,7 @@ class Aggregate(declarations.Aggregate):
         epoch.drop(step_name(self), "late", int(windowed.late.sum()))
         taken = np.flatnonzero(~windowed.late)
         starts = windowed.start[taken]
+        # Each record has one open window, as in tumbling windows without late records: no copy is needed.
         if len(taken) == len(rows) == len(windowed.record):
             return rows, starts
         return rows.take(windowed.record[taken]).deeper(starts), starts
@@ -130,6 +132,7 @@ class Aggregate(declarations.Aggregate):
         types = state_columns(self.store.aggregates)
         state = pa.array(RowCodec(types).encode([ends[name] for name in types], times), pa.binary())
         if groups.each:
+            # Only the last point of a group is stored, so the other points carry no state through the pipe.
             index = np.zeros(groups.points, np.int64)
             index[groups.last] = np.arange(groups.count)
             absent = np.ones(groups.points, np.bool_)
@@ -139,6 +142,7 @@ class Aggregate(declarations.Aggregate):
 
     def _times(self, groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Int64s, Bools]:
         """Timestamp and existence of the groups' rows at the points."""
+        # A missing row has the timestamp -1, which must not win against a record's.
         start = np.where(stored.exists, stored.timestamp, LOWEST)
         counter = row_count(self.store.aggregates)
         if groups.sign is None or counter is None:

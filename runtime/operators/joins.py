@@ -42,6 +42,7 @@ class StreamTableJoin(declarations.StreamTableJoin):
         null = null_keys(list(edges[self.flow].keys.values()), len(edges[self.flow]))
         rows, null = _with_values(edges[self.flow], null, self, epoch)
         changed = edges[self.table]
+        # Old rows of a table's changes say what was replaced. A lookup needs only the new ones and deletions.
         changed = changed.filter(changed.kind <= Kind.VALUE)
         keys = pa.concat_arrays([store_keys(self.store, changed.keys), store_keys(self.store, rows.keys)])
         code, first = group_codes(keys)
@@ -49,6 +50,7 @@ class StreamTableJoin(declarations.StreamTableJoin):
         distinct = [key or b"\x00" for key in keys.take(pa.array(first)).to_pylist()]
         stored = RowStore(epoch.store(self.store), stored_columns(self.store)).get(distinct)
         change = _latest(code, path_order([changed, rows]), len(changed))
+        # An index into the stored rows, one for each distinct key, followed by the changes of this epoch.
         index = np.where(change >= 0, change + len(first), code[len(changed) :])
         found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null
         columns = changed.values
@@ -105,6 +107,7 @@ def _latest(code: Int64s, order: Int64s, changes: int) -> Int64s:
     """
     if not changes:
         return np.full(len(code) - changes, -1)
+    # Stable, so that within a key changes and records keep their order by path.
     by_key = order[np.argsort(code[order], kind="stable")]
     is_change = by_key < changes
     starts = np.ones(len(by_key), np.bool_)
@@ -113,6 +116,7 @@ def _latest(code: Int64s, order: Int64s, changes: int) -> Int64s:
     last_start = np.maximum.accumulate(np.where(starts, places, 0))
     last_change = np.maximum.accumulate(np.where(is_change, places, -1))
     latest = np.full(len(code), -1)
+    # A last change before the start of the key is one of another key.
     latest[by_key] = np.where(last_change >= last_start, by_key[last_change], -1)
     return latest[changes:]
 

@@ -47,6 +47,7 @@ class Sink(declarations.Sink):
             keys = _partition_keys(rows, self.topic)
             rows, keys = self._regrouped(rows, keys, epoch)
         else:
+            # Old rows serve the steps inside the topology. A topic of a table has only new rows and deletions.
             rows = rows.take(_last_changes(rows)) if self.mode == "per_epoch" else rows.filter(~is_old(rows.kind))
             keys = _partition_keys(rows, self.topic)
         partitions = partition_of(keys, self.topic.partitions)
@@ -64,7 +65,9 @@ class Sink(declarations.Sink):
         if old.any():
             replaced = np.flatnonzero(old)
             kind, timestamp = rows.kind.copy(), rows.timestamp.copy()
+            # The new row, or the deletion, follows its old row directly.
             timestamp[replaced] = timestamp[replaced + 1]
+            # Null keys compare as null: they are dropped, or kept as groups of their own.
             same = pc.equal(keys.take(pa.array(replaced)), keys.take(pa.array(replaced + 1))).fill_null(False)
             same_group = to_numpy(same) & (kind[replaced + 1] == Kind.VALUE)
             kind[replaced] = np.where(same_group, Kind.OLD_SAME_GROUP, Kind.OLD)

@@ -46,6 +46,7 @@ class Copies:
         owners = {}
         for task in self.tasks:
             ran = self.recorded.get(task)
+            # A task without stores has no copies. Its previous owner is known from the log only.
             had = [client for client in sorted(self.applied) if task in self.applied[client] or client == ran]
             if had:
                 owners[task] = max(had, key=lambda client: (self.applied[client].get(task, -1), client == ran))
@@ -74,6 +75,7 @@ def _applied(tasks: Mapping[TaskId, Subtopology], held: Mapping[StoreId, int]) -
         ids = (StoreId(store.name, task.partition) for store in part.stores)
         positions = [held[store] for store in ids if store in held]
         if positions:
+            # As in Kafka Streams, where a sum of offsets that overflows is pinned to the greatest long.
             sums[task] = min(sum(positions), MAX_OFFSET_SUM)
     return sums
 

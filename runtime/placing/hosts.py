@@ -62,6 +62,7 @@ def _printed(script: str, host: str, patience_s: float) -> str:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
+            # A process group of its own, which can be killed with all children.
             start_new_session=True,
         )
     except OSError as error:

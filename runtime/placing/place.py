@@ -63,6 +63,7 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
     except Exception as error:  # a project's own code may raise anything
         failure, placed = _failure(error), _Placed(_as_before(state))
     names = {member.id: member.client.name for member in members}
+    # What the log says of clients that are gone, replaced by what present clients hold.
     now = {task: client for client, tasks in placed.active.items() for task in tasks}
     before = copies.recorded | copies.owners
     called = Assigned.names(own.assignment)

@@ -105,6 +105,7 @@ class StoreQuery:
         try:
             copy, changed = self._found(state, partition)
             clock = state.tasks.clocks(self.subtopology, partition).get(self.store.name, -1)
+            # A store may still have rows that have expired by the committed clock: the next epoch deletes them.
             low = max(filter(None, (lower, _bound(self.store, _oldest(self.store, clock)))), default=b"")
             for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
                 if key >= low and (upper is None or key < upper):
@@ -143,6 +144,7 @@ class StoreQuery:
 
     def _changelog(self, state: LogState, partition: int) -> tuple[int, tuple[LogRange, ...]]:
         topic = changelog_topic(self.application, self.store.name)
+        # Both of the same moment, as another thread may refresh the state.
         with state.lock:
             ends = state.lane_ends(topic, partition)
             return ends.get(partition, 0), state.lane_ranges(topic, partition, partition)

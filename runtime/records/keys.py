@@ -46,6 +46,7 @@ def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     """
     encoded = [_encode(column) for column in columns]
     joined = encoded[0] if len(encoded) == 1 else pc.binary_join_element_wise(*encoded, _NOTHING)
+    # A key is null only if all columns are: one column without nulls is enough to skip the check.
     if any(column.null_count == 0 for column in columns):
         return joined
     missing = columns[0].is_null()
@@ -80,6 +81,7 @@ def _null_mask(column: pa.Array) -> Bools | None:
 def partition_of(keys: pa.BinaryArray, partitions: int) -> Ints:
     """Each key's partition: Kafka's positive murmur2 of its bytes, modulo `partitions`; -1 for a null key."""
     data, starts, lengths = binary_parts(keys)
+    # Kafka's `Utils.toPositive`: it clears the sign bit, and does not negate.
     found = (murmur2(data, starts, lengths) & np.int32(0x7FFFFFFF)).astype(np.int64) % partitions
     if keys.null_count:
         found[keys.is_null().to_numpy(zero_copy_only=False)] = -1
@@ -91,6 +93,7 @@ def binary_parts(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
     if not len(array):
         return np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
     _, positions, values = array.buffers()
+    # A slice shares the buffers of its array, so its own offsets begin at `array.offset`.
     offsets: Ints = np.frombuffer(positions, np.int32)[array.offset :][: len(array) + 1].astype(np.int64)
     data = np.zeros(0, np.uint8) if values is None else np.frombuffer(values, np.uint8)
     return data, offsets[:-1], offsets[1:] - offsets[:-1]
@@ -109,6 +112,7 @@ def _encode(column: pa.Array) -> pa.BinaryArray:
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         text = column.cast(pa.binary())
         data, starts, lengths = binary_parts(text)
+        # Texts hardly ever contain 0x00. Looking for one costs less than the replacement, which copies all bytes.
         used = data[starts[0] : starts[-1] + lengths[-1]] if len(starts) else data
         if not used.all():
             text = pc.replace_substring(text, pattern=b"\x00", replacement=bytes([0, ESCAPE]))
@@ -127,6 +131,7 @@ def _encode(column: pa.Array) -> pa.BinaryArray:
 
 def _list_offsets(column: pa.ListArray) -> pa.Array:
     """Where each list starts in `column.flatten()`, and where the last one ends."""
+    # `flatten` leaves out the elements of null lists, which the column's own offsets may still count.
     lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -150,6 +155,7 @@ def _encode_fixed(column: pa.Array) -> pa.BinaryArray:
     if not column.null_count:
         return binary_array(matrix.ravel(), np.full(len(column), 1 + width, np.int64))
     valid = column.is_valid().to_numpy(zero_copy_only=False)
+    # A null is its marker alone: the bytes of its value are cut out of the matrix.
     matrix[~valid, 0] = 0
     kept = np.repeat(valid[:, None], 1 + width, axis=1)
     kept[:, 0] = True
@@ -160,6 +166,7 @@ def _sortable(column: pa.Array) -> list[_Unsigned]:
     """A fixed-width column as unsigned words, most significant first, in the order of the values."""
     data_type = column.type
     if pa.types.is_decimal128(data_type):
+        # Arrow keeps 128-bit decimals as little-endian two's complement: the second word has the sign.
         pairs = np.frombuffer(column.buffers()[1], np.dtype("<u8"))[2 * column.offset :][: 2 * len(column)]
         return [pairs[1::2] ^ np.uint64(1 << 63), pairs[0::2]]
     plain = storage(data_type)
@@ -169,8 +176,10 @@ def _sortable(column: pa.Array) -> list[_Unsigned]:
     bits = values.view(f"u{plain.itemsize}")
     sign = bits.dtype.type(1 << (8 * plain.itemsize - 1))
     if plain.kind == "i":
+        # Flipping the sign bit puts negative numbers before the others in the order of unsigned words.
         return [bits ^ sign]
     bits = _equal_floats(values).view(bits.dtype)
+    # Positive floats sort by their bits already. Negative ones sort the other way round, so all bits are flipped.
     return [np.where(bits & sign, ~bits, bits | sign)]
 
 

@@ -35,6 +35,7 @@ def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     if pa.types.is_floating(data_type):
         return _floats_from_json(values, data_type)
     if pa.types.is_decimal(data_type):
+        # Python reads a JSON fraction as a double, which is rounded. So numbers must be whole, or text.
         values = [str(value) if type(value) is int else value for value in values]
     return parse_text(texts(_checked(values, data_type, str)), data_type)
 
@@ -73,6 +74,7 @@ _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> Sequence[Any]:
     """The values, if each is None or exactly of one of the classes: True is no number, and 1 is no text."""
+    # By exact class: `bool` is a subclass of `int`.
     allowed = {*classes, type(None)}
     if set(map(type, values)) <= allowed:
         return values
@@ -81,6 +83,7 @@ def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> S
 
 
 def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    # Some programs write whole numbers as doubles: 517.0 for 517.
     whole = [int(value) if type(value) is float and value.is_integer() else value for value in values]
     try:
         return pa.array(_checked(whole, data_type, int), data_type)
@@ -156,6 +159,7 @@ def _rows_of(offsets: list[int]) -> Iterator[None]:
     try:
         yield
     except BadValueError as error:
+        # The error counts items of all lists; the last list that starts at or before the item contains it.
         raise BadValueError(bisect_right(offsets, error.row) - 1, error.cause) from error
 
 
@@ -163,6 +167,7 @@ def _bytes_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     found = []
     for row, value in enumerate(text.to_pylist()):
         try:
+            # Without `validate`, Python skips characters that are not of the alphabet.
             found.append(None if value is None else base64.b64decode(value, validate=True))
         except ValueError as error:
             raise BadValueError(row, no(value, data_type)) from error

@@ -170,6 +170,7 @@ def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Listed]
     )
     for topic, parts in epoch.sinks.values():
         if any(len(part.rows) for part in parts):
+            # Worked out even in a trial: a record may fail here as well.
             table, partitions = _records(topic, parts)
             if plan.trial:
                 continue

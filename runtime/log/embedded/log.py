@@ -82,6 +82,7 @@ class EmbeddedLog:
         target = self.root / path
         make_directory(target.parent)
         write_durably(target, memoryview(data))
+        # The file's name must be durable before a commit that lists it is.
         sync_directory(target.parent)
         return segments
 
@@ -124,9 +125,8 @@ class EmbeddedLog:
         doomed = [path.rename(path.with_name(f".{application}-{uuid.uuid4().hex}")) for path in there]
         for path in doomed:
             sync_directory(path.parent)
-            shutil.rmtree(
-                path, ignore_errors=True
-            )  # another process may be removing it too, and `remove_leftovers` removes the rest
+            # Another process may be removing it too, and `remove_leftovers` removes the rest.
+            shutil.rmtree(path, ignore_errors=True)
 
     def _entry(self, application: str) -> Path:
         return self.root / "applications" / application
@@ -143,6 +143,7 @@ class EmbeddedLog:
         try:
             at = 0
             for start, length in ranges:
+                # A file that ends early is damaged: it was whole when the commit listed it.
                 if os.preadv(handle, [data[at : at + length]], start) != length:
                     raise CorruptSegmentError(file.path, None)
                 at += length

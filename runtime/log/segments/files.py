@@ -69,6 +69,7 @@ def encode_segments(
 def byte_ranges(file: FileRange, batch: int) -> list[tuple[int, int]]:
     """The (start, length) of the schema and of the batch, for `decode_batch`. Adjacent ones are joined."""
     wanted = file.batches[batch]
+    # The first batch follows the schema, so one read gets both.
     if wanted.start == file.head:
         return [(0, file.head + wanted.length)]
     return [(0, file.head), (wanted.start, wanted.length)]
@@ -79,6 +80,7 @@ def decode_batch(data: memoryview, file: FileRange, batch: int, columns: Sequenc
 
     A column `_headers` that the file lacks is null. Raises CorruptSegmentError, MissingColumnsError.
     """
+    # Before Arrow sees the bytes: so damage is always found as damage, whatever Arrow would make of it.
     if file.head_checksum not in (None, zlib.crc32(data[: file.head])):
         raise CorruptSegmentError(file.path, None)
     if zlib.crc32(data[file.head :]) != file.batches[batch].checksum:
@@ -103,6 +105,7 @@ def _by_partition(
     if (partitions[1:] < partitions[:-1]).any():
         # numpy sorts 16-bit integers by radix, five times as fast as wider ones.
         narrow = partitions.astype(np.uint16) if partitions.max() < 2**16 else partitions
+        # Stable: rows of a partition keep their order, which becomes the order of their offsets.
         order = np.argsort(narrow, kind="stable")
         partitions = partitions[order]
         batch = batch.take(pa.array(order))
@@ -152,4 +155,5 @@ def _select(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
         return batch
     if HEADERS in columns and HEADERS not in batch.schema.names:
         batch = batch.append_column(HEADERS, pa.nulls(batch.num_rows, pa.string()))
+    # `included_fields` keeps the order of the file.
     return batch.select(list(columns))

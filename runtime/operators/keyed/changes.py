@@ -38,6 +38,7 @@ def changes(
         point = rows
         previous = groups.previous
     else:
+        # One change for each group, in the order of the last record of each.
         point = np.argsort(groups.last, kind="stable")
         point = point[before.exists[point] | after.exists[point]]
         rows = groups.last[point]
@@ -50,6 +51,7 @@ def changes(
     replaced = np.where(previous < 0, groups.code[rows], groups.count + previous)
     pairs = np.stack([replaced, groups.count + point], axis=1).ravel()
     kept = np.ones(len(pairs), np.bool_)
+    # A row that is new has no old row before it.
     kept[0::2] = pool.exists[replaced]
     is_new = np.tile([False, True], len(rows))[kept]
     index = pairs[kept]

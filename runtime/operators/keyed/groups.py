@@ -69,6 +69,7 @@ class Groups:
         """The group's start plus its rows' amounts up to each point. The int64 may wrap; the last axis may be limbs."""
         if not self.each:
             total = start.copy()
+            # `total[code] += amounts` would add only one of the rows with the same code.
             np.add.at(total, self.code, amounts)
             return total
         ordered = amounts[self._sorted]
@@ -107,6 +108,7 @@ class Groups:
             best = np.full(self.count, LOWEST)
             rows = np.flatnonzero(usable)
             np.maximum.at(best, self.code[rows], priority[rows])
+            # Reversed, so that of equal rows the first one is assigned last and stays.
             winners = rows[priority[rows] == best[self.code[rows]]][::-1]
             picked = np.where(has_start, -1, -2)
             picked[self.code[winners]] = winners
@@ -114,6 +116,7 @@ class Groups:
         rows = np.flatnonzero(usable)
         rank = np.zeros(len(usable), np.int64)
         distinct, rank[rows] = np.unique(priority[rows], return_inverse=True)
+        # Rank 0 is that of rows which cannot win: null, or not above the stored value.
         rank[rows] += 1
         running = self._running_rank(rank, len(distinct) + 1)
         raised = self._starts.copy()
@@ -161,6 +164,7 @@ class Groups:
 def last_rows(code: Int64s, count: int) -> Int64s:
     """The last row of each of `count` groups."""
     last = np.empty(count, np.int64)
+    # Of several assignments to one index, numpy keeps the last.
     last[code] = np.arange(len(code))
     return last
 
@@ -173,6 +177,7 @@ def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
     encoded = keys.dictionary_encode(null_encoding="encode")
     code = to_numpy(encoded.indices).astype(np.int64)
     first = np.empty(len(encoded.dictionary), np.int64)
+    # From the end, because of several assignments to one index numpy keeps the last.
     first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
     return code, first
 
@@ -187,6 +192,7 @@ def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
     code, first = group_codes(columns[0])
     for column in columns[1:]:
         more, distinct = group_codes(column)
+        # Renumbered after each column: the product of all columns' counts could exceed 64 bits.
         code, first = group_codes(pa.array(code * len(distinct) + more))
     return code, first
 

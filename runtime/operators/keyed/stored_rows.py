@@ -73,6 +73,7 @@ class RowStore:
     ) -> None:
         """Change the rows of the keys. A row that `existed` and does not exist any more is deleted."""
         values: list[bytes | None] = list(self._codec.encode([columns[name] for name in self._codec.types], timestamps))
+        # The usual case: nothing is deleted, and nothing need be picked out.
         if exists.all():
             self._store.put_many(keys, values, timestamps)
             return

@@ -99,6 +99,7 @@ class LaneFeed:
         self._lane = lane
         self._columns = columns
         self._keyed = keyed
+        # Reversed: the next range is at the end, where `pop` is cheap.
         self._unread = [each for each in reversed(lane.ranges) if each.end > lane.position]
         self._reading: Iterator[Fetched] | None = None
         self._last = -(2**63)
@@ -132,6 +133,7 @@ class LaneFeed:
     def _chunk(self, fetched: Fetched) -> Chunk:
         count = len(fetched)
         self.pulled += count
+        # A single lane is in order by itself, so `_order` is not even read.
         keys = to_numpy(fetched.records.column("_order")) if self._keyed else np.zeros(count, np.int64)
         self._last = int(keys[-1])
         return Chunk(keys, fetched.records, np.broadcast_to(np.int64(self.rank), count), fetched.positions)
@@ -154,6 +156,7 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: RangeReader) -> 
     for chunk, places in chunks:
         if chunk is not None:
             timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
+    # The stream time after each record: it becomes `_order` of the records that this task makes.
     order = np.maximum(np.maximum.accumulate(timestamps), plan.stream_time)
     taken = TakenRecords(
         tuple(_rows(reading, chunk, places, order) for reading, (chunk, places) in zip(readings, chunks, strict=True)),
@@ -166,6 +169,7 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: RangeReader) -> 
         tuple(reading.topic.name for reading in readings),
         tuple((_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position) for chunk, _ in chunks),
     )
+    # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.
     negative = np.flatnonzero(timestamps < 0)
     if len(negative):
         record = taken.record(int(negative[0]))
@@ -227,10 +231,12 @@ def _pull(merge: PrefixMerge, topics: int, limit: int) -> tuple[list[_Run], int]
     """Pull at least `limit` records if there are so many. Also returns how many of them to take."""
     runs = [_Run() for _ in range(topics)]
     pulled_records = 0
+    # One record beyond the limit, in case the last one is half of a change.
     while pulled_records <= limit and (pulled := merge.pull()) is not None:
         count = sum(len(chunk) for _, chunk in pulled.runs)
         places = np.arange(count)
         if pulled.order is not None:
+            # The inverse permutation: from each record's place in the chunks to its place in the order of taking.
             places[pulled.order] = np.arange(count)
         start = 0
         for index, chunk in pulled.runs:

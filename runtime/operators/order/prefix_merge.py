@@ -98,8 +98,10 @@ class PrefixMerge:
 
     def _safe(self, index: int, chunk: Chunk, limits: list[tuple[int, int, int]]) -> int:
         """How many of the chunk's records sort before all records that the other inputs may still yield."""
+        # The two least bounds are enough: one of them is not this input's own.
         for bound, rank, other in limits[:2]:
             if other != index:
+                # At an equal key the lower rank goes first, so these records are safe only for it.
                 side = "right" if self._feeds[index].rank < rank else "left"
                 return int(np.searchsorted(chunk.keys, bound, side=side))  # type: ignore[call-overload]
         return len(chunk)
@@ -108,6 +110,7 @@ class PrefixMerge:
         if len(runs) == 1:
             return None
         ranks = np.concatenate([np.full(len(chunk), self._feeds[index].rank) for index, chunk in runs])
+        # `lexsort` takes its last key first, and is stable: the place in the input decides last.
         return np.lexsort((ranks, np.concatenate([chunk.keys for _, chunk in runs])))
 
 
@@ -129,6 +132,7 @@ class RunningMaximum:
             return None
         chunk = concat_chunks([run for _, run in pulled.runs], pulled.order)
         keys = np.maximum.accumulate(chunk.batch.column("_timestamp").to_numpy(zero_copy_only=False))
+        # The maximum continues from the chunk before.
         keys = np.maximum(keys, self._maximum)
         self._maximum = int(keys[-1])
         return replace(chunk, keys=keys)
