@@ -289,6 +289,7 @@ def by_writer(app, topics):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_random_cuts_stalls_and_failures_give_the_same_records(application, name):
     build, topics = TOPOLOGIES[name]
@@ -362,6 +363,7 @@ def last_values(app, topics):
     return {key: row for key, row in found.items() if row is not None}
 
 
+@pytest.mark.slow
 def test_collapsed_changes_end_with_the_same_rows_in_every_cut(application):
     topics = (GROUP_OUT, TOTALS, WINDOW_TOTALS)
     whole = fed(application(*collapsed("each_update", "each_update")), 2)
