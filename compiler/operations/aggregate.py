@@ -112,6 +112,7 @@ def _judged(
     written.
     """
     every = [_with_columns(context, call, scope) for value in values for call in value.calls]
+    # Before Spark is asked: it would cast a text to a number silently, and its message would not name the column.
     refused = {call.name for call in every if not _accepts(context, call)}
     calls = {call.name: call for call in every}
     accepted = {name: call for name, call in calls.items() if name not in refused}
@@ -200,6 +201,7 @@ def _aggregated(
     names = {name: name for name in calls}
     for value in values:
         plain = value.result.plain
+        # An aggregate that stands alone takes the name of its column, so that no projection is needed for it.
         if plain is not None and plain.role == "aggregate" and names[plain.name] == plain.name:
             names[plain.name] = value.name.text
     arguments = tuple(

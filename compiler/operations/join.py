@@ -112,6 +112,7 @@ def _added(
     if action.values is not None:
         context.distinct([name for name, _ in action.values], shape.value)
         return context.columns(action.values, scope)
+    # Without `values` all columns of the table are added, which must not hide one of the flow.
     for name in side.value:
         if name in shape.value:
             message = f"Both the flow and the table '{action.table.text}' have a column '{name}'."

@@ -63,6 +63,7 @@ class WithColumnsStep(StepAction):
         found = context.columns(self.columns, scope_of(shape))
         context.distinct([name for name, _ in self.columns], shape.value)
         first = self.columns[0][1]
+        # A column that is replaced keeps its place among the columns: `found` overwrites it in the dict.
         kept = {name: column(first, "value", name, type_) for name, type_ in shape.value.items()}
         return _project(context, step, {**kept, **found}, shape, open_=shape.open)
 

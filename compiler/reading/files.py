@@ -45,9 +45,11 @@ class ProjectFiles:
             return []
         for directory, folders, files in os.walk(top):
             here = Path(directory)
+            # `os.walk` passes over linked folders without a word, and files in them would seem not to exist.
             for linked in [name for name in folders if (here / name).is_symlink()]:
                 message = "Folders that are symbolic links are not followed."
                 self._diagnostics.add("HW002", Position(self._name(here / linked)), message, "Move the files here.")
+            # In place: `os.walk` goes into the folders that are in the list afterwards.
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             names += [self._name(here / name) for name in files if name.endswith(_SUFFIXES) and name[0] != "."]
         return [source for name in sorted(names) if (source := self.read(name)) is not None]
@@ -60,6 +62,7 @@ class ProjectFiles:
             return None
         try:
             found = path.stat()
+            # Opening a named pipe would wait for its writer.
             if not stat.S_ISREG(found.st_mode):
                 self._diagnostics.add("HW006", at, "This is not a regular file.")
                 return None

@@ -93,6 +93,7 @@ class _Rendering:
     def _scalar(self, scalar: Scalar) -> Node:
         if not isinstance(scalar.value, str) or not _is_template(scalar):
             return scalar
+        # Imported only here: files without templates do not need Jinja.
         from .template import TemplateError, TemplateRenderer
 
         self._templates += 1

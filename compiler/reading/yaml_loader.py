@@ -38,6 +38,7 @@ class Limits:
 
 def read_yaml(source: SourceFile, diagnostics: Diagnostics, limits: Limits = Limits()) -> Node | None:
     """The tree of the file's one document; None if it cannot be read or is empty. Then a diagnostic says so."""
+    # Searched here, as PyYAML's own error for such a character has no line.
     if forbidden := _FORBIDDEN.search(source.text):
         shown = f"U+{ord(forbidden[0]):04X}"
         diagnostics.add("HW005", source.position(forbidden.start()), f"YAML forbids the character {shown}.")
@@ -65,6 +66,7 @@ def read_yaml(source: SourceFile, diagnostics: Diagnostics, limits: Limits = Lim
             node = None
         except yaml.MarkedYAMLError as error:
             node = None
+            # After a repair, a syntax error may come from the repair itself.
             if not repaired:
                 report_syntax_error(error, source, composer.last_quoted, composer.diagnostics)
         diagnostics.extend(composer.diagnostics)
@@ -177,6 +179,7 @@ class _Composer:
             scalar = self._key(key)
             if scalar is None:
                 continue
+            # YAML forbids equal keys, but most loaders take the last one without a word.
             if first := entries.get(scalar.text):
                 self._report(
                     "HW012",
@@ -190,6 +193,7 @@ class _Composer:
 
     def _key(self, key: Built) -> Scalar | None:
         node = key.node
+        # A quoted "<<" is an ordinary key.
         if isinstance(node, Scalar) and key.plain and node.text == "<<":
             self._report("HW020", node.position, "Merge keys are not supported.", "Write the keys out.")
             return None
@@ -206,6 +210,7 @@ class _Composer:
         plain = event.style is None or event.style == ""
         at = self._source.position(start, end)
         node: Scalar
+        # Its text is underscores. As a broken scalar it causes no further messages.
         if start in self._repaired:
             node = _broken(event.value, at)
         else:
@@ -236,9 +241,11 @@ class _Composer:
         if name not in self._anchors:
             self._stop("HW010", start, f"There is no anchor '{name}'.", "Put a text that begins with * in quotes.")
         built = self._anchors[name]
+        # A few lines of aliases of aliases can stand for billions of values. So sizes are added up without expanding.
         if self._size + built.size > self._limits.nodes:
             message = f"With this alias the file expands to more than {self._limits.nodes:,} values."
             self._stop("HW017", start, message, "Use fewer aliases.")
+        # Depth is limited because later stages walk the tree recursively.
         if len(self._open) + built.height > self._limits.depth:
             message = f"With this alias the file is nested more than {self._limits.depth} levels deep."
             self._stop("HW018", start, message, "Flatten it.")

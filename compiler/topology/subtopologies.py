@@ -121,7 +121,7 @@ class _Build:
             part = components[number]
             return next((v.number for v in part if v.flow not in self.checked.tables), part[0].number)
 
-        # In the order in which flows stand in the file: the first part of a flow then gets the flow's own name.
+        # By where parts start: the part in which a flow starts then gets the flow's own name, not a later part of it.
         return {number: self._name(components[number]) for number in sorted(range(len(components)), key=start)}
 
     def _name(self, part: Sequence[Vertex]) -> str:

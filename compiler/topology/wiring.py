@@ -101,7 +101,7 @@ class _Wiring:
     def _flow(self, flow: CheckedFlow) -> None:
         edge = self._start(flow)
         for placed in flow.operations:
-            # A branch is always the last step of a flow: each branch is a flow of its own.
+            # A branch ends the flow: each branch is a flow of its own.
             if isinstance(placed.operation, Branching):
                 self._branch(flow, placed, placed.operation, edge)
                 return
@@ -174,7 +174,7 @@ class _Wiring:
         own += [f"{name}.repartition" if own else name] if sharing else []
         into = (*own, *names)
         copies = (edge,) * len(into)
-        # An edge has one reader. Operators change rows in place on their edge.
+        # An operator replaces the rows of its edge, so each reader gets an edge of its own.
         if len(into) > 1:
             copies = self._vertex(Forking(into), (edge,), (shape,) * len(into), name, at)
         self._given.update({(name, reader): copy for reader, copy in zip(names, copies[len(own) :], strict=True)})
