@@ -68,6 +68,7 @@ def run_topologies(
         check_log(topologies, settings, cluster.state_dir(settings))
         claimed: list[Committer] = []
         runs = [ApplicationRun(cluster, topology, settings, observer, held, claimed) for topology in topologies]
+        # All of them before the first claim: a run must see what others have claimed up to the moment when it began.
         for run in runs:
             run.begin()
         if until_caught_up:
@@ -216,6 +217,7 @@ class ApplicationRun:
             description = TopologyDescription.of(self._topology, committed.begun, incarnation)
             self._claim(begun.committer, description, assigned)
             self._generation = begun.committer.generation
+            # After the claim: commits of older generations are refused from here on, so their files are garbage.
             collect_garbage(begun.log, self._topology.application, committed.own)
             units, self._restored = group.start()
             tasks = sum(len(unit.partitions) for unit in units)
@@ -234,6 +236,8 @@ class ApplicationRun:
                 group.recover,
             )
             loop.run(stop, until_caught_up)
+            # Only after a loop that ended without an error. Else `__exit__` closes the stores without applying
+            # anything.
             group.close()
         if loop.tally.failure is not None:
             return "failed"

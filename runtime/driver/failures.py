@@ -58,6 +58,7 @@ def isolate(
         except Exception as again:
             _refuse_outside(job, part, alone, again)
             failed.append((alone, again))
+    # One failed record ends the run, so only the first failed task is searched.
     return tuple(commits), tuple(_blame(job, part, alone, again) for alone, again in failed[:1])
 
 
@@ -107,6 +108,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
     bad = _first_failing(job, part, plan)
     if bad is None:  # the failure was not a record's: for example, a worker was killed
         raise JobError(plan.application, part.name, job.facts(error).cause) from error
+    # Each try has an attempt of its own, because attempts are part of file names.
     attempts = iter(range(plan.attempt + 1, 1_000_000))
 
     def error_of(run: Callable[[EpochPlan], Any]) -> Exception | None:
@@ -152,6 +154,7 @@ def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | N
     """
     task = _task(plan)
     number = job.first_failing(replace(plan, trial=True))
+    # The answer counts only if the epoch itself fails with the records up to there.
     if number is not None and job.try_each(plan, [replace(task, max_records=number + 1)]).failed is not None:
         return number + 1
     most = min(task.max_records, sum(lane.end - lane.position for topic in task.inputs for lane in topic.lanes))

@@ -95,6 +95,7 @@ class Group:
                     directory = StateDirectory(state_dir, client.folder, self._topology.application)
                     stack.enter_context(directory.locked())
                     ProcessFile.take_over(directory.path, owner)
+            # If one directory is locked by another process, those before it are released again.
             self._stack = stack.pop_all()
         return self
 
@@ -115,6 +116,7 @@ class Group:
         """
         self._location = replace(self._location, incarnation=incarnation)
         self._members = self._for_each(self.clients, self._member)
+        # Now with the folders and process ids that were found on their disks.
         self.clients = tuple(member.client for member in self._members)
         self._refuse_shared()
         assignor = self._plugins.assignor(self._topology.assignment.assignor)
@@ -149,6 +151,7 @@ class Group:
                 self._restorers[unit.client.name].note(partition, applied)
         managers, self._managers = list(self._managers.values()), {}
         self._for_each(managers, lambda manager: manager.shutdown(clean=True))
+        # After all stores are closed. Without this note the next run reads all rows first, see `ProcessFile`.
         self._for_each(self.clients, self._release)
 
     def _member(self, client: Client) -> Member:

@@ -175,6 +175,7 @@ class Fleet:
         lags = {ProcessId(name): dict(ends) for name in self.members}
         for name, of in lags.items():
             of |= {task: round(self._missing(name, task)) for task in self._copies[name]}
+        # As in Kafka Streams, the client that runs a task reports -2 instead of a lag.
         for task in self.running & ends.keys():
             lags[ProcessId(self.owner[task])][task] = LATEST_OFFSET
         return lags
@@ -186,6 +187,7 @@ class Fleet:
     def _queue(self, name: str) -> list[TaskId]:
         actives = [task for task, owner in self.owner.items() if owner == name and task not in self.running]
         standbys = [task for task, names in self.standbys.items() if name in names]
+        # Tasks that are down come first, as in Kafka Streams, whose restoring thread pauses standbys meanwhile.
         return sorted(actives) + sorted(task for task in standbys if self._missing(name, task) > 0)
 
     def _use_copies(self, task: TaskId) -> None:
@@ -228,6 +230,7 @@ class Fleet:
             self._ends[task] += self._assumptions.updates * (until - since) / 1000
             for copies in self._copies.values():
                 copy = copies.get(task)
+                # Only copies that had caught up follow. One that is restoring has further to go.
                 if copy is not None and copy.unused_since is None and copy.held >= before:
                     copy.held = self._ends[task]
 

@@ -50,6 +50,7 @@ def check(simulation: Simulation, name: str, limit: float) -> Assertion:
         return Assertion(name, limit, None, f"{topology}: {name} needs racks")
     value, event = found
     said = measure.sentence.format(value=measure.shown(value), event=event)
+    # A limit that is exceeded is exceeded whatever the doubts are.
     if value <= limit and (doubts := simulation.doubts()):
         return Assertion(name, limit, None, f"{doubts[0]}, so that {name} cannot be told")
     return Assertion(name, limit, value, f"{topology}: {said}; {name} is {measure.shown(limit)}")

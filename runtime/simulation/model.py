@@ -81,6 +81,7 @@ def application(
     topology: Topology, assumptions: Assumptions, racks: Sequence[str] = (), log: LogState | None = None
 ) -> Application:
     """The tasks of a topology. `log`: what the application has committed. If it has run, sizes come from there."""
+    # Generation 0: no driver has run it yet, so there is nothing to measure.
     ran = log if log is not None and log.generation > 0 else None
     replicas = _Racks(racks, assumptions.replication).of
     tasks = [task_info(topology.application, task, part, replicas) for task, part in tasks_of(topology).items()]
