@@ -16,21 +16,21 @@ from .files import CheckedFiles
 
 
 class Target:
-    """The target of a project, for those who write and for those who only read.
+    """The target of a project, with its log and the place of its stores, for writing and for reading.
 
-    Whoever writes needs a project without errors. For reading, headwater.yml and profiles.yml must be right.
+    Writing needs a project without errors. For reading, only headwater.yml and profiles.yml must be right.
     """
 
     def __init__(self, files: CheckedFiles) -> None:
         self._files = files
 
     def settings(self) -> Settings:
-        """For writing, with absolute paths. Raises InvalidProjectError."""
+        """The settings for writing, with absolute paths. Raises InvalidProjectError."""
         self._files.require_valid()
         return self.settings_to_read()
 
     def settings_to_read(self) -> Settings:
-        """Also of a project with errors elsewhere. Raises InvalidProjectError."""
+        """The settings for reading, even if other files have errors. Raises InvalidProjectError."""
         parsed = self._files.parsed()
         if not parsed.target_ok:
             raise InvalidProjectError(parsed)
@@ -38,13 +38,13 @@ class Target:
         return replace(settings, without_plugins=self._files.options.without_plugins)
 
     def log(self) -> Log:
-        """For writing: see `Project.log`."""
+        """The log for writing, see `Project.log`."""
         log = self._log(self.settings())
         log.check()
         return log
 
     def log_to_read(self) -> Log:
-        """The log, whoever may write to it. Raises InvalidProjectError, OtherLogError."""
+        """The log for reading. Raises InvalidProjectError, OtherLogError."""
         return self._log(self.settings_to_read())
 
     def state_dir(self) -> Path | None:

@@ -42,7 +42,7 @@ def command(options: ProjectOptions, append: bool, source: Any, full_refresh: bo
         return
     if len(topics) != 1 or full_refresh:
         raise click.UsageError("--append takes one TOPIC, and no --full-refresh")
-    if source is None and sys.stdin is None:  # closed by whoever started this
+    if source is None and sys.stdin is None:  # the calling program has closed it
         raise click.UsageError("there is no standard input; --file names a file")
     source = source or _LINES.convert("-", None, None)
     appended = project.append(topics[0], _records(source)).records

@@ -203,7 +203,7 @@ JINJA: dict[str, Code] = {
     "HW101": Code(
         "Jinja that does not parse",
         "The text between `{{ }}` or `{% %}` is not a Jinja expression.",
-        "Mend the expression. A literal `{{` is written `{{ '{{' }}`.",
+        "Fix the expression. A literal `{{` is written `{{ '{{' }}`.",
     ),
     "HW102": Code(
         "an unknown variable",
@@ -241,7 +241,7 @@ JINJA: dict[str, Code] = {
     "HW108": Code(
         "Jinja that fails",
         "The expression is well-formed but cannot be computed, such as a sum of a number and a text.",
-        "Mend the expression or the variable's value.",
+        "Fix the expression or the variable's value.",
     ),
     "HW109": Code(
         "Jinja in a key",
@@ -372,17 +372,17 @@ EXPRESSIONS: dict[str, Code] = {
     "HW401": Code(
         "an expression that does not parse",
         "Expressions are those of Spark SQL, one for each value.",
-        "Mend the syntax at this place.",
+        "Fix the syntax at this place.",
     ),
     "HW402": Code(
         "an expression cut short by ` #`",
-        "YAML takes ` #` as the start of a comment, so the expression ends before it, and what is left does not parse.",
+        "YAML takes ` #` as the start of a comment, so the expression ends before it and does not parse.",
         "Put the expression in quotes.",
     ),
     "HW403": Code(
         "an unknown column",
         "The flow has no column of this name at this step.",
-        "Mend the name. After `select` and `aggregate` only their columns are left.",
+        "Fix the name. After `select` and `aggregate` only their columns are left.",
     ),
     "HW404": Code(
         "an ambiguous column",
@@ -392,7 +392,7 @@ EXPRESSIONS: dict[str, Code] = {
     "HW405": Code(
         "an unknown SQL function",
         "The function is not in the list of functions that expressions may use.",
-        "Mend the name; `docs/language.md` has the list.",
+        "Fix the name; `docs/language.md` has the list.",
     ),
     "HW406": Code(
         "a function that is not deterministic",
@@ -568,12 +568,12 @@ PLUGINS: dict[str, Code] = {
     "HW601": Code(
         "an unknown plugin",
         "No plugin of this kind has this name.",
-        "Mend the name, install the plugin, or list its module under `plugins:` in `headwater.yml`.",
+        "Fix the name, install the plugin, or list its module under `plugins:` in `headwater.yml`.",
     ),
     "HW602": Code(
         "a bad plugin option",
         "The plugin's own schema refuses the options, or is itself no JSON Schema.",
-        "Mend it as the message says.",
+        "Fix it as the message says.",
     ),
     "HW603": Code(
         "a plugin module that is not there",

@@ -1,4 +1,4 @@
-"""The results of parsing and compiling a project, as data for whoever shows them."""
+"""The results of parsing and compiling a project, as data to print."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def headwater_register_logs(register: Register) -> None:
 
 
 def _embedded_log(path: str, **_: Any) -> Log:
-    """The embedded log. It needs only its path; `grace_ms` is for whoever removes files that commits have replaced."""
+    """The embedded log. It needs only its path; `grace_ms` is for removing files that commits have replaced."""
     from .log.embedded.log import EmbeddedLog
 
     return EmbeddedLog(path)

@@ -184,7 +184,7 @@ class SeedChangedError(LogError):
 
 
 class SeededMeanwhileError(LogError):
-    """Somebody else has seeded the topic since this seed was compared with what is committed."""
+    """Another process has seeded the topic since this seed was compared with what is committed."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"{topic} has been seeded meanwhile", hint="try again")

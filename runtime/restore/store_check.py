@@ -25,7 +25,7 @@ from ..state.store import StoreDamagedError
 from ..topology import Store
 
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
-"""Signals that end a process after an invalid read. Any other signal was sent by somebody."""
+"""Signals that end a process after an invalid read. Any other signal came from outside."""
 
 
 class StoreCheckError(HeadwaterError):

@@ -44,7 +44,7 @@ class StateDirectory:
         """The directories of an application on all clients below `state_dir`.
 
         `application`: a name, or a pattern of `Path.glob`. Only folders with a lock file or process file of Headwater
-        count. Other folders with such a name belong to somebody else.
+        count. Other folders with such a name are not Headwater's.
         """
         paths = sorted(state_dir.glob(f"*/{application}"))
         return [

@@ -92,7 +92,7 @@ class MemoryBackend:
 
 
 def _own(folder: Path) -> None:
-    """Create a folder, or check that it is the user's own. In any other folder somebody could have put a store."""
+    """Create a folder, or check that it is the user's own. In any other folder another user could have put a store."""
     make_folder(folder.parent)
     with suppress(FileExistsError):
         folder.mkdir(FOLDER)

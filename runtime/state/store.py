@@ -21,7 +21,7 @@ class StoreUnusableError(MachineError):
 
 
 class StoreDamagedError(TaskCorruptedError):
-    """The files of a store are not as they were written. Whoever opens it to write gets an empty one."""
+    """The files of a store are not as they were written. The next process that opens it to write gets an empty one."""
 
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(f"store {path} is damaged: {cause}")

@@ -22,7 +22,7 @@ class LockError(HeadwaterError):
 
 
 class TaskMigratedError(HeadwaterError):
-    """Another owner has moved a task's state or progress on, so whoever sees this no longer owns the task.
+    """Another owner has moved a task's state or progress on, so this worker no longer owns the task.
 
     `expected`, `found`: changelog positions of the store, if a store noticed it.
     """

@@ -3,7 +3,7 @@
 Stores let the operating system write whenever it likes, because the changelog has everything. If a process dies,
 nothing is lost. If the machine stops, a file may be torn. So a marker file with the boot id exists from before the
 first unsynced write until everything is synced. A marker with another boot id means that the files must not even be
-opened. A second marker says that somebody has found the files damaged.
+opened. A second marker says that a process has found the files damaged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_synced(directory: Path) -> bool:
 
 
 def is_damaged(directory: Path) -> bool:
-    """Whether somebody has found damage in the files."""
+    """Whether a process has found damage in the files."""
     return (directory / _DAMAGED).exists()
 
 

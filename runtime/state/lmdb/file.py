@@ -75,7 +75,7 @@ def missing_bytes(path: Path) -> int:
 def extend(path: Path) -> None:
     """Add the missing pages to the file, empty. LMDB recognizes an empty page as not its own.
 
-    It never shortens the file, even if somebody else writes at the same time. Raises FileDamagedError, OSError.
+    It never shortens the file, even if another process writes at the same time. Raises FileDamagedError, OSError.
     """
     missing = missing_bytes(path)
     if missing:
