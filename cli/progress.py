@@ -88,6 +88,15 @@ class Progress:
                 line.note = "a record failed"
             case events.StoreDamaged():
                 line.note = "restoring"
+            case events.StoreRestoring():
+                done = 100 * event.position // event.end
+                line.note = f"restoring {event.store}, partition {event.partition}: {done} %"
+            case events.StoreRestored():
+                line.note = "running"
+            case events.ClientLost():
+                line.note = f"{event.client} is gone"
+            case events.ClientJoined():
+                line.note = f"{event.client} has joined"
             case events.ApplicationStopped():
                 line.note = event.reason.replace("_", " ")
 

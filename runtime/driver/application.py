@@ -24,10 +24,12 @@ from ..placing.assigned import Assigned
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.errors import FencedError
+from ..progress.global_task import GlobalTask
 from ..tasks.task_id import TaskKey
 from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
 from .cluster import Cluster
+from .epoch_commits import EpochCommits, Tally
 from .events import (
     ApplicationStarted,
     ApplicationStopped,
@@ -41,7 +43,7 @@ from .events import (
 )
 from .failures import user_error
 from .group import Group
-from .loop import EpochLoop, Tally
+from .loop import EpochLoop
 from .results import ApplicationResult, RunResults, Status
 from .sentences import lost
 
@@ -210,8 +212,10 @@ class ApplicationRun:
         with Group(self._cluster, self._topology, self._settings, committed, begun.plugins, self) as group:
             check_state(self._topology, committed)
             incarnation = committed.own.incarnation or uuid.uuid4().hex
-            # Before the claim, because the first commit of the generation records the placement.
-            assigned = self._place(group, incarnation)
+            commits = EpochCommits(begun.committer, committed, GlobalTask(self._topology, committed))
+            group.join(incarnation, commits)
+            assigned = group.place()
+            self._placed(assigned)
             if stop.is_set():
                 return "not_started"
             description = TopologyDescription.of(self._topology, committed.begun, incarnation)
@@ -219,21 +223,23 @@ class ApplicationRun:
             self._generation = begun.committer.generation
             # After the claim: commits of older generations are refused from here on, so their files are garbage.
             collect_garbage(begun.log, self._topology.application, committed.own)
-            units, self._restored = group.start()
-            tasks = sum(len(unit.partitions) for unit in units)
+            group.assign(assigned)
+            tasks = sum(len(member.tasks.active) for member in group.members.values())
+            self._restored = sum(bool(task.stores) for each in group.members.values() for task in each.tasks.active)
             self._observer.on(ApplicationStarted(self._topology.application, self._generation, tasks, self._restored))
             if empty := committed.empty():
                 self._observer.on(NothingToRead(self._topology.application, empty))
             loop = self._loop = EpochLoop(
                 self._topology,
                 self._settings,
+                self._cluster,
                 committed,
                 begun.committer,
-                units,
+                commits,
+                group,
                 self._observer,
                 self._held,
-                self._cluster.lost,
-                group.recover,
+                self._placed,
             )
             loop.run(stop, until_caught_up)
             # Only after a loop that ended without an error. Else `__exit__` closes the stores without applying
@@ -272,9 +278,9 @@ class ApplicationRun:
             lost=tuple(self._lost),
         )
 
-    def _place(self, group: Group, incarnation: str) -> Assigned:
-        """Place the tasks, and report it."""
-        assigned = self._assigned = group.place(incarnation)
+    def _placed(self, assigned: Assigned) -> None:
+        """Tell how the tasks were placed."""
+        self._assigned = assigned
         application, failure = self._topology.application, assigned.failure
         if failure is not None:
             self._observer.on(AssignmentFailed(application, assigned.assignor, failure.message, failure.entries))
@@ -291,4 +297,3 @@ class ApplicationRun:
                     assigned.followup_deadline,
                 )
             )
-        return assigned

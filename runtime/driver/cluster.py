@@ -78,6 +78,10 @@ class Cluster(Protocol):
         """The clients of the cluster. If they are virtual: `count` of them."""
         ...
 
+    def present(self, count: int) -> tuple[Client, ...]:
+        """The clients there are at this moment, of `clients`. Asked all the time: cheap, and never waits."""
+        ...
+
     def lost(self, client: Client) -> bool:
         """Whether a client is gone, with everything that it has not committed."""
         ...

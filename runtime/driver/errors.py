@@ -46,6 +46,18 @@ class RecordError(HeadwaterError):
         self.cause = cause
 
 
+class NoClientsError(HeadwaterError):
+    """All clients of an application are gone, and no other one has come. `seconds`: how long it has waited."""
+
+    def __init__(self, application: str, seconds: float) -> None:
+        super().__init__(
+            f"all clients of {application} are gone, and none has come for {seconds:.0f} s",
+            "look why the cluster ends executors (memory, above all), then run again: it goes on from the last commit",
+        )
+        self.application = application
+        self.seconds = seconds
+
+
 class SharedStateError(HeadwaterError):
     """Two executors use the same state directory, and neither knows of the other: `clients`, `path`."""
 

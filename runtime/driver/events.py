@@ -45,6 +45,22 @@ class AssignmentFailed:
 
 
 @dataclass(frozen=True)
+class ClientLost:
+    """A client is gone while the application runs. Its tasks go to others."""
+
+    application: str
+    client: str
+
+
+@dataclass(frozen=True)
+class ClientJoined:
+    """A client has come while the application runs. It is given tasks."""
+
+    application: str
+    client: str
+
+
+@dataclass(frozen=True)
 class NothingToRead:
     """Topics that are fed from outside have never had a record, so there is nothing to process from them."""
 
@@ -87,6 +103,29 @@ class RecordFailed:
     subtopology: str
     partition: int
     message: str
+
+
+@dataclass(frozen=True)
+class StoreRestoring:
+    """A store of an active task is being restored: it stands at `position`, in changelog records, and goes to `end`."""
+
+    application: str
+    client: str
+    store: str
+    partition: int
+    position: int
+    end: int
+
+
+@dataclass(frozen=True)
+class StoreRestored:
+    """A store of an active task stands where the commits say. `records`: changelog records that were applied."""
+
+    application: str
+    client: str
+    store: str
+    partition: int
+    records: int
 
 
 @dataclass(frozen=True)
@@ -137,10 +176,14 @@ Event = (
     TasksPlaced
     | ApplicationStarted
     | AssignmentFailed
+    | ClientLost
+    | ClientJoined
     | NothingToRead
     | EpochCommitted
     | Waiting
     | RecordFailed
+    | StoreRestoring
+    | StoreRestored
     | StoreDamaged
     | StoresStrange
     | StoreLost

@@ -1,175 +1,204 @@
-"""The epoch loop of one application: plan, run and commit, until it is caught up or told to stop.
+"""The epoch loop of one application: plan, run, commit, again, until caught up or told to stop.
 
-The caller's thread plans and commits. Jobs run in a pool, at most one for each unit at a time. So commits need no lock
-and come in one order. An epoch that gets no further commits nothing.
+One thread (the caller's) plans, commits and assigns tasks; jobs run in a pool, one at a time for each unit. So commits
+need no lock and come in one order. Stores are restored in slices beside the epochs of the tasks that run. An epoch that
+gets no further commits nothing.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from ..chosen_plugins import origin_of
 from ..log.records import TaskCommit
-from ..placing.client import Client, ClientLostError
+from ..placing.assigned import Assigned
+from ..placing.client import ClientLostError
 from ..progress.committed import Committed
 from ..progress.committer import Committer
-from ..progress.global_task import GlobalTask
 from ..progress.planner import Planner
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan
-from ..tasks.task_id import TaskKey
-from ..topology import Settings, Topology
-from .errors import RecordError
+from ..tasks.stream_task import StreamTask
+from ..tasks.task_id import TaskId, TaskKey
+from ..topology import Settings, Subtopology, Topology
+from .cluster import Cluster
+from .epoch_commits import EpochCommits, Tally
 from .events import EpochCommitted, Observer, RecordFailed, Waiting
 from .failures import Failure, corruption_in, isolate
+from .group import Group
+from .member import GroupMember
+from .rebalance import Rebalancer
 from .units import Unit
 
 POLL_SECONDS = 0.02
-"""The longest sleep of the loop while jobs run or nothing is due."""
+"""How long the loop sleeps at most while jobs run or nothing is due."""
 
-MOST_RECOVERIES = 5
-"""How often in a row the stores of a unit are restored. A failing disk may damage whatever is written to it."""
+MOST_JOBS = 64
+"""Epochs that are open at once."""
 
 Outcome = tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]
 
 
-@dataclass
-class Tally:
-    """What the loop has done so far."""
+@dataclass(frozen=True)
+class _Open:
+    """An epoch that a job works on. `version`: of the committed state that it was planned from."""
 
-    commits: int = 0
-    records: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    waiting: int = 0
-    waits_for: tuple[str, ...] = ()
-    empty: tuple[str, ...] = ()
-    failure: RecordError | None = None
-    caught_up: bool = False
+    unit: Unit
+    plan: EpochPlan
+    tasks: tuple[StreamTask, ...]
+    started: float
+    version: tuple[int, ...]
 
 
 class EpochLoop:
-    """Runs the units of one application.
+    """Runs the tasks of one application. `group`: its clients, which have been given tasks.
 
-    `held`: whether a task must not take records for now; tests use it to make a task slow. `recover`: restores the
-    stores of a unit after one was found damaged.
+    `held` says which tasks to leave alone for now: a way for tests to make a task slow. `placed` is called with each
+    assignment that is made while it runs.
     """
 
     def __init__(
         self,
         topology: Topology,
         settings: Settings,
+        cluster: Cluster,
         committed: Committed,
         committer: Committer,
-        units: list[Unit],
+        commits: EpochCommits,
+        group: Group,
         observer: Observer,
         held: Callable[[TaskKey], bool] = lambda _: False,
-        lost: Callable[[Client], bool] = lambda _: False,
-        recover: Callable[[Unit], None] = lambda _: None,
+        placed: Callable[[Assigned], None] = lambda _: None,
     ) -> None:
-        self._application = topology.application
+        self._topology = topology
         self._settings = settings
+        self._cluster = cluster
         self._committed = committed
         self._committer = committer
+        self._commits = commits
         self._planner = Planner(committed, settings.max_records)
-        self._global_task = GlobalTask(topology, committed)
-        self._units = units
-        self._unassigned = [
-            (part, set(range(part.partitions)).difference(*(unit.partitions for unit in units if unit.part is part)))
-            for part in topology.subtopologies
-        ]
+        self._group = group
+        self._rebalancer = Rebalancer(group, committer, placed)
         self._observer = observer
         self._held = held
-        self._lost = lost
-        self._recover = recover
-        self._running: dict[Future[Outcome], tuple[Unit, EpochPlan, float, tuple[int, ...]]] = {}
-        self._epoch = 0
-        self.tally = Tally()
+        self._units: dict[tuple[int, str], Unit] = {}
+        self._failed: set[TaskKey] = set()
+        self._running: dict[Future[Outcome], _Open] = {}
+        self.tally = commits.tally
 
     def run(self, stop: threading.Event, until_caught_up: bool) -> Tally:
         """Loop until `stop` is set, a record fails, or (`until_caught_up`) there is nothing left to take.
 
-        Jobs that are running at the end are waited for and committed. Raises FencedError, JobError, ClientLostError,
-        and TaskCorruptedError if stores are damaged again and again.
+        Jobs that run when the loop ends are waited for and committed. Raises FencedError, JobError, NoClientsError,
+        StateError, TaskCorruptedError where stores are damaged again and again.
         """
-        with ThreadPoolExecutor(max(1, len(self._units)), thread_name_prefix=self._application) as pool:
+        with ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=self._topology.application) as pool:
             while True:
-                self._give_up_lost()
                 ending = stop.is_set() or self.tally.failure is not None
+                restored = False
+                self._rebalance()
                 if not ending:
                     # In each round, so that a driver that has nothing to commit also notices a newer one.
                     self._committer.check()
                     self._committed.refresh()
-                    self._global_task.advance()
+                    self._commits.advance()
+                    restored = self._group.advance()
                     self._start_due(pool, until_caught_up)
                 if not self._running:
                     # Counts are committed with the next epoch. If no epoch is running, they need a commit of their own.
-                    if self._global_task.dropped:
-                        self._commit(self._epoch, self._global_task.take())
                     if ending:
+                        self._commits.flush()
                         break
-                    if until_caught_up and self._nothing_left():
+                    if until_caught_up and restored and not self._rebalancer.in_progress and self._nothing_left():
+                        self._commits.flush()
                         self.tally.caught_up = True
                         break
-                    stop.wait(POLL_SECONDS)
-                    continue
-                # Not longer: lost clients and new records must be noticed while jobs run.
-                finished, _ = wait(self._running, POLL_SECONDS, FIRST_COMPLETED)
-                for future in finished:
+                self._wait(stop)
+                for future in [each for each in self._running if each.done()]:
                     self._finish(future)
         return self.tally
 
-    def _give_up_lost(self) -> None:
-        """Cancel the jobs of clients that are gone. On Spark they would wait for their executors for an hour."""
-        for unit in self._units:
-            if self._lost(unit.client):
-                for each in self._units:
-                    if each.client == unit.client:
-                        each.lost = True
-                        each.job.cancel()
-                raise ClientLostError(self._application, unit.client.name)
+    def _wait(self, stop: threading.Event) -> None:
+        """Until a job or a slice of restoring is done, but not for long: clients come and go, and records come."""
+        working: list[Future[Any]] = [*self._running, *self._group.slices()]
+        if working:
+            wait(working, POLL_SECONDS, FIRST_COMPLETED)
+        else:
+            stop.wait(POLL_SECONDS)
+
+    def _rebalance(self) -> None:
+        """Notice clients that come and go. Jobs of those that are gone are cancelled: Spark would wait for an hour."""
+        self._rebalancer.advance(self._open_tasks)
+        for key, unit in list(self._units.items()):
+            if self._group.members.get(unit.member.client.name) is not unit.member:
+                del self._units[key]
+                unit.lost = True
+                unit.job.cancel()
+
+    def _open_tasks(self, client: str) -> set[TaskId]:
+        return {
+            task.id for each in self._running.values() if each.unit.member.client.name == client for task in each.tasks
+        }
 
     def _start_due(self, pool: ThreadPoolExecutor, until_caught_up: bool) -> None:
-        busy = {id(unit) for unit, *_ in self._running.values()}
+        busy = {id(each.unit) for each in self._running.values()}
         version = self._committed.version
         interval = self._settings.epoch_interval_ms / 1000
-        for unit in self._units:
-            # With nothing running, nothing more can come before the next epoch: the interval would only be waited for.
-            eager = until_caught_up and not self._running
-            now = time.monotonic()
-            if id(unit) in busy or not unit.due(now, interval, version, eager):
-                continue
-            partitions = [p for p in unit.partitions if not self._held(TaskKey(self._application, unit.part.name, p))]
-            if not self._planner.unread(unit.part, partitions):
-                continue
-            unit.started = now
-            plan = self._plan(unit, set(partitions))
-            self._running[pool.submit(self._job, unit, plan)] = (unit, plan, now, version)
+        for part in self._topology.subtopologies:
+            for member in self._group.members.values():
+                tasks = [task for task in member.processable(part) if self._may_run(member, task)]
+                if not tasks:
+                    continue
+                unit = self._unit(part, member)
+                now = time.monotonic()
+                # With nothing running, nothing more can come before the next epoch: the interval would be waited out.
+                eager = until_caught_up and not self._running
+                if id(unit) in busy or not unit.due(now, interval, version, eager):
+                    continue
+                if not self._planner.unread(part, [task.id.partition for task in tasks]):
+                    continue
+                unit.started = now
+                plan = self._plan(unit, tasks)
+                for task in tasks:
+                    task.start_epoch(plan.epoch)
+                opened = _Open(unit, plan, tuple(tasks), now, version)
+                self._running[pool.submit(self._job, unit, plan)] = opened
 
-    def _plan(self, unit: Unit, partitions: set[int], attempt: int = 0) -> EpochPlan:
-        self._epoch += 1
+    def _may_run(self, member: GroupMember, task: StreamTask) -> bool:
+        key = task.id.key(self._topology.application)
+        leaves = self._rebalancer.leaves(member.client.name, task.id)
+        return not leaves and key not in self._failed and not self._held(key)
+
+    def _unit(self, part: Subtopology, member: GroupMember) -> Unit:
+        key = part.number, member.client.name
+        if key not in self._units:
+            self._units[key] = Unit(part, member, self._cluster.job(part, member.client, self._topology.application))
+        return self._units[key]
+
+    def _plan(self, unit: Unit, tasks: Sequence[StreamTask]) -> EpochPlan:
         network = self._committed.network()
-        failed = {TaskKey(self._application, each.part.name, p) for each in self._units for p in each.failed}
+        due = {task.id: task for task in tasks}
         return EpochPlan(
-            application=self._application,
+            application=self._topology.application,
             generation=self._committer.generation,
-            epoch=self._epoch,
-            attempt=attempt,
+            epoch=self._commits.next_epoch(),
+            attempt=0,
             now=time.time_ns() // 1_000_000,
-            client=unit.client.folder,
+            client=unit.member.client.folder,
             log=(self._settings.log.name, self._settings.log.options),
             state_dir=self._settings.state_dir,
             threads=tuple(
                 tuple(
-                    self._planner.task(unit.part, partition, unit.applied_of(partition), failed, network)
-                    for partition in thread
-                    if partition in partitions
+                    self._planner.task(unit.part, task.partition, due[task].offsets, self._failed, network)
+                    for task in thread
+                    if task in due
                 )
-                for thread in unit.threads
+                for thread in unit.member.threads(unit.part)
             ),
             globals_=self._planner.globals(unit.part.global_tables, unit.held_globals),
             plugins=origin_of(self._settings),
@@ -177,78 +206,93 @@ class EpochLoop:
         )
 
     def _job(self, unit: Unit, plan: EpochPlan) -> Outcome:
-        """Run the epoch in a thread of the pool. If it fails, run its tasks one by one and find the record."""
+        """In a thread of the pool: run the epoch; if it fails, run its tasks one by one and find the record."""
         try:
             return unit.job.run(plan), ()
         except Exception as error:  # whatever a user's expression or function raises
-            if unit.lost:
+            if unit.lost or self._cluster.lost(unit.member.client):
                 return (), ()
             if (found := corruption_in(unit.job, error)) is not None:
                 raise found from error
             return isolate(unit.job, unit.part, plan, error)
 
     def _finish(self, future: Future[Outcome]) -> None:
-        unit, plan, started, version = self._running.pop(future)
+        """Commit what a job has come to. What a task has given up meanwhile, or its client has taken along, is not."""
+        opened = self._running.pop(future)
+        unit, plan = opened.unit, opened.plan
         try:
             commits, failures = future.result()
-        except TaskCorruptedError:
-            unit.recoveries += 1
-            if unit.recoveries > MOST_RECOVERIES:
-                raise
-            self._recover(unit)
+        except ClientLostError:
+            return
+        except TaskCorruptedError as error:
+            unit.held_globals.clear()  # the stages of an epoch restore what they lack of global tables
+            self._end(opened, ())
+            self._group.recover(unit.member, [task.id for task in opened.tasks], error)
+            return
+        if unit.lost:
             return
         for failure in failures:
-            unit.failed.add(failure.partition)
+            self._failed.add(TaskKey(self._topology.application, unit.part.name, failure.partition))
             self.tally.failure = self.tally.failure or failure.error
-            self._observer.on(RecordFailed(self._application, unit.part.name, failure.partition, failure.error.message))
-        # Before commits without progress are left out: a unit that took nothing is blocked until the log changes.
-        unit.took(plan, commits, version)
-        worth = plan.advancing(commits)
-        if not worth:
-            return
-        number, records, dropped = self._commit(plan.epoch, (*worth, *self._global_task.take()))
-        self._observer.on(
-            EpochCommitted(
-                application=self._application,
-                subtopology=unit.part.name,
-                client=unit.client.name,
-                commit=number,
-                records=records,
-                lag=self._planner.unread(unit.part, unit.partitions),
-                seconds=time.monotonic() - started,
-                dropped=dropped,
+            self._observer.on(
+                RecordFailed(self._topology.application, unit.part.name, failure.partition, failure.error.message)
             )
-        )
+        # Before commits without progress are left out: a unit that took nothing is blocked until the log changes.
+        unit.took(plan, commits, opened.version)
+        self._group.went_well(task.id for task in opened.tasks)
+        self._end(opened, commits)
+        committed = self._commits.tally.commits
+        unit.member.tasks.commit(opened.tasks)
+        if self._commits.tally.commits > committed:
+            last = self._commits.last
+            self._observer.on(
+                EpochCommitted(
+                    application=self._topology.application,
+                    subtopology=unit.part.name,
+                    client=unit.member.client.name,
+                    commit=last.number,
+                    records=last.records,
+                    lag=self._planner.unread(unit.part, unit.partitions),
+                    seconds=time.monotonic() - opened.started,
+                    dropped=last.dropped,
+                )
+            )
 
-    def _commit(self, epoch: int, tasks: Sequence[TaskCommit]) -> tuple[int, int, dict[str, int]]:
-        """Commit and count.
-
-        Returns the commit's number, the records that its tasks consumed, and those they dropped.
-        """
-        number = self._committer.commit(epoch, tasks)
-        # Segments that nothing needs once this commit exists; before, they still might have been read.
-        for path in self._committed.own.unlisted:
-            self._committed.log.remove(path)
-        records = sum(task.records for task in tasks)
-        dropped = sum((Counter(task.dropped) for task in tasks), Counter[str]())
-        self.tally.commits += 1
-        self.tally.records += records
-        self.tally.dropped.update(dropped)
-        return number, records, dict(dropped)
+    def _end(self, opened: _Open, commits: Sequence[TaskCommit]) -> None:
+        """Note what each task has come to; nothing, where it took no record."""
+        made = {commit.partition: commit for commit in commits}
+        advancing = {commit.partition: commit for commit in opened.plan.advancing(commits)}
+        for task in opened.tasks:
+            number = task.id.partition
+            task.end_epoch(opened.plan.epoch, advancing.get(number))
+            if number in made and number not in advancing:
+                task.offsets.update(made[number].applied)
 
     def _nothing_left(self) -> bool:
-        """Whether no unit can take a record now. Records how many records wait, and for which applications."""
+        """Whether no unit can take a record as things stand; notes what has to wait, and for whom."""
         version = self._committed.version
-        waiting = sum(self._planner.unread(part, partitions) for part, partitions in self._unassigned)
-        for unit in self._units:
-            count = self._planner.unread(unit.part, unit.partitions)
-            # The unit has not tried since the last commit, so it may be able to take these records now.
-            if count and unit.blocked_at != version:
-                return False
-            waiting += count
+        placed: set[TaskKey] = set()
+        waiting = 0
+        for part in self._topology.subtopologies:
+            for member in self._group.members.values():
+                unit = self._units.get((part.number, member.client.name))
+                tasks = [task for task in member.tasks.active if task.id.subtopology == part.number]
+                keys = [task.id.key(self._topology.application) for task in tasks]
+                placed.update(keys)
+                count = self._planner.unread(part, [key.partition for key in keys if key not in self._failed])
+                # The unit has not tried since the last commit, so it may be able to take these records now.
+                if count and (unit is None or unit.blocked_at != version):
+                    return False
+                waiting += count
+            unplaced = [
+                number
+                for number in range(part.partitions)
+                if TaskKey(self._topology.application, part.name, number) not in placed
+            ]
+            waiting += self._planner.unread(part, unplaced)
         self.tally.waiting = waiting
         self.tally.empty = self._committed.empty()
         if self.tally.waiting:
             self.tally.waits_for = self._committed.behind()
-            self._observer.on(Waiting(self._application, self.tally.waiting, self.tally.waits_for))
+            self._observer.on(Waiting(self._topology.application, self.tally.waiting, self.tally.waits_for))
         return True

@@ -23,8 +23,8 @@ class ApplicationResult:
 
     `records`: consumed. `dropped`: `<step>:<reason>` -> records. `waiting`: records that may not be taken before the
     applications in `waits_for` have caught up. `empty`: topics fed from outside that have never had a record. `error`:
-    the sentence that ended it. `assignment`: client -> task ids. `placement`: how the assignment was made, including
-    standbys that no client keeps yet (see `Assigned`). `lost`: a sentence for each store that has lost its rows.
+    the sentence that ended it. `assignment`: client -> task ids. `placement`: how the last assignment was made
+    (see `Assigned`). `lost`: a sentence for each store that has lost its rows.
     """
 
     application: str

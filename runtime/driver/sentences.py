@@ -15,6 +15,10 @@ MOST_SAID = 10
 """The most tasks listed that move or are left out. The results of the run have all."""
 
 
+WORTH_A_LINE = 100_000
+"""Changelog records by which a store is restored: less takes a moment."""
+
+
 def counted(number: int, thing: str) -> str:
     """`1 record`, `2,000 records`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
@@ -62,6 +66,10 @@ def sentence(event: Event) -> str:
             return f"{event.application}: {_placed(event)}"
         case events.AssignmentFailed():
             return f"{event.application}: {not_carried_out(event.assignor, event.message, event.entries)}"
+        case events.ClientLost():
+            return f"{event.application}: {event.client} is gone; its tasks go to other clients"
+        case events.ClientJoined():
+            return f"{event.application}: {event.client} has joined"
         case events.NothingToRead():
             return f"{event.application}: {nothing_in(event.topics)}"
         case events.EpochCommitted():
@@ -75,6 +83,16 @@ def sentence(event: Event) -> str:
             return f"{event.application}: {waiting(event.records, event.writers)}"
         case events.RecordFailed():
             return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
+        case events.StoreRestoring():
+            return (
+                f"{event.application}: store {event.store}, partition {event.partition}, is restored on {event.client}"
+                f": {event.position:,} of {counted(event.end, 'record')}"
+            )
+        case events.StoreRestored():
+            return (
+                f"{event.application}: store {event.store}, partition {event.partition}, is restored on {event.client}"
+                f" by {counted(event.records, 'record')}"
+            )
         case events.StoreDamaged():
             return (
                 f"{event.application}: store {event.store}, partition {event.partition}, was damaged on {event.client}"
@@ -137,5 +155,9 @@ class Lines:
     """An observer that prints one line to stderr for each event, as a job's log shows them on a cluster."""
 
     def on(self, event: Event) -> None:
-        """Print the event."""
+        """Print it, unless it is one of many: of a store that is restored the end is told, if it took some time."""
+        if isinstance(event, events.StoreRestoring):
+            return
+        if isinstance(event, events.StoreRestored) and event.records < WORTH_A_LINE:
+            return
         print(f"{time.strftime('%H:%M:%S')} {sentence(event)}", file=sys.stderr, flush=True)

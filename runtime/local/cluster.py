@@ -31,10 +31,18 @@ class LocalCluster:
         """Make the client with this name count as gone from now on."""
         self._lost.add(client)
 
+    def find(self, client: str) -> None:
+        """A client that was lost is there again, with what it has on disk."""
+        self._lost.discard(client)
+
     def clients(self, count: int) -> tuple[Client, ...]:
         """The first `count` clients, without those that are lost."""
         names = [f"client-{number}" for number in range(1, count + 1)]
         return tuple(Client(name, self._threads, folder=name) for name in names if name not in self._lost)
+
+    def present(self, count: int) -> tuple[Client, ...]:
+        """Those that are not lost."""
+        return self.clients(count)
 
     def lost(self, client: Client) -> bool:
         """Whether `lose` was called for it."""

@@ -12,12 +12,17 @@ from typing import Any
 
 from ..dataclass_json import compact, from_plain, to_plain
 from .errors import CommitFormatError
-from .records import AppendRecord, CommitRecord, EpochRecord, GenerationRecord
+from .records import AppendRecord, AssignmentRecord, CommitRecord, EpochRecord, GenerationRecord
 
 FORMAT = 1
 
 _CHECKSUM = b',"crc32":'
-_TYPES: dict[str, type[CommitRecord]] = {"generation": GenerationRecord, "epoch": EpochRecord, "append": AppendRecord}
+_TYPES: dict[str, type[CommitRecord]] = {
+    "generation": GenerationRecord,
+    "assignment": AssignmentRecord,
+    "epoch": EpochRecord,
+    "append": AppendRecord,
+}
 _NAMES = {record: name for name, record in _TYPES.items()}
 
 Json = dict[str, Any]

@@ -126,4 +126,17 @@ class AppendRecord:
         return offsets
 
 
-CommitRecord = GenerationRecord | EpochRecord | AppendRecord
+@dataclass(frozen=True)
+class AssignmentRecord:
+    """The driver in charge has placed tasks again while they ran: `assignment` as in GenerationRecord.
+
+    `incarnation`: see EpochRecord.
+    """
+
+    generation: int
+    at: int
+    assignment: Mapping[str, Any] = field(default_factory=dict)
+    incarnation: str = ""
+
+
+CommitRecord = GenerationRecord | AssignmentRecord | EpochRecord | AppendRecord

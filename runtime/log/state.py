@@ -23,6 +23,7 @@ from .errors import CommitDamagedError, CommitFormatError, CommitGapError, Gener
 from .ranges import LogRange
 from .records import (
     AppendRecord,
+    AssignmentRecord,
     CommitMark,
     CommitRecord,
     EpochRecord,
@@ -140,7 +141,7 @@ class LogState:
         of another generation than the current one, StartedAgainError. After an error this state is unchanged.
         """
         with self.lock:
-            if isinstance(record, EpochRecord) and record.generation != self.generation:
+            if isinstance(record, EpochRecord | AssignmentRecord) and record.generation != self.generation:
                 raise GenerationError(self.application, self.generation, record.generation)
             if isinstance(record, GenerationRecord) and record.generation <= self.generation:
                 raise GenerationError(self.application, self.generation, record.generation)
@@ -179,6 +180,8 @@ class LogState:
                 case GenerationRecord():
                     self.generation = record.generation
                     self.topology = record.topology
+                    self.assignment = record.assignment
+                case AssignmentRecord():
                     self.assignment = record.assignment
                 case EpochRecord():
                     self.tasks.add(record)
@@ -276,7 +279,7 @@ class LogState:
         again.
         """
         match record:
-            case EpochRecord():
+            case EpochRecord() | AssignmentRecord():
                 theirs = record.incarnation
             case GenerationRecord():
                 theirs = record.topology.incarnation

@@ -65,8 +65,8 @@ class Assigned:
 
     `kept`, `new`: how many active tasks stay with their previous owner, and how many had none. `moves`: the others.
     `unassigned`: tasks that the assignor left out; they do not run. `followup_deadline`: when the assignor wants to be
-    asked again, in ms since 1970. A run does not act on it; the next start asks anyway. `failure`: why the answer was
-    not used; tasks are then where they were. `standby`: what the assignor asked for; no client keeps standbys yet.
+    asked again, in ms since 1970. `failure`: why the answer was not used; tasks are then where they were. `standby`:
+    the tasks of which a client keeps a copy.
     """
 
     assignor: str
@@ -80,6 +80,10 @@ class Assigned:
     moves: tuple[Move, ...] = ()
     unassigned: tuple[TaskId, ...] = ()
     failure: AssignorFailure | None = None
+
+    def differs(self, other: Assigned) -> bool:
+        """Whether clients or their tasks are others."""
+        return (self.clients, self.active, self.standby) != (other.clients, other.active, other.standby)
 
     def by_client(self) -> dict[str, tuple[str, ...]]:
         """Client -> ids of the tasks that it runs."""

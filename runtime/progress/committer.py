@@ -9,7 +9,7 @@ from typing import Any
 
 from ..log.descriptions import TopologyDescription
 from ..log.errors import CommitExistsError, GenerationError, StartedAgainError
-from ..log.records import EpochRecord, GenerationRecord, TaskCommit
+from ..log.records import AssignmentRecord, EpochRecord, GenerationRecord, TaskCommit
 from ..log.state import LogState
 from .errors import FencedError
 
@@ -48,9 +48,15 @@ class Committer:
 
         Raises FencedError when another driver has claimed the application.
         """
+        return self._commit(EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation))
+
+    def assign(self, assignment: Mapping[str, Any]) -> int:
+        """Note who has which tasks from now on; the commit's number. Raises FencedError."""
+        return self._commit(AssignmentRecord(self.generation, _now(), assignment, self._state.incarnation))
+
+    def _commit(self, record: EpochRecord | AssignmentRecord) -> int:
         while True:
             try:
-                record = EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation)
                 self._state.commit(record)
                 return self._state.number
             except StartedAgainError as error:

@@ -63,9 +63,14 @@ class Planner:
         """The plan to bring a store from `applied` to its committed position."""
         own = self._committed.own
         topic = changelog_topic(self._committed.application, store.name)
-        position = own.lane_ends(topic, partition).get(partition, 0)
+        position = self.end(store, partition)
         wanted = own.lane_ranges(topic, partition, partition, applied) if applied < position else ()
         return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), own.mark)
+
+    def end(self, store: Store, partition: int) -> int:
+        """The committed position of a store."""
+        topic = changelog_topic(self._committed.application, store.name)
+        return self._committed.own.lane_ends(topic, partition).get(partition, 0)
 
     def globals(
         self, tables: Sequence[GlobalTable], held: Mapping[str, Mapping[int, Mapping[int, int]]]

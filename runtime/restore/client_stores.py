@@ -7,6 +7,7 @@ is reported in that store's answer; the other stores are processed as usual.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,9 @@ from ..tasks.task_id import StoreId
 from ..topology import PluginRef
 from .requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget
 from .store_check import Kept, damaged
+
+SLICE_SECONDS = 0.2
+"""How long a request to restore works, but for the step that it is at: epochs of the client wait meanwhile."""
 
 
 class WrongDirectoryError(HeadwaterError):
@@ -122,6 +126,8 @@ class ClientStores:
         self._log = self._plugins.log(PluginRef(*location.log))
         self._strategy = self._plugins.restore_strategy(PluginRef(*location.strategy))
         self._lost: set[StoreId] = set()
+        self._until = time.monotonic() + SLICE_SECONDS
+        self._all = False
 
     def answer(self, request: StateRequest) -> StateAnswer:
         """Process each store of the request."""
@@ -174,11 +180,14 @@ class ClientStores:
         wanted = RestoreRequest(to.store, target.partition, found, to.position, to.ranges)
         for step in self._strategy.slices(wanted):
             apply_slice(store, step, self._log)
+            if not self._all and time.monotonic() >= self._until:
+                break  # another slice goes on: epochs of the tasks that run are waiting for the client
         return store.position
 
     def _close(self, target: StoreTarget) -> int:
         """Apply everything committed and remove expired rows, so that the file does not show where epochs ended."""
         store = self._open(target)
+        self._all = True
         position = self._restore(target)
         catch_up(store, target.input, self._log, expire_below(self._declared[target.input.store], target.input))
         store.close()

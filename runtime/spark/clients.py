@@ -51,7 +51,10 @@ def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
         cores = session.sparkContext.defaultParallelism
         names = [f"client-{number}" for number in range(1, count + 1)]
         return tuple(Client(name, max(1, cores // count), folder=name) for name in names)
-    found = _registered(session)
+    return _clients(_registered(session))
+
+
+def _clients(found: Mapping[str, Executor]) -> tuple[Client, ...]:
     return tuple(Client(f"executor-{each.id}", each.cores, each) for _, each in sorted(found.items()))
 
 
@@ -108,21 +111,28 @@ def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
 
 
 class ExecutorWatch:
-    """Knows which clients' executors are gone. It asks Spark at most ten times a second."""
+    """Knows which executors there are; asks Spark ten times a second at most."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._asked = float("-inf")
-        self._alive: frozenset[str] = frozenset()
+        self._alive: Mapping[str, Executor] = {}
 
     def lost(self, client: Client) -> bool:
-        """Whether the client's executor has ended. That of a virtual client never has."""
-        if client.executor is None:
-            return False
+        """Whether the client's executor has ended. Virtual clients never have."""
+        return client.executor is not None and client.executor.id not in self._executors()
+
+    def present(self) -> tuple[Client, ...]:
+        """The clients of the executors that are there; none in local mode, where nobody comes or goes."""
+        if not has_executors(self._session.sparkContext.master):
+            return ()
+        return _clients(self._executors())
+
+    def _executors(self) -> Mapping[str, Executor]:
         if time.monotonic() - self._asked > WATCH_SECONDS:
-            self._alive = frozenset(executors(self._session))
+            self._alive = executors(self._session)
             self._asked = time.monotonic()
-        return client.executor.id not in self._alive
+        return self._alive
 
 
 def driver_jvm(session: SparkSession) -> Owner | None:

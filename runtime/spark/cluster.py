@@ -32,6 +32,10 @@ class SparkCluster:
         """Wait for the executors of a cluster. Raises NoExecutorsError if none comes."""
         return clients_of(self._session, count)
 
+    def present(self, count: int) -> tuple[Client, ...]:  # noqa: ARG002
+        """The executors that are there. Virtual clients neither come nor go."""
+        return self._watch.present()
+
     def lost(self, client: Client) -> bool:
         """Whether the client's executor has ended. That of a virtual client never has."""
         return self._watch.lost(client)

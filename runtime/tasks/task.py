@@ -1,87 +1,89 @@
-"""One active task, as its owner keeps it: id, state, and the positions of its local stores."""
+"""What an active and a standby task have in common, as whoever keeps them sees it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
-from .errors import TaskMigratedError
-from .state import Operation, State, after
-from .task_id import MAX_OFFSET_SUM, TaskId
+from ..log.records import TaskCommit
+from .state import State, TaskType
+from .task_id import TaskId, TopicPartition
+from .task_timeout import TaskTimeout
 
 LATEST_OFFSET = -2
-"""The offset sum of a running task: it is at the end of its changelogs, wherever that is."""
+"""Instead of an offset: at the end of the changelog, wherever that is by now."""
 
 
-class Task:
-    """Changes its state only by the table in `state.py`. A refused operation changes nothing.
+class Task(Protocol):
+    """One task in one role on one client: its state, and how far its stores are.
 
-    `stores`: names of its local stores. `positions`: up to where the changelog of each is applied, known from
-    `initialize` to the close. `commit_needed`: an epoch has been started and neither committed nor abandoned.
+    `stores`: names of its local stores. `inputs`: the partitions it reads. `offsets`: store -> changelog records
+    applied, known while it holds its stores. Everything here is the driver's memory: stores and files are the client's.
+
+    All operations raise IllegalTaskStateError where the table in `state.py` refuses them, and change nothing then.
     """
 
-    def __init__(self, task_id: TaskId, stores: tuple[str, ...] = ()) -> None:
-        self.id = task_id
-        self.stores = stores
-        self.state = State.CREATED
-        self.positions: dict[str, int] = {}
-        self.commit_needed = False
-
-    def __repr__(self) -> str:
-        return f"Task({self.id} {self.state.value})"
+    type: TaskType
+    id: TaskId
+    stores: tuple[str, ...]
+    inputs: frozenset[TopicPartition]
+    offsets: dict[str, int]
+    timeout: TaskTimeout
 
     @property
-    def offset_sum(self) -> int | None:
-        """Applied changelog positions over all stores (KIP-441); LATEST_OFFSET when running, None when unknown."""
-        if not self.stores or self.state in (State.CREATED, State.CLOSED):
-            return None
-        if self.state is State.RUNNING:
-            return LATEST_OFFSET
-        return min(sum(self.positions.values()), MAX_OFFSET_SUM)
+    def state(self) -> State:
+        """Where it is in its life."""
+        ...
 
-    def initialize(self, positions: Mapping[str, int]) -> None:
-        """Take over its stores, which are at `positions`."""
-        if self._move(Operation.INITIALIZE):
-            self.positions = dict(positions)
+    @property
+    def commit_needed(self) -> bool:
+        """Whether something of it is done that is not committed."""
+        ...
+
+    def initialize_if_needed(self, offsets: Mapping[str, int]) -> None:
+        """Take up its stores, which stand at `offsets`, if it was created only."""
+        ...
 
     def complete_restoration(self) -> None:
-        """Begin to run: its stores are at the committed position."""
-        self._move(Operation.COMPLETE_RESTORATION)
+        """Begin to process: its stores stand where the commits say."""
+        ...
 
     def suspend(self) -> None:
-        """Stop taking part in epochs, and keep the stores."""
-        self._move(Operation.SUSPEND)
+        """Take no part any more, and keep the stores. An epoch that is open is given up."""
+        ...
 
     def resume(self) -> None:
-        """Take part again after restoring: another owner may have run it meanwhile."""
-        self._move(Operation.RESUME)
+        """Take part again."""
+        ...
+
+    def prepare_commit(self) -> TaskCommit | None:
+        """What is to be committed, None where that is nothing."""
+        ...
+
+    def post_commit(self, *, enforce_checkpoint: bool) -> bool:
+        """After a commit; whether the positions of its stores are due to be written down."""
+        ...
+
+    def checkpointed(self) -> None:
+        """They were written down."""
+        ...
+
+    def prepare_recycle(self) -> None:
+        """End in this role and leave the stores open for the other one. Raises TaskMigratedError as `close_clean`."""
+        ...
 
     def close_clean(self) -> None:
-        """End with everything committed. Raises TaskMigratedError if an epoch is open, as it may never be committed."""
-        state = after(Operation.CLOSE_CLEAN, self.state, self.id)
-        if self.commit_needed:
-            raise TaskMigratedError(f"task {self.id}, closed while an epoch is open,")
-        self.state = state
+        """End. Raises TaskMigratedError when something is not committed: it may never be."""
+        ...
 
     def close_dirty(self) -> None:
-        """End, whatever is open. The stores need no undoing, because they have committed records only."""
-        if self._move(Operation.CLOSE_DIRTY):
-            self.commit_needed = False
+        """End, whatever is not committed."""
+        ...
 
     def revive(self) -> None:
-        """Start again from nothing."""
-        if self._move(Operation.REVIVE):
-            self.positions = {}
+        """Be as one that was just created."""
+        ...
 
-    def start_epoch(self) -> None:
-        """Record that an epoch takes records for the task."""
-        self.commit_needed = True
-
-    def end_epoch(self, applied: Mapping[str, int] | None = None) -> None:
-        """Record that the epoch was committed or abandoned. `applied`: positions at which its stores were seen."""
-        self.commit_needed = False
-        self.positions.update(applied or {})
-
-    def _move(self, operation: Operation) -> bool:
-        """Do an operation. Returns whether the state changed."""
-        old, self.state = self.state, after(operation, self.state, self.id)
-        return self.state is not old
+    def changelog_offsets(self) -> Mapping[str, int]:
+        """Store -> changelog records applied, or LATEST_OFFSET."""
+        ...

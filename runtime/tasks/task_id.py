@@ -61,3 +61,13 @@ class StoreId:
 
     def __str__(self) -> str:
         return f"{self.store}/{self.partition}"
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

@@ -1,183 +1,373 @@
-"""The tasks of one client, which are created, restored, suspended and closed as assignments come.
+"""The tasks of one client: created, restored, committed, suspended, recycled and closed as assignments come.
 
-It knows which tasks there are and what is asked of each. It does not know where stores lie or how they are restored; a
-TaskRestorer does. Tasks are visited in the order of their ids.
+Source: `TaskManager` of Kafka Streams 4.0 with its state updater: each task runs as soon as it is restored. The driver
+has one for each client. It remembers everything about tasks; what has to be done with stores, which lie on the client,
+goes through `RemoteStores` and `ChangelogReader`, many tasks with one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from .errors import LockError, TaskMigratedError
+from ..log.records import TaskCommit
+from .assigned_tasks import AssignedTasks, TaskDescription
+from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
 from .failures import Failures
+from .offset_sums import offset_sum
+from .standby_task import StandbyTask
 from .state import State
+from .stream_task import StreamTask
 from .task import Task
-from .task_id import TaskId
+from .task_id import StoreId, TaskId, TopicPartition
+
+REBALANCING = -1
+"""What `commit` answers while tasks are being assigned: nothing was committed, and it is to be tried again."""
+
+
+class RemoteStores(Protocol):
+    """The stores of a client's tasks, which lie where the client is."""
+
+    def checkpoint(self, tasks: Collection[Task]) -> None:
+        """Make stores durable as they are, and write their positions down."""
+        ...
+
+    def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:
+        """Let go of the tasks' stores; when clean, make them durable first. The errors there were."""
+        ...
+
+
+class ChangelogReader(Protocol):
+    """Brings the stores of a client's tasks forward by their changelogs."""
+
+    def register(self, task: Task) -> Mapping[str, int]:
+        """Begin with a task; where its stores stand. Raises LockError while its stores are worked on."""
+        ...
+
+    def unregister(self, tasks: Collection[TaskId]) -> None:
+        """Leave these tasks alone from now on."""
+        ...
+
+    def has(self, task: TaskId) -> bool:
+        """Whether a task is registered."""
+        ...
+
+    def suspect(self, tasks: Collection[TaskId]) -> None:
+        """Once these tasks are registered again, read their stores before anything else, and wipe those that cannot be
+        read or are ahead of the commits."""
+        ...
+
+    def restore(self) -> Mapping[TaskId, Exception]:
+        """Go on by a bounded step with what is registered, active tasks first; what went wrong with which task.
+
+        Raises ClientLostError where the client is gone.
+        """
+        ...
+
+    def offsets(self, task: TaskId) -> Mapping[str, int]:
+        """Where the stores of a registered task stand: store -> changelog records applied."""
+        ...
+
+    def stored(self) -> Mapping[TaskId, Mapping[str, int]]:
+        """What is there of all tasks, whoever has them: store -> changelog records applied. Without those tasks whose
+        stores are worked on just now."""
+        ...
+
+    def completed(self) -> Collection[StoreId]:
+        """The stores of active tasks that stand where the commits say."""
+        ...
+
+
+class Commits(Protocol):
+    """The application's sequence of commits."""
+
+    def commit(self, tasks: Sequence[TaskCommit]) -> int:
+        """Commit what tasks have come to, all or nothing; the commit's number."""
+        ...
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far restoring has come: the positions of the stores, and whether all are at the committed position."""
+class DeclaredTask:
+    """What a task has by its subtopology. `stores`: names of local stores, `inputs`: what it reads."""
 
-    positions: Mapping[str, int]
-    done: bool
-
-
-class TaskRestorer(Protocol):
-    """Holds the stores of a client's tasks. They may lie on another machine, so one call handles many tasks.
-
-    The error of a task is its entry in the answer and does not affect the others.
-    """
-
-    def open(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Mapping[str, int] | Exception]:
-        """Get the tasks' stores. Returns their positions, or LockError for stores that are not free yet."""
-        ...
-
-    def restore(self, tasks: Collection[TaskId]) -> Mapping[TaskId, Progress | Exception]:
-        """Bring stores forward by a limited amount of work.
-
-        TaskMigratedError, TaskCorruptedError for those that cannot be.
-        """
-        ...
-
-    def close(self, tasks: Collection[TaskId], *, clean: bool) -> Mapping[TaskId, Exception]:
-        """Release the tasks' stores; if `clean`, make them durable first. Returns the errors."""
-        ...
-
-    def wipe(self, tasks: Collection[TaskId]) -> None:
-        """Remove the tasks' stores, which nobody holds any more."""
-        ...
+    stores: tuple[str, ...] = ()
+    inputs: frozenset[TopicPartition] = frozenset()
 
 
 class TaskManager:
-    """The tasks of `client`. `stores_of`: names of the local stores of a task, none for a stateless one.
-
-    It is used by one thread at a time.
-    """
+    """The tasks of `client`. `declared`: what each task has. Called from one thread at a time."""
 
     def __init__(
-        self, client: str, restorer: TaskRestorer, stores_of: Callable[[TaskId], tuple[str, ...]] = lambda _: ()
+        self,
+        client: str,
+        stores: RemoteStores,
+        reader: ChangelogReader,
+        commits: Commits,
+        declared: Callable[[TaskId], DeclaredTask] = lambda _: DeclaredTask(),
+        now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
         self.client = client
-        self._restorer = restorer
-        self._stores_of = stores_of
-        self._tasks: dict[TaskId, Task] = {}
+        self.active: AssignedTasks[StreamTask] = AssignedTasks()
+        self.standby: AssignedTasks[StandbyTask] = AssignedTasks()
+        self.rebalance_in_progress = False
+        self._stores = stores
+        self._reader = reader
+        self._commits = commits
+        self._declared = declared
+        self._now_ms = now_ms
 
-    @property
-    def tasks(self) -> Mapping[TaskId, Task]:
-        """All tasks that are not closed, by id."""
-        return {task_id: self._tasks[task_id] for task_id in sorted(self._tasks)}
+    def describe(self) -> tuple[TaskDescription, ...]:
+        """All tasks, the active ones first."""
+        return self.active.describe() + self.standby.describe()
 
-    def running(self) -> tuple[TaskId, ...]:
-        """The tasks that take part in epochs."""
-        return tuple(task.id for task in self.tasks.values() if task.state is State.RUNNING)
+    def handle_rebalance_start(self) -> None:
+        """Tasks are about to be assigned: nothing is committed until that is done."""
+        self.rebalance_in_progress = True
 
-    def handle_assignment(self, active: Collection[TaskId]) -> None:
-        """Own exactly the tasks `active`. Other tasks are closed, suspended ones are resumed, and new ones are created.
+    def handle_rebalance_complete(self) -> None:
+        """Tasks have been assigned."""
+        self.rebalance_in_progress = False
 
-        Raises the worst error of closing (see Failures). New tasks are created only if there was none.
+    def handle_assignment(self, active: Collection[TaskId], standby: Collection[TaskId] = ()) -> None:
+        """Have exactly these tasks, in these roles.
+
+        A task that stays in its role goes on, or is resumed. One that changes its role is recycled: it ends in the old
+        role, its stores stay open, and it begins in the new one. All others are closed. Nothing is committed here: what
+        was to be committed is what `handle_revocation` has committed; a task that still has something is closed dirty.
+
+        Raises the worst error of closing (see Failures), and creates no task then.
         """
         failures = Failures()
-        for task in self.tasks.values():
-            if task.id in active:
-                task.resume()
-        revoked = [task for task in self.tasks.values() if task.id not in active]
-        for task_id, error in self._close(revoked, clean=True).items():
-            failures.add(task_id, error)
+        for task_id in active:
+            self.active.maybe_resume_suspended(task_id, self._declared(task_id).inputs)
+        closing = [task for task in self._all() if not _stays(task, active, standby)]
+        recycled = {task.id for task in closing if task.id in active or task.id in standby}
+        for task, error in self._close(closing, recycled).items():
+            failures.add(task, error)
         failures.raise_worst()
-        for task_id in sorted(set(active) - self._tasks.keys()):
-            self._tasks[task_id] = Task(task_id, self._stores_of(task_id))
+        for task_id in sorted(set(active)):
+            if task_id not in self.active:
+                has = self._declared(task_id)
+                self.active.add(StreamTask(task_id, has.stores, has.inputs))
+        for task_id in sorted(set(standby)):
+            has = self._declared(task_id)
+            if task_id not in self.standby and has.stores:
+                self.standby.add(StandbyTask(task_id, has.stores, has.inputs))
+        self._refuse_both()
 
     def handle_revocation(self, revoked: Collection[TaskId]) -> None:
-        """Suspend those of `revoked` that are here. The next assignment closes or resumes them."""
-        for task in self.tasks.values():
-            if task.id in revoked:
-                task.suspend()
+        """Suspend those of `revoked` that are here; the next assignment closes or resumes them.
 
-    def try_to_complete_restoration(self) -> bool:
-        """Get the stores of new tasks, and restore one slice further. Returns whether all tasks that may run do.
-
-        A task whose stores are locked is tried again next time. Raises the worst error of all tasks (see Failures),
-        after the others have progressed.
+        What they have is committed first, together with what all other tasks have. When that fails for corrupted
+        stores, those tasks begin again. Any other error is raised once all are suspended; the next assignment closes
+        those that still have something dirty.
         """
-        failures = Failures()
-        for task_id, positions in self._restorer.open(self._in(State.CREATED)).items():
-            match positions:
-                case LockError():
-                    pass
-                case Exception() as error:
-                    failures.add(task_id, error)
-                case _:
-                    self._tasks[task_id].initialize(positions)
-        for task_id, progress in self._restorer.restore(self._in(State.RESTORING)).items():
-            task = self._tasks[task_id]
-            match progress:
-                case Progress():
-                    task.positions.update(progress.positions)
-                    if progress.done:
-                        task.complete_restoration()
-                case error:
-                    failures.add(task_id, error)
-        failures.raise_worst()
-        return all(task.state in (State.RUNNING, State.SUSPENDED) for task in self._tasks.values())
+        mine = [task for task in self.active if task.id in revoked]
+        first: Exception | None = None
+        if any(task.prepare_commit() for task in mine):
+            participants = [task for task in self.active if task.commit_needed]
+            try:
+                self._commit(participants)
+            except TaskCorruptedError as error:
+                self._close_dirty_and_revive(task for task in participants if task.id in error.tasks)
+            except Exception as error:  # of the log, whatever it is
+                first = error
+        saved = [task for task in mine if not task.commit_needed]
+        self._checkpoint(task for task in saved if task.post_commit(enforce_checkpoint=True))
+        self.active.suspend([task.id for task in mine])
+        self._reader.unregister([task.id for task in mine])
+        if first is not None:
+            raise first
 
     def handle_corruption(self, corrupted: Collection[TaskId]) -> bool:
-        """Wipe the `corrupted` tasks and start them again from nothing. Returns whether any of them is here.
+        """Begin the `corrupted` tasks again, and commit the others; whether an active task was among them.
 
-        Other tasks are not touched.
+        Only those of their stores are wiped that are found damaged, or ahead of the commits.
         """
-        found = [task for task in self.tasks.values() if task.id in corrupted]
-        self._close(found, clean=False)
-        self._restorer.wipe([task.id for task in found])
-        for task in found:
-            task.revive()
-            self._tasks[task.id] = task
-        return bool(found)
+        standbys = [task for task in self.standby if task.id in corrupted]
+        self._close_dirty_and_revive(standbys)
+        ids = {task.id for task in self.active if task.id in corrupted}
+        try:
+            self.commit([task for task in self.active.running if task.id not in ids])
+        except TaskCorruptedError as error:
+            ids |= {task.id for task in self.active if task.id in error.tasks}
+        self._close_dirty_and_revive(task for task in self.active if task.id in ids)
+        return bool(ids)
 
     def handle_lost_all(self) -> None:
-        """Close all tasks and commit nothing: this client is no longer a member, and others may own its tasks."""
-        self._close(self.tasks.values(), clean=False)
+        """This client is no member any more: active tasks may run elsewhere already. They are closed, and nothing of
+        them is committed. Standby tasks go on: copies harm nobody."""
+        lost = list(self.active)
+        self._reader.unregister([task.id for task in lost])
+        for task in lost:
+            self.active.close_zombie(task)
+        with suppress(Exception):  # Nothing remains to be saved, and the client may be gone.
+            self._stores.close(lost, clean=False)
+
+    def try_to_complete_restoration(self) -> bool:
+        """Give new tasks their stores, and bring stores forward by a step; whether all tasks that may run do.
+
+        Raises the worst error of all tasks (see Failures); the others have moved on by then.
+        """
+        failures = Failures()
+        opened = {
+            **self.active.initialize_new(self._reader.register, self._now_ms()),
+            **self.standby.initialize_new(self._reader.register, self._now_ms()),
+        }
+        self._register_resumed()
+        for task_id, error in {**opened, **self._reader.restore()}.items():
+            failures.add(task_id, error)
+        for task in self._all():
+            if task.state is State.RESTORING or isinstance(task, StandbyTask):
+                task.offsets.update(self._reader.offsets(task.id))
+        self.active.update_restored(self._reader.completed())
+        self._checkpoint(task for task in self.standby.running if task.post_commit(enforce_checkpoint=False))
+        failures.raise_worst()
+        return self.active.all_running and self.standby.all_running
+
+    def _register_resumed(self) -> None:
+        """Have tasks restored that were suspended, and resumed since: others may have gone on with them meanwhile."""
+        for task in self.active.restoring:
+            if task.stores and not self._reader.has(task.id):
+                with suppress(LockError):  # It is tried again next time.
+                    self._reader.register(task)
+
+    def commit_all(self) -> int:
+        """Commit what all tasks have; see `commit`."""
+        return self.commit(list(self.active))
+
+    def commit(self, tasks: Sequence[StreamTask]) -> int:
+        """Commit what the tasks have, as one commit; how many there were, or REBALANCING."""
+        if self.rebalance_in_progress:
+            return REBALANCING
+        return self._commit([task for task in tasks if task.commit_needed])
+
+    def offset_sums(self) -> Mapping[TaskId, int]:
+        """Changelog records applied of each task that is here or has stores here, summed over its stores (KIP-441).
+
+        LATEST_OFFSET for a task that runs. Without those of which nothing is known.
+        """
+        owned = {task.id: task for task in self._all() if task.state not in (State.CREATED, State.CLOSED)}
+        found = {**self._reader.stored(), **{task: each.changelog_offsets() for task, each in owned.items()}}
+        sums = {task: offset_sum(offsets.values()) for task, offsets in sorted(found.items())}
+        return {task: total for task, total in sums.items() if total is not None}
 
     def shutdown(self, *, clean: bool) -> None:
-        """Close all tasks. Raises the first error. A migrated task counts as closed."""
-        for error in self._close(self.tasks.values(), clean=clean).values():
-            if not isinstance(error, TaskMigratedError):
-                raise error
+        """Close all tasks; when clean, after committing what they have.
 
-    def offset_sums(self) -> dict[TaskId, int]:
-        """The offset sums of the tasks that know theirs, from which an assignor's lags are computed."""
-        sums = {task.id: task.offset_sum for task in self.tasks.values()}
-        return {task_id: offset_sum for task_id, offset_sum in sums.items() if offset_sum is not None}
+        Raises the first error. Tasks that have migrated are none of this client's any more, and no error here.
+        """
+        first: Exception | None = None
+        dirty: set[TaskId] = set()
+        if clean:
+            uncommitted = [task for task in self.active if task.commit_needed]
+            try:
+                self._commit(uncommitted)
+            except TaskCorruptedError as error:
+                first, dirty = error, set(error.tasks)
+            except Exception as error:  # of the log, whatever it is
+                first, dirty = error, {task.id for task in uncommitted}
+        saved = [task for task in self._all() if clean and task.id not in dirty]
+        closed = self._close(saved, ()).values()
+        self._close_dirty(self._all())
+        first = first or next((each for each in closed if not isinstance(each, TaskMigratedError)), None)
+        if first is not None:
+            raise first
 
-    def _in(self, state: State) -> list[TaskId]:
-        return [task.id for task in self.tasks.values() if task.state is state]
+    def _commit(self, tasks: Sequence[StreamTask]) -> int:
+        prepared = [(task, commit) for task in tasks if (commit := task.prepare_commit()) is not None]
+        if not prepared:
+            return 0
+        try:
+            self._commits.commit([commit for _, commit in prepared])
+        except TimeoutError as error:  # nobody knows whether it was made
+            raise TaskCorruptedError(str(error), tasks=[task.id for task, _ in prepared]) from error
+        for task, _ in prepared:
+            task.timeout.clear()
+        self._checkpoint(task for task, _ in prepared if task.post_commit(enforce_checkpoint=False))
+        return len(prepared)
 
-    def _close(self, tasks: Collection[Task], *, clean: bool) -> dict[TaskId, Exception]:
-        """Close and forget `tasks`. Returns the errors of a clean close. The tasks are closed in any case."""
+    def _checkpoint(self, due: Iterable[Task]) -> None:
+        tasks = list(due)
+        if tasks:
+            self._stores.checkpoint(tasks)
+        for task in tasks:
+            task.checkpointed()
+
+    def _close(self, tasks: Sequence[Task], recycled: Collection[TaskId]) -> dict[TaskId, Exception]:
+        """Close and forget tasks; of those that are `recycled` the stores stay open. What went wrong.
+
+        A task that has something that is not committed is closed dirty, which is no error: what made that so was told.
+        """
         failed: dict[TaskId, Exception] = {}
+        dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
+        clean = [task for task in tasks if task not in dirty]
+        self._reader.unregister([task.id for task in clean])
+        for task in clean:
+            if task.state is not State.SUSPENDED:
+                task.suspend()
+        self._checkpoint(task for task in clean if task.id in recycled and task.post_commit(enforce_checkpoint=True))
+        released = [task for task in clean if task.id not in recycled]
+        if released:
+            try:
+                failed.update(self._stores.close(released, clean=True))
+            except Exception as error:  # the client itself cannot be reached
+                failed.update({task.id: error for task in released})
+        for task in clean:
+            if task.id in failed:
+                dirty.append(task)
+                continue
+            if task.id in recycled:
+                task.prepare_recycle()
+            else:
+                task.close_clean()
+            self._remove(task)
+        self._close_dirty(dirty)
+        return {task_id: failed[task_id] for task_id in sorted(failed)}
+
+    def _close_dirty(self, tasks: Collection[Task]) -> None:
+        """Close and forget tasks, whatever they have."""
+        self._reader.unregister([task.id for task in tasks])
         for task in tasks:
             task.suspend()
-            if clean:
-                try:
-                    task.close_clean()
-                except Exception as error:
-                    failed[task.id] = error
-        dirty = [task.id for task in tasks if not clean or task.id in failed]
-        if clean and (closed := [task.id for task in tasks if task.id not in failed]):
-            try:
-                failed.update(self._restorer.close(closed, clean=True))
-            except Exception as error:  # the client itself cannot be reached
-                failed.update(dict.fromkeys(closed, error))
-            dirty = [task.id for task in tasks if task.id in failed]
+            task.close_dirty()
+            self._remove(task)
+        if tasks:
+            with suppress(Exception):  # Nothing remains to be saved.
+                self._stores.close(tasks, clean=False)
+
+    def _close_dirty_and_revive(self, corrupted: Iterable[Task]) -> None:
+        """Have tasks begin again, with what of their stores is sound."""
+        tasks = list(corrupted)
+        if not tasks:
+            return
+        self._reader.unregister([task.id for task in tasks])
         for task in tasks:
-            if task.id in dirty:
-                task.close_dirty()
-        if dirty:
-            with suppress(Exception):  # There is nothing left to save.
-                self._restorer.close(dirty, clean=False)
-        for task in tasks:
-            del self._tasks[task.id]
-        return {task_id: failed[task_id] for task_id in sorted(failed)}
+            task.suspend()
+            task.close_dirty()
+            task.revive()
+        with suppress(Exception):  # Their stores are looked at before anything else is done with them.
+            self._stores.close(tasks, clean=False)
+        self._reader.suspect([task.id for task in tasks])
+
+    def _all(self) -> list[Task]:
+        return [*self.active, *self.standby]
+
+    def _remove(self, task: Task) -> None:
+        if isinstance(task, StreamTask):
+            self.active.remove(task)
+        elif isinstance(task, StandbyTask):
+            self.standby.remove(task)
+
+    def _refuse_both(self) -> None:
+        for task in self.active:
+            if task.id in self.standby:
+                raise IllegalTaskStateError(task.id, "be a standby", "active here")
+
+
+def _stays(task: Task, active: Collection[TaskId], standby: Collection[TaskId]) -> bool:
+    """Whether a task keeps its role."""
+    return task.id in (active if isinstance(task, StreamTask) else standby)

@@ -23,7 +23,7 @@ import delays
 from waiting import wait_until
 
 from headwater.runtime.driver.application import run_topologies
-from headwater.runtime.driver.events import EpochCommitted, Event, Observer
+from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
@@ -39,7 +39,12 @@ class KillsAnExecutor:
 
     done = False
 
+    def __init__(self) -> None:
+        self.gone: list[str] = []
+
     def on(self, event: Event) -> None:
+        if isinstance(event, ClientLost):
+            self.gone.append(event.client)
         if isinstance(event, EpochCommitted) and not self.done:
             self.done = True
             for process in psutil.Process().children(recursive=True):
@@ -140,7 +145,8 @@ shutil.rmtree(state_dir / "client-1")  # as if that executor's machine had been 
 touched.on = True
 run()
 feed()
-run(KillsAnExecutor(), max_records=400)
+kills = KillsAnExecutor()
+run(kills, max_records=400)
 wait_for_executors("0", "2")
 run()
 equal = hourly(log) == delays.expected(table, times)
@@ -151,6 +157,7 @@ print(
     json.dumps(
         {
             "runs": outcomes,
+            "gone": kills.gone,
             "equal": equal,
             "equal_anew": hourly(log) == delays.expected(table, times),
             "touched": touched.paths,

@@ -10,17 +10,11 @@ from operator import attrgetter, index
 from typing import Any, Protocol
 
 from ....errors import HeadwaterError
+from ...tasks.state import TaskType as TaskType  # a name of KIP-924 too, for projects
 from ...tasks.task_id import TaskId
 from .cluster import ApplicationState, ProcessId
 
 _IN_ORDER = attrgetter("subtopology", "partition")
-
-
-class TaskType(Enum):
-    """The role in which a client has a task."""
-
-    ACTIVE = "active"
-    STANDBY = "standby"
 
 
 @dataclass(frozen=True, order=True)

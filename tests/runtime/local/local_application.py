@@ -210,7 +210,7 @@ class LocalApplication:
                 stop=stopping.stop,
                 held=lambda _: chances.random() < 0.3,
             )
-            assert result.error is None or "the worker was killed" in result.error
+            assert result.error is None or "the worker was killed" in result.error, result.error
             if result.status == "caught_up" and not result.waiting:
                 return
         raise AssertionError("never caught up")

@@ -6,63 +6,26 @@ import re
 
 import pytest
 from local_application import LocalApplication, Stopping, part
+from summing import (
+    COPIED,
+    OTHERS,
+    PARTITIONS,
+    RECORDS,
+    SUM_OF_ONE,
+    SUMS,
+    WHOLE_SUMS,
+    WORDS,
+    fed,
+    last_sums,
+    passed_through,
+    summed,
+    summed_by_text,
+)
 
-from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
 from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
-from headwater.runtime.topology import Agg, Store, Topic
-
-PARTITIONS = 4
-WORDS = Topic("words", PARTITIONS, "k string", "x bigint")
-SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer="test-app")
-OTHERS = Topic("others", PARTITIONS, "k string", "x bigint")
-COPIED = Topic("copied", PARTITIONS, "k string", "x bigint", writer="test-app")
-TOTALS = Store(
-    "totals",
-    PARTITIONS,
-    "k string",
-    "n bigint, s bigint",
-    aggregates=(Agg("n", "count"), Agg("s", "sum", "x", "bigint")),
-)
-FLOW = Flow("k string", "x bigint")
-RECORDS = 30
-SUM_OF_ONE = (RECORDS, sum(range(RECORDS)))
-
-
-def summed(source=WORDS, name="sums", at="topologies/t.yml:7"):
-    """Numbers of each key, summed up."""
-    nodes = (Source(source, ("f",)), Aggregate("f", TOTALS, at=at), Sink("f", SUMS, "each_update"))
-    return part(name, PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
-
-
-def passed_through(expression):
-    """The same behind a step in SQL."""
-    last = (Aggregate("f", TOTALS), Sink("f", SUMS, "each_update"))
-    stages = (((Source(WORDS, ("f",)),), {}, {"f": FLOW}), expression, (last, {"f": FLOW}, {}))
-    return part("sums", PARTITIONS, stages, (TOTALS,))
-
-
-def summed_by_text():
-    """The same behind a repartition topic, under keys of the same name and type."""
-    by_text = Topic("by_text", PARTITIONS, "k string", "x bigint", writer="test-app")
-    nodes = (Source(WORDS, ("f",)), Sink("f", by_text, "repartition"))
-    return part("sums", PARTITIONS, ((nodes, {}, {}),)), summed(by_text, "sums_by_text")
-
-
-def fed(app: LocalApplication) -> LocalApplication:
-    for partition in range(PARTITIONS):
-        app.append(WORDS, [((f"k{partition}",), (x,), x) for x in range(RECORDS)], partition)
-    return app
-
-
-def last_sums(app: LocalApplication) -> dict[str, tuple[int, int]]:
-    return {row["key.k"]: (row["value.n"], row["value.s"]) for row in app.read(SUMS)}
-
-
-WHOLE_SUMS = {f"k{partition}": SUM_OF_ONE for partition in range(PARTITIONS)}
 
 
 class Doing:
@@ -78,6 +41,18 @@ class Doing:
             self._first()
 
 
+class Seen:
+    """An observer that keeps all events, and passes them on."""
+
+    def __init__(self, also: Observer) -> None:
+        self._also = also
+        self.events: list[Event] = []
+
+    def on(self, event: Event) -> None:
+        self.events.append(event)
+        self._also.on(event)
+
+
 def test_run_that_was_stopped_goes_on_where_it_committed_last(application):
     app = fed(application(summed()))
     stopping = Stopping(2)
@@ -89,16 +64,14 @@ def test_run_that_was_stopped_goes_on_where_it_committed_last(application):
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
 
 
-def test_tasks_of_a_lost_client_go_on_elsewhere_from_their_changelogs(application):
+def test_tasks_of_a_lost_client_go_on_elsewhere_from_their_changelogs_while_the_others_never_stop(application):
     app = fed(application(summed()))
     cluster = LocalCluster()
-    settings = app.settings(max_records=5, clients=2)
-    lost = app.attempt(settings, cluster, Doing(lambda: cluster.lose("client-2")))
-    assert (lost.status, lost.error.partition(":")[0]) == ("failed", "client-2 of test-app is gone")
-    assert len(lost.assignment["client-2"]) == PARTITIONS // 2
-    left = app.attempt(settings, cluster)
-    assert (left.status, left.error) == ("caught_up", None)
-    assert {client: len(tasks) for client, tasks in left.assignment.items()} == {"client-1": PARTITIONS}
+    seen = Seen(Doing(lambda: cluster.lose("client-2")))
+    result = app.attempt(app.settings(max_records=5, clients=2), cluster, seen)
+    assert (result.status, result.error, result.records) == ("caught_up", None, RECORDS * PARTITIONS)
+    assert {client: len(tasks) for client, tasks in result.assignment.items()} == {"client-1": PARTITIONS}
+    assert [event.client for event in seen.events if isinstance(event, ClientLost)] == ["client-2"]
     assert last_sums(app) == WHOLE_SUMS
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
 

@@ -10,7 +10,6 @@ from commits import Applications, part, segment, topic, topology
 from headwater.runtime.driver.units import Unit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.records import TaskCommit
-from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
 from headwater.runtime.tasks.task_id import TaskKey
@@ -150,7 +149,7 @@ def test_global_table_that_an_epoch_has_opened_is_planned_from_there_on(applicat
     table = GlobalTable("places", places, Store("places", 2, "k string", "v bigint"))
     reader = part("reader", (EVENTS,), tables=(table,))
     committed = applications.start(topology("t", reader))
-    planner, unit = Planner(committed, MOST), Unit(reader, Client("client-1", 1), ((0,),), job=None)
+    planner, unit = Planner(committed, MOST), Unit(reader, member=None, job=None)
     listed = []
 
     for opened in (False, True, True, True):

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.tasks.errors import IllegalTaskStateError
-from headwater.runtime.tasks.state import Operation, State, diagram, moves, table
+from headwater.runtime.tasks.standby_task import StandbyTask
+from headwater.runtime.tasks.state import Operation, State, TaskType, diagram, moves, table
+from headwater.runtime.tasks.stream_task import StreamTask
 from headwater.runtime.tasks.task import Task
 from headwater.runtime.tasks.task_id import TaskId
 
@@ -15,8 +17,8 @@ DOCS = Path(__file__).parents[3] / "docs" / "tasks.md"
 CREATED, RESTORING, RUNNING, SUSPENDED, CLOSED = State
 
 
-def test_moves_are_those_of_kafka_streams() -> None:
-    assert {(old, new) for old, _, new in moves()} == {
+def test_moves_of_an_active_task_are_those_of_kafka_streams() -> None:
+    assert {(old, new) for old, _, new in moves(TaskType.ACTIVE)} == {
         (CREATED, RESTORING),
         (CREATED, SUSPENDED),
         (RESTORING, RUNNING),
@@ -28,62 +30,99 @@ def test_moves_are_those_of_kafka_streams() -> None:
     }
 
 
-def test_only_revive_leaves_closed() -> None:
-    assert [operation for old, operation, _ in moves() if old is CLOSED] == [Operation.REVIVE]
+def test_standby_task_runs_as_soon_as_it_is_initialized_and_is_never_resumed() -> None:
+    assert {(old, new) for old, _, new in moves(TaskType.STANDBY)} == {
+        (CREATED, RUNNING),
+        (CREATED, SUSPENDED),
+        (RUNNING, SUSPENDED),
+        (SUSPENDED, CLOSED),
+        (CLOSED, CREATED),
+    }
 
 
-OPERATIONS: dict[Operation, Callable[[Task], None]] = {
-    Operation.INITIALIZE: lambda task: task.initialize({}),
-    Operation.COMPLETE_RESTORATION: Task.complete_restoration,
-    Operation.SUSPEND: Task.suspend,
-    Operation.RESUME: Task.resume,
-    Operation.CLOSE_CLEAN: Task.close_clean,
-    Operation.CLOSE_DIRTY: Task.close_dirty,
-    Operation.REVIVE: Task.revive,
+@pytest.mark.parametrize("role", TaskType)
+def test_only_revive_leaves_closed(role: TaskType) -> None:
+    assert [operation for old, operation, _ in moves(role) if old is CLOSED] == [Operation.REVIVE]
+
+
+OPERATIONS: dict[Operation, Callable[[Task], object]] = {
+    Operation.INITIALIZE: lambda task: task.initialize_if_needed({}),
+    Operation.COMPLETE_RESTORATION: lambda task: task.complete_restoration(),
+    Operation.SUSPEND: lambda task: task.suspend(),
+    Operation.RESUME: lambda task: task.resume(),
+    Operation.PREPARE_COMMIT: lambda task: task.prepare_commit(),
+    Operation.POST_COMMIT: lambda task: task.post_commit(enforce_checkpoint=True),
+    Operation.PREPARE_RECYCLE: lambda task: task.prepare_recycle(),
+    Operation.CLOSE_CLEAN: lambda task: task.close_clean(),
+    Operation.CLOSE_DIRTY: lambda task: task.close_dirty(),
+    Operation.REVIVE: lambda task: task.revive(),
 }
 
-
-AFTER: dict[Operation, dict[State, State]] = {
-    Operation.INITIALIZE: {CREATED: RESTORING, RESTORING: RESTORING, RUNNING: RUNNING, SUSPENDED: SUSPENDED},
-    Operation.COMPLETE_RESTORATION: {RESTORING: RUNNING, RUNNING: RUNNING},
-    Operation.SUSPEND: {CREATED: SUSPENDED, RESTORING: SUSPENDED, RUNNING: SUSPENDED, SUSPENDED: SUSPENDED},
-    Operation.RESUME: {CREATED: CREATED, RESTORING: RESTORING, RUNNING: RUNNING, SUSPENDED: RESTORING},
-    Operation.CLOSE_CLEAN: {SUSPENDED: CLOSED, CLOSED: CLOSED},
-    Operation.CLOSE_DIRTY: {SUSPENDED: CLOSED, CLOSED: CLOSED},
-    Operation.REVIVE: {CLOSED: CREATED},
+ALL = "CREATED RESTORING RUNNING SUSPENDED CLOSED"
+AFTER = {
+    TaskType.ACTIVE: {
+        Operation.INITIALIZE: "RESTORING RESTORING RUNNING SUSPENDED CLOSED",
+        Operation.COMPLETE_RESTORATION: "- RUNNING RUNNING - -",
+        Operation.SUSPEND: "SUSPENDED SUSPENDED SUSPENDED SUSPENDED -",
+        Operation.RESUME: "CREATED RESTORING RUNNING RESTORING -",
+        Operation.PREPARE_COMMIT: "CREATED RESTORING RUNNING SUSPENDED -",
+        Operation.POST_COMMIT: "CREATED RESTORING RUNNING SUSPENDED -",
+        Operation.PREPARE_RECYCLE: "- - - CLOSED -",
+        Operation.CLOSE_CLEAN: "- - - CLOSED CLOSED",
+        Operation.CLOSE_DIRTY: "- - - CLOSED CLOSED",
+        Operation.REVIVE: "- - - - CREATED",
+    },
+    TaskType.STANDBY: {
+        Operation.INITIALIZE: "RUNNING - RUNNING SUSPENDED CLOSED",
+        Operation.COMPLETE_RESTORATION: "- - - - -",
+        Operation.SUSPEND: "SUSPENDED - SUSPENDED SUSPENDED -",
+        Operation.RESUME: "CREATED - RUNNING SUSPENDED CLOSED",
+        Operation.PREPARE_COMMIT: "CREATED - RUNNING SUSPENDED -",
+        Operation.POST_COMMIT: "CREATED - RUNNING SUSPENDED -",
+        Operation.PREPARE_RECYCLE: "- - - CLOSED -",
+        Operation.CLOSE_CLEAN: "- - - CLOSED CLOSED",
+        Operation.CLOSE_DIRTY: "- - - CLOSED CLOSED",
+        Operation.REVIVE: "- - - - CREATED",
+    },
 }
-"""What Kafka Streams does: `StreamTask` (`initializeIfNeeded`, `completeRestoration`, `suspend`, `resume`, `close`) and
-`AbstractTask.revive`, read in 4.0.0-SNAPSHOT (commit 1eb7644). Where a state is missing Kafka throws
-IllegalStateException; but it passes over the initialization of a closed task, which is refused here."""
+"""The state after each operation, for each state in the order of `ALL`; `-`: refused. What Kafka Streams does: read in
+`StreamTask`, `StandbyTask` and `AbstractTask` of 4.0.0-SNAPSHOT (commit 1eb7644)."""
 
 
-def task_in(state: State) -> Task:
-    task = Task(TaskId(0, 1))
-    task.state = state
+def task_in(role: TaskType, state: State) -> Task:
+    task: StreamTask | StandbyTask = StreamTask(TaskId(0, 1)) if role is TaskType.ACTIVE else StandbyTask(TaskId(0, 1))
+    task._lifecycle.state = state
     return task
 
 
-@pytest.mark.parametrize(("old", "operation"), list(product(State, Operation)))
-def test_operation_moves_the_task_or_is_refused_without_a_trace(old: State, operation: Operation) -> None:
-    task = task_in(old)
-    new = AFTER[operation].get(old)
+@pytest.mark.parametrize(("role", "old", "operation"), list(product(TaskType, State, Operation)))
+def test_operation_moves_the_task_or_is_refused_without_a_trace(
+    role: TaskType, old: State, operation: Operation
+) -> None:
+    task = task_in(role, old)
+    expected = dict(zip(ALL.split(), AFTER[role][operation].split(), strict=True))[old.name]
 
-    if new is None:
+    if expected == "-":
         with pytest.raises(IllegalTaskStateError) as caught:
             OPERATIONS[operation](task)
-        assert (caught.value.task, caught.value.operation, caught.value.state) == (
-            task.id,
-            operation.value,
-            old.value,
-        )
+        assert (caught.value.task, caught.value.operation) == (task.id, operation.value)
+        assert str(caught.value) == f"task 0_1 is {role.value} and {old.value}: cannot {operation.value}"
+        assert task.state is old
     else:
         OPERATIONS[operation](task)
-    assert task.state is (new or old)
+        assert task.state is State[expected]
 
 
-@pytest.mark.parametrize(("name", "drawn"), [("table", table()), ("diagram", f"```mermaid\n{diagram()}\n```")])
-def test_docs_show_the_table_as_it_is(name: str, drawn: str) -> None:
+DRAWN = {
+    f"{kind} of {role.value} tasks": table(role) if kind == "table" else f"```mermaid\n{diagram(role)}\n```"
+    for kind in ("table", "diagram")
+    for role in TaskType
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_docs_show_the_table_as_it_is(name: str) -> None:
     start = f"<!-- {name}: generated from runtime/tasks/state.py -->\n"
     shown = DOCS.read_text().split(start)[1].split("\n<!-- end -->")[0]
 
-    assert shown == drawn, f"put this between the marks of the {name} in docs/tasks.md:\n{drawn}"
+    assert shown == DRAWN[name], f"put this between the marks of the {name} in docs/tasks.md:\n{DRAWN[name]}"

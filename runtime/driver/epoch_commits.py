@@ -1,0 +1,81 @@
+"""The epochs of one application as they are committed, and what they add up to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..log.records import TaskCommit
+from ..progress.committed import Committed
+from ..progress.committer import Committer
+from ..progress.global_task import GlobalTask
+from .errors import RecordError
+
+
+@dataclass
+class Tally:
+    """What the loop has done so far."""
+
+    commits: int = 0
+    records: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    waiting: int = 0
+    waits_for: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+    failure: RecordError | None = None
+    caught_up: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """One commit. `records`: consumed; `dropped`: `<step>:<reason>` -> records."""
+
+    number: int = -1
+    records: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+class EpochCommits:
+    """The Commits of an application's tasks. Used from the loop's thread only.
+
+    What global tables have dropped goes with the next commit, as it is about no task of a client. `last`: the commit
+    that was made last.
+    """
+
+    def __init__(self, committer: Committer, committed: Committed, global_task: GlobalTask) -> None:
+        self._committer = committer
+        self._committed = committed
+        self._global_task = global_task
+        self._epoch = 0
+        self.tally = Tally()
+        self.last = Done()
+
+    def next_epoch(self) -> int:
+        """The number of an epoch that begins."""
+        self._epoch += 1
+        return self._epoch
+
+    def advance(self) -> None:
+        """Look at what global tables have got. Raises LogError."""
+        self._global_task.advance()
+
+    def flush(self) -> None:
+        """Commit what global tables have dropped, if that is all there is to commit."""
+        if self._global_task.dropped:
+            self._commit(self._global_task.take())
+
+    def commit(self, tasks: Sequence[TaskCommit]) -> int:
+        """Commit what tasks have come to; the commit's number. Raises FencedError."""
+        self._commit((*tasks, *self._global_task.take()))
+        return self.last.number
+
+    def _commit(self, tasks: Sequence[TaskCommit]) -> None:
+        number = self._committer.commit(self._epoch, tasks)
+        for path in self._committed.own.unlisted:
+            self._committed.log.remove(path)
+        dropped = sum((Counter(task.dropped) for task in tasks), Counter[str]())
+        self.last = Done(number, sum(task.records for task in tasks), dict(dropped))
+        self.tally.commits += 1
+        self.tally.records += self.last.records
+        self.tally.dropped.update(dropped)

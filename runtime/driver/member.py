@@ -1,0 +1,100 @@
+"""One member of an application's group: a client, its tasks, and what the driver remembers of its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Protocol
+
+from ..assignment.threads import deal_to_threads
+from ..log.records import TaskCommit
+from ..placing.client import Client
+from ..placing.place import Member
+from ..progress.planner import Planner
+from ..restore.linked_stores import LinkedStores, StateError
+from ..restore.links import StateLink
+from ..restore.requests import StateLocation, StateRequest, StoreAnswer
+from ..restore.store_changelog_reader import RestoreListener, StoreChangelogReader
+from ..tasks.state import State
+from ..tasks.stream_task import StreamTask
+from ..tasks.task_id import StoreId, TaskId, TopicPartition
+from ..tasks.task_manager import DeclaredTask, TaskManager
+from ..topology import Subtopology, Topology
+
+Submit = Callable[[Callable[[], dict[StoreId, Exception]]], Future[dict[StoreId, Exception]]]
+
+
+class Commit(Protocol):
+    """Commits what tasks have come to, all or nothing; the commit's number."""
+
+    def commit(self, tasks: Sequence[TaskCommit]) -> int:
+        """See `TaskManager`'s Commits."""
+        ...
+
+
+class GroupMember:
+    """Owned by the loop's thread. `member`: what was known of the client when it joined."""
+
+    def __init__(
+        self,
+        member: Member,
+        link: StateLink,
+        location: StateLocation,
+        topology: Topology,
+        planner: Planner,
+        commits: Commit,
+        submit: Submit,
+        report: Callable[[StoreAnswer], None],
+        listener: RestoreListener,
+    ) -> None:
+        self.client: Client = member.client
+        self._member = member
+        self._link = link
+        self._location = replace(location, folder=member.client.folder, process_id=member.client.process_id)
+        self._planner = planner
+        self._parts = {part.number: part for part in topology.subtopologies}
+        self._stores = LinkedStores(
+            member.client.name, link, self._location, planner, topology.subtopologies, member.held, report
+        )
+        self.reader = StoreChangelogReader(self._stores, submit, listener)
+        self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, self._declared)
+
+    @property
+    def member(self) -> Member:
+        """The client as an assignor is to see it: with the stores that it has by now."""
+        self._stores.note(self.tasks.active)
+        held = dict(self._stores.held())
+        for task in self.tasks.active.running:  # at the end of its changelogs, but for the epoch committed last
+            for store in self._stores.declared(task.id):
+                held[StoreId(store.name, task.id.partition)] = self._planner.end(store, task.id.partition)
+        return replace(self._member, client=self.client, held=held)
+
+    def processable(self, part: Subtopology) -> list[StreamTask]:
+        """The tasks of a subtopology that may begin an epoch."""
+        return [task for task in self.tasks.active if task.id.subtopology == part.number and task.processable]
+
+    def threads(self, part: Subtopology) -> Sequence[Sequence[TaskId]]:
+        """The tasks of a subtopology that each thread of the client runs, whatever state they are in."""
+        dealt = deal_to_threads([task.id for task in self.tasks.active], self.client.threads)
+        return [[task for task in thread if task.subtopology == part.number] for thread in dealt]
+
+    def release(self) -> None:
+        """Note where the client is that it has closed all. Raises StateError."""
+        (answer,) = self._link.ask([StateRequest("release", self._location)])
+        if answer.failure is not None:
+            raise StateError(self.client.name, answer.failure)
+
+    def restoring(self) -> bool:
+        """Whether a task waits for its stores."""
+        return bool(self.tasks.active.in_state(State.CREATED, State.RESTORING))
+
+    def offsets(self, task: TaskId) -> Mapping[str, int]:
+        """Store -> changelog records that the client's copy has applied, as far as it is known."""
+        found = self.tasks.active.get(task)
+        return {} if found is None else found.offsets
+
+    def _declared(self, task: TaskId) -> DeclaredTask:
+        part = self._parts[task.subtopology]
+        inputs = (TopicPartition(topic.name, task.partition) for topic in part.sources)
+        return DeclaredTask(tuple(store.name for store in part.stores), frozenset(inputs))

@@ -1,0 +1,40 @@
+"""Tells an observer what is restored."""
+
+from __future__ import annotations
+
+from ..restore.store_changelog_reader import Suspended
+from ..tasks.state import TaskType
+from ..tasks.task_id import StoreId
+from .events import Observer, StoreRestored, StoreRestoring
+
+
+class RestoreEvents:
+    """A RestoreListener of one client. Standby tasks are not told of: they follow their changelogs all the time."""
+
+    def __init__(self, application: str, client: str, observer: Observer) -> None:
+        self._application = application
+        self._client = client
+        self._observer = observer
+
+    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
+        """Tell of an active task's store that is behind."""
+        if position < end:
+            self._restoring(role, store, position, end)
+
+    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:  # noqa: ARG002
+        """Tell how far it is."""
+        self._restoring(role, store, position, end)
+
+    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
+        """Tell that it is done, where there was something to do."""
+        if role is TaskType.ACTIVE and records:
+            self._observer.on(StoreRestored(self._application, self._client, store.store, store.partition, records))
+
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+        """Say nothing: whatever moved the task is told."""
+
+    def _restoring(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
+        if role is TaskType.ACTIVE:
+            self._observer.on(
+                StoreRestoring(self._application, self._client, store.store, store.partition, position, end)
+            )

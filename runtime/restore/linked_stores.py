@@ -1,0 +1,170 @@
+"""The stores of one client, as the driver works on them: by requests over a link to the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+
+from ...errors import HeadwaterError
+from ..progress.planner import Planner
+from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.task import Task
+from ..tasks.task_id import StoreId, TaskId
+from ..topology import Store, Subtopology
+from .links import StateLink
+from .requests import StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget, What
+
+MOST_AT_CLOSE = 1_000_000
+"""Changelog records that are applied to a store that is closed: some seconds. The next start applies the others."""
+
+
+class StateError(HeadwaterError):
+    """A client could not work on its stores: `client`, `cause`."""
+
+    def __init__(self, client: str, failure: StoreFailure) -> None:
+        super().__init__(f"stores of {client}: {failure.message}", failure.hint or None)
+        self.client = client
+        self.cause = failure.message
+
+
+class LinkedStores:
+    """RemoteStores over a link. `held`: where the client's stores stand; those that are not in it are empty.
+
+    It knows how far each store is, as nobody else works on it. `report` is called with each store that was damaged
+    (and how) or has lost its rows. Requests go one after the other, whoever asks.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        link: StateLink,
+        location: StateLocation,
+        planner: Planner,
+        parts: Sequence[Subtopology],
+        held: Mapping[StoreId, int],
+        report: Callable[[StoreAnswer], None] = lambda _: None,
+    ) -> None:
+        self.client = client
+        self.threads = link.threads
+        self._link = link
+        self._location = location
+        self._planner = planner
+        self._parts = {part.number: part for part in parts}
+        self._positions = dict(held)
+        self._report = report
+        self._asking = Lock()
+
+    def declared(self, task: TaskId) -> Sequence[Store]:
+        """The stores of a task."""
+        return self._parts[task.subtopology].stores
+
+    def position(self, store: str, partition: int) -> int:
+        """Changelog records that a store has applied, as far as it is known here."""
+        return self._positions.get(StoreId(store, partition), 0)
+
+    def offsets(self, task: TaskId) -> dict[str, int]:
+        """The positions of a task's stores."""
+        return {store.name: self.position(store.name, task.partition) for store in self.declared(task)}
+
+    def note(self, tasks: Iterable[Task]) -> None:
+        """Epochs have brought stores of these tasks to the tasks' offsets."""
+        for task in tasks:
+            self._positions.update({StoreId(store, task.id.partition): at for store, at in task.offsets.items()})
+
+    def stored(self) -> Mapping[TaskId, Mapping[str, int]]:
+        """Store -> changelog records applied, of all tasks that have a store here."""
+        found: dict[TaskId, dict[str, int]] = {}
+        for part in self._parts.values():
+            for partition in range(part.partitions):
+                ids = [StoreId(store.name, partition) for store in part.stores]
+                if here := {each.store: self._positions[each] for each in ids if each in self._positions}:
+                    found[TaskId(part.number, partition, part.name)] = here
+        return found
+
+    def held(self) -> Mapping[StoreId, int]:
+        """Where all stores stand that are here."""
+        return dict(self._positions)
+
+    def checkpoint(self, tasks: Collection[Task]) -> None:
+        """Nothing beyond what a slice does: a store keeps its position in the transaction of its rows."""
+        self.note(tasks)
+
+    def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:
+        """When clean, apply what is committed and not yet applied, expiry too, and sync.
+
+        A store that is far behind, as it was being restored, is closed as it stands.
+        """
+        self.note(tasks)
+        if not clean and not self._link.in_driver:
+            return {}  # workers of an executor keep files open, clean or not
+        ids = [task.id for task in tasks]
+        shares = self._dealt(ids)
+        if clean:
+            shares = [[_near(target) for target in share] for share in shares]
+        errors = self.ask("close" if clean else "let_go", shares)
+        return {task: error for task in ids if (error := self.first_error(task, errors))}
+
+    def examine(self, tasks: Collection[TaskId]) -> dict[StoreId, Exception]:
+        """Read all rows of the stores, and wipe those that are damaged or ahead of the commits; what went wrong.
+
+        Only those are wiped: another store of the same task may have no changelog to be restored from.
+        """
+        errors = self.ask("look", self._dealt(tasks))
+        ahead = [
+            target
+            for share in self._dealt(tasks)
+            for target in share
+            if self.position(target.input.store, target.partition) > target.input.position
+        ]
+        return {**errors, **self.ask("wipe", [ahead])}
+
+    def ask(self, what: What, shares: Iterable[Sequence[StoreTarget]]) -> dict[StoreId, Exception]:
+        """Send what is to be done; what went wrong with which store. Raises StateError where nothing was possible."""
+        requests = [StateRequest(what, self._location, tuple(share)) for share in shares if share]
+        with self._asking:
+            answers = self._link.ask(requests) if requests else []
+        errors: dict[StoreId, Exception] = {}
+        for answer in answers:
+            if answer.failure is not None:
+                raise StateError(self.client, answer.failure)
+            for each in answer.stores:
+                store = StoreId(each.store, each.partition)
+                self._positions[store] = each.position
+                if each.damage or each.lost:
+                    self._report(each)
+                if each.failure is not None:
+                    errors[store] = self._raised(store, each.failure)
+        return errors
+
+    def target(self, task: TaskId, store: Store) -> StoreTarget:
+        """What brings a store to its committed position."""
+        clocks = self._planner.clocks(task.name, task.partition)
+        applied = self.position(store.name, task.partition)
+        return StoreTarget(task.partition, self._planner.store(store, task.partition, applied, clocks))
+
+    def first_error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
+        """What is wrong with a task: with the first of its stores that has something."""
+        ids = (StoreId(store.name, task.partition) for store in self.declared(task))
+        return next((errors[store] for store in ids if store in errors), None)
+
+    def _dealt(self, tasks: Iterable[TaskId]) -> list[list[StoreTarget]]:
+        """The stores of all tasks, some for each thread of the client."""
+        everything = [self.target(task, store) for task in tasks for store in self.declared(task)]
+        return [everything[thread :: self.threads] for thread in range(self.threads)]
+
+    def _raised(self, store: StoreId, failure: StoreFailure) -> Exception:
+        match failure.kind:
+            case "corrupted":
+                return TaskCorruptedError(failure.message, store=store.store)
+            case "migrated":
+                return TaskMigratedError(failure.message, failure.expected, failure.found)
+        return StateError(self.client, failure)
+
+
+def _near(target: StoreTarget) -> StoreTarget:
+    """The work on a store that is closed: none, where there would be much."""
+    to = target.input
+    if to.position - to.applied <= MOST_AT_CLOSE:
+        return target
+    return replace(target, input=replace(to, position=to.applied, ranges=()))

@@ -1,0 +1,336 @@
+"""Brings the stores of one client's tasks forward by their changelogs, in slices, while other tasks run.
+
+Source: `StoreChangelogReader` of Kafka Streams 4.0. What it decides is here, on the driver; a slice is done where the
+stores are. Active tasks that restore come first: as long as there is one, standby tasks wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Protocol
+
+from ...errors import HeadwaterError
+from ..log.ranges import LogRange
+from ..tasks.errors import LockError
+from ..tasks.state import State, TaskType
+from ..tasks.task import Task
+from ..tasks.task_id import StoreId, TaskId
+from .linked_stores import LinkedStores
+from .requests import StoreTarget
+
+WORK_PER_REQUEST = 262_144
+"""Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, at the end of a step."""
+
+MOST_STORES = 64
+"""Stores in one request: each takes a step at least."""
+
+MOST_STALLS = 3
+"""Slices in a row that bring no store forward, until the restore strategy is taken for broken."""
+
+_UNKNOWN = -1
+"""Instead of the position of a store that is being read, and may be wiped."""
+
+_COST_OF_RANGE = 256
+"""In records: a file is opened, and its place travels with the request."""
+
+
+class ReaderMode(Enum):
+    """For whom slices are made."""
+
+    ACTIVE_RESTORING = "active_restoring"
+    STANDBY_UPDATING = "standby_updating"
+
+
+class ChangelogState(Enum):
+    """How far a registered changelog is. One of a standby task is never completed."""
+
+    REGISTERED = "registered"
+    RESTORING = "restoring"
+    COMPLETED = "completed"
+
+
+class Suspended(Enum):
+    """Why a changelog is left alone before it is completed."""
+
+    PROMOTED = "promoted"
+    MIGRATED = "migrated"
+
+
+class RestoreListener(Protocol):
+    """Hears of stores that are restored (`role` ACTIVE) and of standby stores (STANDBY).
+
+    Positions are numbers of changelog records.
+    """
+
+    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
+        """Restoring begins, from a position."""
+        ...
+
+    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
+        """So many records were applied, and the store stands at `position`."""
+        ...
+
+    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
+        """The store stands where the commits say; `records` were applied in all."""
+        ...
+
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+        """The store is left alone from now on. `records`: applied in all."""
+        ...
+
+
+class NoListener:
+    """Hears nothing."""
+
+    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
+        """Do nothing."""
+
+    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
+        """Do nothing."""
+
+    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
+        """Do nothing."""
+
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+        """Do nothing."""
+
+
+class RestoreStalledError(HeadwaterError):
+    """Slices bring stores no further. `client`, `stores`."""
+
+    def __init__(self, client: str, stores: Collection[StoreId]) -> None:
+        names = ", ".join(map(str, sorted(stores)))
+        super().__init__(
+            f"restoring on {client} makes no progress: the restore strategy's steps leave {names} where they are",
+            "look at the topology's restore strategy; `changelog` is the built-in one",
+        )
+        self.client = client
+        self.stores = frozenset(stores)
+
+
+@dataclass
+class _Changelog:
+    """One changelog partition that is read. Mutable: the reader's own."""
+
+    task: Task
+    state: ChangelogState = ChangelogState.REGISTERED
+    records: int = 0
+    suspect: bool = False
+
+
+class StoreChangelogReader:
+    """A ChangelogReader over the stores of a client. `submit` runs a function somewhere else: one slice at a time.
+
+    `slice`: the one that is being worked on, or is done and not taken up yet.
+    """
+
+    def __init__(
+        self,
+        stores: LinkedStores,
+        submit: Callable[[Callable[[], dict[StoreId, Exception]]], Future[dict[StoreId, Exception]]],
+        listener: RestoreListener | None = None,
+    ) -> None:
+        self._stores = stores
+        self._submit = submit
+        self._listener = listener or NoListener()
+        self._changelogs: dict[StoreId, _Changelog] = {}
+        self.slice: Future[dict[StoreId, Exception]] | None = None
+        self._worked: dict[StoreId, int] = {}
+        self._registered: set[TaskId] = set()
+        self._suspects: set[TaskId] = set()
+        self._turn = 0
+        self._stalls = 0
+
+    @property
+    def mode(self) -> ReaderMode:
+        """Whose turn it is."""
+        restoring = any(
+            each.task.type is TaskType.ACTIVE and each.state is not ChangelogState.COMPLETED
+            for each in self._changelogs.values()
+        )
+        return ReaderMode.ACTIVE_RESTORING if restoring else ReaderMode.STANDBY_UPDATING
+
+    @property
+    def busy(self) -> bool:
+        """Whether a slice is being worked on."""
+        return self.slice is not None and not self.slice.done()
+
+    def state(self, store: StoreId) -> ChangelogState | None:
+        """Of a changelog; None where it is not registered."""
+        found = self._changelogs.get(store)
+        return None if found is None else found.state
+
+    def register(self, task: Task) -> Mapping[str, int]:
+        """Begin with a task; where its stores stand. Raises LockError while a slice works on one of them."""
+        ids = _ids(task)
+        if self.slice is not None and any(store in self._worked for store in ids):
+            raise LockError(", ".join(map(str, ids)), None)
+        suspect = task.id in self._suspects
+        self._suspects.discard(task.id)
+        self._registered.add(task.id)
+        self._changelogs.update({store: _Changelog(task, suspect=suspect) for store in ids})
+        return self._stores.offsets(task.id)
+
+    def unregister(self, tasks: Collection[TaskId]) -> None:
+        """Leave these tasks alone. What a slice does with them meanwhile is only noted."""
+        ended = self._registered.intersection(tasks)
+        self._registered -= ended
+        for store, each in list(self._changelogs.items()) if ended else ():
+            if each.task.id not in ended:
+                continue
+            del self._changelogs[store]
+            if each.state is ChangelogState.RESTORING:
+                active = each.task.type is TaskType.ACTIVE
+                reason = Suspended.PROMOTED if not active and each.task.state is State.RUNNING else Suspended.MIGRATED
+                self._listener.suspended(each.task.type, store, each.records, reason)
+
+    def has(self, task: TaskId) -> bool:
+        """Whether a task is registered."""
+        return task in self._registered
+
+    def suspect(self, tasks: Collection[TaskId]) -> None:
+        """Have the stores of these tasks read, and wiped where need be, once the tasks are registered again."""
+        self._suspects |= set(tasks)
+
+    def offsets(self, task: TaskId) -> Mapping[str, int]:
+        """Where the task's stores stand."""
+        return self._stores.offsets(task)
+
+    def stored(self) -> Mapping[TaskId, Mapping[str, int]]:
+        """What is there of all tasks, without those whose stores a slice works on."""
+        working = {(store.store, store.partition) for store in self._worked}
+        return {
+            task: offsets
+            for task, offsets in self._stores.stored().items()
+            if not any((store, task.partition) in working for store in offsets)
+        }
+
+    def completed(self) -> Collection[StoreId]:
+        """The stores of active tasks that stand where the commits say."""
+        return [store for store, each in self._changelogs.items() if each.state is ChangelogState.COMPLETED]
+
+    def restore(self) -> Mapping[TaskId, Exception]:
+        """Take up the slice that is done, and begin the next one; what went wrong with which task.
+
+        Raises StateError, ClientLostError, StateJobError, RestoreStalledError.
+        """
+        if self.busy:
+            return {}
+        failed = self._take()
+        if failed:
+            return failed  # whoever asks leaves these tasks alone first
+        self._look()
+        if suspects := {store: each for store, each in self._changelogs.items() if each.suspect}:
+            tasks = sorted({each.task.id for each in suspects.values()})
+            self._begin(dict.fromkeys(suspects, _UNKNOWN), lambda: self._stores.examine(tasks))
+        elif shares := self._next_slice():
+            worked = {
+                StoreId(each.input.store, each.partition): each.input.applied for share in shares for each in share
+            }
+            self._begin(worked, lambda: self._stores.ask("restore", shares))
+        return {}
+
+    def wait(self) -> None:
+        """Let the slice that is being worked on end, whatever becomes of it."""
+        if self.slice is not None:
+            self.slice.exception()
+
+    def _begin(self, worked: dict[StoreId, int], work: Callable[[], dict[StoreId, Exception]]) -> None:
+        self._worked = worked
+        self.slice = self._submit(work)
+
+    def _take(self) -> Mapping[TaskId, Exception]:
+        """What has become of the slice."""
+        if self.slice is None:
+            return {}
+        done, worked = self.slice, self._worked
+        self.slice, self._worked = None, {}
+        errors = done.result()
+        moved = False
+        for store, before in worked.items():
+            position = self._stores.position(store.store, store.partition)
+            moved = moved or position != before  # also where a store was read: that is no step of the strategy
+            each = self._changelogs.get(store)
+            if each is not None:
+                each.suspect = each.suspect and before != _UNKNOWN
+            if each is not None and before != _UNKNOWN and position > before:
+                each.records += position - before
+                end = self._target(each.task, store).input.position
+                self._listener.batch(each.task.type, store, position, end, position - before)
+        self._stalls = 0 if moved or errors else self._stalls + 1
+        if self._stalls >= MOST_STALLS:
+            raise RestoreStalledError(self._stores.client, worked.keys())
+        failed: dict[TaskId, Exception] = {}
+        for store, error in errors.items():
+            if (each := self._changelogs.get(store)) is not None:
+                failed.setdefault(each.task.id, error)
+        return failed
+
+    def _look(self) -> None:
+        """Begin with changelogs that are new, and complete those of active tasks that have come to their ends."""
+        for store, each in self._changelogs.items():
+            target = self._target(each.task, store).input
+            if each.state is ChangelogState.REGISTERED:
+                each.state = ChangelogState.RESTORING
+                self._listener.started(each.task.type, store, target.applied, target.position)
+            if each.suspect:
+                continue
+            active = each.state is ChangelogState.RESTORING and each.task.type is TaskType.ACTIVE
+            if active and target.applied == target.position:
+                each.state = ChangelogState.COMPLETED
+                self._listener.ended(each.task.type, store, each.records)
+
+    def _next_slice(self) -> list[list[StoreTarget]]:
+        """A request for each thread of the client, or each but one: that one is for epochs.
+
+        Stores take turns: the first of a slice is behind those of the last one. So a small store does not wait until
+        large ones are restored.
+        """
+        role = TaskType.ACTIVE if self.mode is ReaderMode.ACTIVE_RESTORING else TaskType.STANDBY
+        waiting = [
+            (store, target)
+            for store, each in self._changelogs.items()
+            if each.task.type is role and each.state is ChangelogState.RESTORING
+            if (target := self._target(each.task, store)).input.applied != target.input.position
+        ]
+        if not waiting:
+            return []
+        threads = max(1, self._stores.threads - 1)
+        turn = self._turn % len(waiting)
+        chosen = (waiting[turn:] + waiting[:turn])[: threads * MOST_STORES]
+        self._turn += max(1, len(chosen) - 1)
+        shares: list[list[StoreTarget]] = [[] for _ in range(min(threads, len(chosen)))]
+        for number, (store, target) in enumerate(chosen):
+            share = shares[number % len(shares)]
+            room = WORK_PER_REQUEST * len(shares) // len(chosen)
+            share.append(_first(target, room if self._keeps_changelog(store) else None))
+        return shares
+
+    def _target(self, task: Task, store: StoreId) -> StoreTarget:
+        declared = next(each for each in self._stores.declared(task.id) if each.name == store.store)
+        return self._stores.target(task.id, declared)
+
+    def _keeps_changelog(self, store: StoreId) -> bool:
+        task = self._changelogs[store].task
+        return next(each.changelog for each in self._stores.declared(task.id) if each.name == store.store)
+
+
+def _ids(task: Task) -> list[StoreId]:
+    return [StoreId(store, task.id.partition) for store in task.stores]
+
+
+def _first(target: StoreTarget, room: int | None) -> StoreTarget:
+    """The part of the work that costs `room` at most, or little more. None: all of it."""
+    kept: list[LogRange] = []
+    cost, position = 0, target.input.applied
+    for each in target.input.ranges:
+        if room is not None and cost >= room:
+            return replace(target, input=replace(target.input, ranges=tuple(kept), position=position))
+        end = min(each.end, target.input.position)
+        kept.append(each)
+        cost += _COST_OF_RANGE + min(end - position, each.records)
+        position = end
+    return target

@@ -1,0 +1,60 @@
+"""An application that sums up numbers by key, and what comes of it."""
+
+from __future__ import annotations
+
+from local_application import LocalApplication, part
+
+from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.operators.sink import Sink
+from headwater.runtime.operators.source import Source
+from headwater.runtime.topology import Agg, Store, Topic
+
+PARTITIONS = 4
+WORDS = Topic("words", PARTITIONS, "k string", "x bigint")
+SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer="test-app")
+OTHERS = Topic("others", PARTITIONS, "k string", "x bigint")
+COPIED = Topic("copied", PARTITIONS, "k string", "x bigint", writer="test-app")
+TOTALS = Store(
+    "totals",
+    PARTITIONS,
+    "k string",
+    "n bigint, s bigint",
+    aggregates=(Agg("n", "count"), Agg("s", "sum", "x", "bigint")),
+)
+FLOW = Flow("k string", "x bigint")
+RECORDS = 30
+SUM_OF_ONE = (RECORDS, sum(range(RECORDS)))
+
+
+def summed(source=WORDS, name="sums", at="topologies/t.yml:7"):
+    """Numbers of each key, summed up."""
+    nodes = (Source(source, ("f",)), Aggregate("f", TOTALS, at=at), Sink("f", SUMS, "each_update"))
+    return part(name, PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
+
+
+def passed_through(expression):
+    """The same behind a step in SQL."""
+    last = (Aggregate("f", TOTALS), Sink("f", SUMS, "each_update"))
+    stages = (((Source(WORDS, ("f",)),), {}, {"f": FLOW}), expression, (last, {"f": FLOW}, {}))
+    return part("sums", PARTITIONS, stages, (TOTALS,))
+
+
+def summed_by_text():
+    """The same behind a repartition topic, under keys of the same name and type."""
+    by_text = Topic("by_text", PARTITIONS, "k string", "x bigint", writer="test-app")
+    nodes = (Source(WORDS, ("f",)), Sink("f", by_text, "repartition"))
+    return part("sums", PARTITIONS, ((nodes, {}, {}),)), summed(by_text, "sums_by_text")
+
+
+def fed(app: LocalApplication) -> LocalApplication:
+    for partition in range(PARTITIONS):
+        app.append(WORDS, [((f"k{partition}",), (x,), x) for x in range(RECORDS)], partition)
+    return app
+
+
+def last_sums(app: LocalApplication) -> dict[str, tuple[int, int]]:
+    return {row["key.k"]: (row["value.n"], row["value.s"]) for row in app.read(SUMS)}
+
+
+WHOLE_SUMS = {f"k{partition}": SUM_OF_ONE for partition in range(PARTITIONS)}

@@ -1,0 +1,422 @@
+"""A client's stores, worked on where they lie: in the driver, and by Spark jobs. What comes of it is the same."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from client_tasks import LaterSlices, at_once
+from commits import Applications, part, topic, topology
+
+from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.placing.client import Client
+from headwater.runtime.progress.committed import Committed
+from headwater.runtime.progress.planner import Planner
+from headwater.runtime.records.schema import CHANGELOG
+from headwater.runtime.restore import linked_stores, store_changelog_reader
+from headwater.runtime.restore.linked_stores import LinkedStores, StateError
+from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
+from headwater.runtime.restore.store_changelog_reader import (
+    MOST_STALLS,
+    ChangelogState,
+    ReaderMode,
+    RestoreStalledError,
+    StoreChangelogReader,
+    Suspended,
+)
+from headwater.runtime.spark.executor_link import OnExecutor
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.process_file import ProcessFile
+from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
+from headwater.runtime.tasks.standby_task import StandbyTask
+from headwater.runtime.tasks.state import TaskType
+from headwater.runtime.tasks.stream_task import StreamTask
+from headwater.runtime.tasks.task_id import StoreId, TaskId
+from headwater.runtime.topology import Store, Window
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+HOURS = Store("hours", 2, "k string", "n bigint", "window", Window(HOUR, HOUR, 0), retention_ms=DAY)
+COUNTS = part("counts", (topic("events", 2),), stores=(HOURS,))
+DECLARED = topology("t", COUNTS)
+TASK, OTHER = TaskId(0, 0, "counts"), TaskId(0, 1, "counts")
+STREAM_TIME = 30 * HOUR
+KEPT = range(7, 31)
+"""Hours that begin after the stream time less a day."""
+
+
+@pytest.fixture(params=["driver", pytest.param("spark", marks=pytest.mark.spark)])
+def link(request: pytest.FixtureRequest) -> StateLink:
+    if request.param == "driver":
+        return InDriver()
+    session = request.getfixturevalue("spark_session")
+    return OnExecutor(session, Client("executor-0", 2), "p-t", lambda _: False)
+
+
+class Place:
+    """An application's log, and a client that finds its state directory over a link."""
+
+    def __init__(self, root: Path, link: StateLink) -> None:
+        self.root = root
+        self.link = link
+        self.log = EmbeddedLog(root / "log")
+        self.applications = Applications(self.log)
+        self.committed: Committed = self.applications.start(DECLARED)
+        self.location = StateLocation(
+            str(root / "state"), "p-t", incarnation="1", log=("embedded", {"path": str(root / "log")}), stores=(HOURS,)
+        )
+        self.folder = ""
+
+    @property
+    def directory(self) -> StateDirectory:
+        return StateDirectory(self.root / "state", self.folder, "p-t")
+
+    def commit(self, task: TaskId, *hours: int) -> None:
+        """Windows that begin at these hours, in a segment of their own."""
+        keys = [window(hour) for hour in hours]
+        changes = pa.table({"key": keys, "value": [b"v"] * len(keys), "_timestamp": hours}).cast(CHANGELOG)
+        name = f"{task}-{self.committed.own.number}"
+        segments = self.log.write("p-t", "p-t-hours-changelog", name, changes, task.partition, task.partition)
+        self.applications.commit("t", "counts", task.partition, {}, *segments, clocks={"hours": STREAM_TIME})
+        self.committed.own.refresh()
+
+    def hold(self, incarnation: str = "1") -> StateAnswer:
+        location = replace(self.location, incarnation=incarnation)
+        (answer,) = self.link.ask([StateRequest("hold", location)])
+        self.folder = answer.folder
+        return answer
+
+    def client(self, told: Callable[[StoreAnswer], None] = lambda _: None, **held: int) -> Restoring:
+        """The client as it comes: `held` instead of what it says of its stores."""
+        answer = self.hold()
+        location = replace(self.location, folder=answer.folder, process_id=answer.process_id)
+        found = {StoreId(each.store, each.partition): each.position for each in answer.stores}
+        found |= {StoreId(store, 0): position for store, position in held.items()}
+        planner = Planner(self.committed, 10)
+        return Restoring(LinkedStores("client-1", self.link, location, planner, DECLARED.subtopologies, found, told))
+
+    def windows(self, task: TaskId = TASK) -> list[bytes]:
+        store = LmdbStore(self.directory.store_path(StoreId("hours", task.partition)))
+        return [key for key, _ in store.range(None, None)]
+
+
+class Restoring:
+    """A client's stores and their reader, whose slices are done before it is asked for them."""
+
+    def __init__(self, stores: LinkedStores) -> None:
+        self.stores = stores
+        self.heard = Heard()
+        self.reader = StoreChangelogReader(stores, at_once, self.heard)
+
+    def task(self, task_id: TaskId) -> StreamTask:
+        """The task, registered."""
+        task = StreamTask(task_id, ("hours",))
+        task.initialize_if_needed(self.reader.register(task))
+        return task
+
+    def restore(self, *tasks: TaskId) -> Mapping[TaskId, Exception]:
+        """Until nothing is left to do, or something goes wrong: what."""
+        self.reader.unregister(tasks)
+        for task in tasks:
+            self.task(task)
+        for _ in range(100):
+            if failed := self.reader.restore():
+                return failed
+            if {StoreId("hours", task.partition) for task in tasks} <= set(self.reader.completed()):
+                return {}
+        raise AssertionError("never restored")
+
+    def close(self, task: TaskId, *, clean: bool) -> None:
+        closing = StreamTask(task, ("hours",))
+        closing.initialize_if_needed(self.stores.offsets(task))
+        assert self.stores.close([closing], clean=clean) == {}
+
+
+class Heard:
+    """A listener that keeps what it hears, in words."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
+        self.words.append(f"{role.value} {store} started at {position} of {end}")
+
+    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
+        self.words.append(f"{role.value} {store} at {position} of {end} by {records}")
+
+    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
+        self.words.append(f"{role.value} {store} ended after {records}")
+
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+        self.words.append(f"{role.value} {store} {reason.value} after {records}")
+
+
+def window(hour: int) -> bytes:
+    return (hour * HOUR + 2**63).to_bytes(8, "big") + b"key"
+
+
+@pytest.fixture
+def place(tmp_path: Path, link: StateLink) -> Place:
+    """Of a task that has committed the windows of 31 hours, an hour a commit."""
+    place = Place(tmp_path, link)
+    for hour in range(31):
+        place.commit(TASK, hour)
+    return place
+
+
+def test_client_without_state_takes_a_folder_and_keeps_its_process_id(place: Place) -> None:
+    first = place.hold()
+    assert (first.stores, first.folder) == ((), "client-1")
+    place.client().restore(TASK)
+
+    again = place.hold()
+    assert (again.folder, again.process_id) == (first.folder, first.process_id)
+    assert [(each.store, each.partition, each.position) for each in again.stores] == [("hours", 0, 31)]
+
+
+def test_state_of_another_incarnation_is_removed(place: Place) -> None:
+    first = place.hold()
+    place.client().restore(TASK)
+
+    assert place.hold("2").stores == ()
+    assert place.directory.stores() == []
+    assert place.hold("2").process_id == first.process_id
+
+
+def test_stores_of_commits_that_a_copied_log_does_not_have_are_wiped_and_the_others_kept(place: Place) -> None:
+    place.commit(OTHER, 3, 4)
+    place.client().restore(OTHER)
+    shutil.copytree(place.root / "log", place.root / "copy")
+    place.commit(TASK, 31)
+    place.client().restore(TASK)  # with commit 34, which the copy does not have
+    (place.root / "log").rename(place.root / "gone")
+    (place.root / "copy").rename(place.root / "log")
+    place.committed = Committed(place.log, DECLARED)
+    for hour in 50, 51:  # nor with these, though it has as many, and the store is not ahead of them
+        place.commit(TASK, hour)
+
+    answer = place.hold()
+    assert (answer.strangers, answer.failure) == ({"hours/0": 34}, None)
+    assert [(each.partition, each.position) for each in answer.stores] == [(1, 2)]
+    place.client().restore(TASK)
+    assert place.windows() == [window(hour) for hour in (*range(31), 50, 51)]
+    assert place.hold().strangers == {}
+
+
+def test_restoring_comes_to_the_committed_end_of_all_tasks_and_is_told(place: Place) -> None:
+    place.commit(OTHER, 3, 4)
+    client = place.client()
+    assert client.restore(TASK, OTHER) == {}
+    assert [client.stores.offsets(task) for task in (TASK, OTHER)] == [{"hours": 31}, {"hours": 2}]
+    assert place.windows() == [window(hour) for hour in range(31)]
+    assert place.windows(OTHER) == [window(3), window(4)]
+    assert client.heard.words == [
+        "active hours/0 started at 0 of 31",
+        "active hours/1 started at 0 of 2",
+        "active hours/0 at 31 of 31 by 31",
+        "active hours/1 at 2 of 2 by 2",
+        "active hours/0 ended after 31",
+        "active hours/1 ended after 2",
+    ]
+
+
+def test_store_that_stands_at_the_end_is_completed_without_a_batch(place: Place) -> None:
+    place.client().restore(TASK)
+    again = place.client()
+    assert again.restore(TASK) == {}
+    assert again.heard.words == ["active hours/0 started at 31 of 31", "active hours/0 ended after 0"]
+
+
+def test_one_slice_is_of_bounded_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 10 * 257)
+    client = place.client()
+    client.task(TASK)
+    positions = []
+    while not client.reader.completed():
+        client.reader.restore()
+        positions.append(client.stores.offsets(TASK)["hours"])
+    assert positions == [10, 20, 30, 31, 31]
+
+
+def test_store_that_is_left_alone_while_it_is_restored_is_told_as_migrated(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 10 * 257)
+    client = place.client()
+    client.task(TASK)
+    for _ in range(2):
+        client.reader.restore()
+    client.reader.unregister([TASK])
+    assert client.heard.words[-1] == "active hours/0 migrated after 10"
+    assert client.reader.state(StoreId("hours", 0)) is None
+
+
+def test_standby_waits_for_active_tasks_then_follows_the_changelog_for_ever(place: Place) -> None:
+    place.commit(OTHER, 3)
+    client = place.client()
+    copy = StandbyTask(OTHER, ("hours",))
+    copy.initialize_if_needed(client.reader.register(copy))
+    client.task(TASK)
+    assert client.reader.mode is ReaderMode.ACTIVE_RESTORING
+    while not client.reader.completed():
+        client.reader.restore()
+        if client.reader.mode is ReaderMode.ACTIVE_RESTORING:
+            assert client.stores.offsets(OTHER) == {"hours": 0}
+    assert client.reader.mode is ReaderMode.STANDBY_UPDATING
+
+    for hour in (4, 5):
+        client.reader.restore()
+        client.reader.restore()
+        assert client.stores.offsets(OTHER) == {"hours": hour - 3}
+        place.commit(OTHER, hour)
+    assert client.reader.state(StoreId("hours", 1)) is ChangelogState.RESTORING
+    client.reader.unregister([OTHER])
+    assert client.heard.words[-1] == "standby hours/1 promoted after 2"
+
+
+def test_small_store_does_not_wait_until_large_ones_are_restored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.commit(OTHER, 3)
+    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 6 * 257)
+    client = place.client()
+    client.task(TASK)
+    client.task(OTHER)
+    while StoreId("hours", 1) not in client.reader.completed():
+        client.reader.restore()
+    assert client.stores.offsets(TASK)["hours"] < 10
+
+
+def test_task_that_is_registered_while_a_slice_works_on_it_is_locked(place: Place) -> None:
+    slices = LaterSlices()
+    client = place.client()
+    client.reader = StoreChangelogReader(client.stores, slices)
+    client.task(TASK)
+    client.reader.restore()
+    client.reader.unregister([TASK])
+    with pytest.raises(LockError, match="hours/0"):
+        client.task(TASK)
+
+    slices.run()
+    client.reader.restore()
+    assert client.task(TASK).offsets == {"hours": 31}
+
+
+def test_strategy_that_makes_no_progress_is_told(place: Place) -> None:
+    client = place.client()
+    client.reader = StoreChangelogReader(client.stores, lambda _: done({}))
+    client.task(TASK)
+    for _ in range(MOST_STALLS):
+        client.reader.restore()
+    with pytest.raises(RestoreStalledError, match="restoring on client-1 makes no progress"):
+        client.reader.restore()
+
+
+def done(errors: dict[StoreId, Exception]) -> Future[dict[StoreId, Exception]]:
+    future: Future[dict[StoreId, Exception]] = Future()
+    future.set_result(errors)
+    return future
+
+
+def test_clean_close_applies_all_that_is_committed_and_leaves_what_is_in_retention(place: Place) -> None:
+    place.client().close(TASK, clean=True)
+    assert place.windows() == [window(hour) for hour in KEPT]
+
+
+def test_clean_close_leaves_a_store_that_is_far_behind_as_it_stands(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linked_stores, "MOST_AT_CLOSE", 30)
+    place.client().close(TASK, clean=True)
+    assert place.windows() == []
+
+
+def test_other_close_applies_nothing_more(place: Place) -> None:
+    client = place.client()
+    client.restore(TASK)
+    place.commit(TASK, 31)
+    client.close(TASK, clean=False)
+    assert place.windows() == [window(hour) for hour in range(31)]
+
+
+def test_store_ahead_of_its_changelog_is_corrupted_and_begins_again_once_it_was_looked_at(place: Place) -> None:
+    place.hold()
+    LmdbStore(place.directory.store_path(StoreId("hours", 0))).apply((), 0, 40)
+    place.commit(OTHER, 3)
+    client = place.client()
+
+    failed = client.restore(TASK, OTHER)
+
+    assert list(failed) == [TASK]
+    assert isinstance(failed[TASK], TaskCorruptedError)
+    assert "ahead of its changelog: 40 > 31" in str(failed[TASK])
+    assert client.stores.offsets(OTHER) == {"hours": 1}
+    client.reader.suspect([TASK])
+    assert client.restore(TASK) == {}
+    assert client.stores.offsets(TASK) == {"hours": 31}
+    assert place.windows() == [window(hour) for hour in range(31)]
+
+
+def test_positions_that_epochs_have_reached_are_taken_up(place: Place) -> None:
+    client = place.client()
+    client.restore(TASK)
+    place.commit(TASK, 31)
+    store = LmdbStore(place.directory.store_path(StoreId("hours", 0)))
+    store.apply([([window(31)], [b"v"])], 31, 32)
+    task = StreamTask(TASK, ("hours",))
+    task.initialize_if_needed({"hours": 32})
+    client.stores.note([task])
+    assert client.stores.offsets(TASK) == {"hours": 32}
+    assert client.stores.stored() == {TASK: {"hours": 32}}
+
+
+def test_directory_that_is_another_clients_is_not_worked_on(place: Place) -> None:
+    client = place.client()
+    found = ProcessFile.read(place.directory.path)
+    assert found is not None
+    replace(found, process_id="2c5ea4c0-4067-11e9-8bad-9b1deb4d3b7d").written(place.directory.path)
+
+    with pytest.raises(StateError, match=r"is not at .*client-1/p-t any more"):
+        client.restore(TASK)
+    assert place.directory.stores() == []
+
+
+def damage(place: Place) -> None:
+    """A byte of each row, in all pages, once nobody has the file open."""
+    path = place.directory.store_path(StoreId("hours", 0)) / "data.mdb"
+    path.write_bytes(path.read_bytes().replace(b"key", b"kez"))
+
+
+def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) -> None:
+    told = list[StoreAnswer]()
+    client = place.client()
+    client.restore(TASK)
+    client.close(TASK, clean=False)
+    again = place.client(told.append)  # by which all was read, and is whole
+    damage(place)
+
+    again.reader.suspect([TASK])
+    assert again.restore(TASK) == {}
+
+    assert [(each.store, each.damage) for each in told] == [("hours", "a row is not what was written")]
+    assert place.windows() == [window(hour) for hour in range(31)]
+
+
+def test_store_whose_position_is_damaged_is_held_as_empty_and_restored(place: Place) -> None:
+    place.client().restore(TASK)
+    place.client().close(TASK, clean=False)
+    path = place.directory.store_path(StoreId("hours", 0)) / "data.mdb"
+    position = b"position" + (31).to_bytes(8, "little")
+    path.write_bytes(path.read_bytes().replace(position, b"position" + (30).to_bytes(8, "little")))
+
+    (held,) = place.hold().stores
+
+    assert (held.position, held.damage) == (0, "a row is not what was written")
+    client = place.client()
+    assert client.restore(TASK) == {}
+    assert client.stores.offsets(TASK) == {"hours": 31}
