@@ -1,1 +1,1 @@
-"""What Python programs, the command line among them, do with a project: `Project`, and what it is composed of."""
+"""The Python API of a project: `Project` and its parts. The command line uses it too."""

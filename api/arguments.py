@@ -1,4 +1,4 @@
-"""Arguments of the Python API: one of another kind is told at once, and not by whatever it meets inside."""
+"""Checks arguments of the Python API, so that a wrong one is reported at once and not by some function inside."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class ArgumentError(HeadwaterError):
 
 
 def check_name(name: str, given: Any) -> None:
-    """Raises ArgumentError for what is no text."""
+    """Require a text. Raises ArgumentError."""
     if not isinstance(given, str):
         raise ArgumentError(name, given, "a text")
 
 
 def check_number(name: str, given: Any, least: int | None = None) -> None:
-    """Raises ArgumentError for what is neither None nor a whole number, from `least` on."""
+    """Require None or a whole number from `least` on. Raises ArgumentError."""
     if given is None:
         return
     if isinstance(given, bool) or not isinstance(given, Integral) or (least is not None and int(given) < least):
@@ -37,12 +37,12 @@ def check_number(name: str, given: Any, least: int | None = None) -> None:
 
 
 def check_names(name: str, given: Any) -> None:
-    """Raises ArgumentError for what is no sequence of texts; a text alone would be taken for its letters."""
+    """Require a sequence of texts. A single text is refused, as its letters would be taken. Raises ArgumentError."""
     if isinstance(given, str) or not isinstance(given, Collection) or not all(isinstance(each, str) for each in given):
         raise ArgumentError(name, given, "a list of texts")
 
 
 def check_methods(name: str, given: Any, *methods: str) -> None:
-    """Raises ArgumentError for what is neither None nor has these methods."""
+    """Require None or an object with these methods. Raises ArgumentError."""
     if given is not None and not all(callable(getattr(given, method, None)) for method in methods):
         raise ArgumentError(name, given, f"an object with the method {' and '.join(methods)}")

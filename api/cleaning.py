@@ -1,4 +1,4 @@
-"""Removing what Headwater has made of a project: generated code, and the stores on this machine."""
+"""Removes what Headwater has made of a project: generated code, and the stores on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .target import Target
 
 
 class Cleaning:
-    """Of the selected topologies; without a selection, of all that this project has or had."""
+    """Cleans the selected topologies; without a selection, all that this project has or had."""
 
     def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
         self._files = files

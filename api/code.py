@@ -15,7 +15,7 @@ TARGET = "target"
 
 
 class GeneratedCode:
-    """Written again each time it is asked for."""
+    """Generates code. It is written again at each call."""
 
     def __init__(self, files: CheckedFiles, selection: Selection) -> None:
         self._files = files
@@ -24,7 +24,7 @@ class GeneratedCode:
     def compile(self, *, check: bool = True) -> Compiled:
         """See `Project.compile`."""
         if not self._files.untyped.diagnostics.has_errors:
-            _ = self._selection.ids  # a selector that nothing answers to is told before Spark is started
+            _ = self._selection.ids  # an unknown selector is reported before Spark is started
         checked = self._files.typed
         found = self._files.found()
         if checked.diagnostics.has_errors:

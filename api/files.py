@@ -1,4 +1,4 @@
-"""A project's files as the compiler understands them: checked once, when something is first asked of them."""
+"""The files of a project, checked once, when they are first needed."""
 
 from __future__ import annotations
 
@@ -40,17 +40,20 @@ class CheckedFiles:
 
     @cached_property
     def untyped(self) -> CheckedProject:
-        """Checked without Spark and without Python of the project: no graphs."""
+        """The project checked without Spark and without its Python modules. It has no graphs."""
         return self._compiled()
 
     @cached_property
     def typed(self) -> CheckedProject:
-        """Checked with types and plugins, with the graphs of topologies. Starts Spark for new expressions."""
+        """The project checked with types and plugins, with the graphs of topologies.
+
+        Starts Spark for new expressions.
+        """
         return self._compiled(analyzer=self._analyzer(), plugins=InstalledPlugins(self.plugins))
 
     @property
     def checked(self) -> CheckedProject:
-        """Whichever of both is there: for all that needs no types."""
+        """The one of both that exists, for uses without types."""
         found: CheckedProject = self.__dict__.get("typed") or self.untyped
         return found
 
@@ -61,21 +64,21 @@ class CheckedFiles:
 
     @property
     def name(self) -> str:
-        """Of the project."""
+        """The project's name."""
         return self.checked.loaded.name
 
     @property
     def seeds(self) -> str:
-        """The application under whose name records from outside are committed."""
+        """The application that commits records from outside."""
         return f"{self.name}-seed"
 
     @property
     def spark(self) -> Mapping[str, Any]:
-        """Spark's settings, also of a project with errors."""
+        """Spark's settings, even of a project with errors."""
         return spark_of(self.checked.loaded)
 
     def applications(self) -> list[str]:
-        """Of all topologies of the project, also of one with errors."""
+        """The applications of all topologies, even of a project with errors."""
         return [f"{self.name}-{each.name}" for each in self.resources.of("topology")]
 
     def plugins(self, without: Collection[str] = ()) -> PluginManager:
@@ -84,7 +87,7 @@ class CheckedFiles:
         return PluginManager(self.root, modules, (*self.options.without_plugins, *without))
 
     def found(self) -> dict[str, Any]:
-        """The fields of `Parsed`: what is known so far."""
+        """The fields of `Parsed`, as far as they are known."""
         checked = self.checked
         return {
             "root": self.root,
@@ -96,7 +99,7 @@ class CheckedFiles:
         }
 
     def parsed(self) -> Parsed:
-        """What is known so far."""
+        """The result of parsing, as far as it is known."""
         return Parsed(**self.found())
 
     def require_valid(self) -> None:
@@ -105,12 +108,15 @@ class CheckedFiles:
             raise InvalidProjectError(self.parsed())
 
     def unknown(self, error: UnknownNameError) -> HeadwaterError:
-        """The error; where the project has errors, those: what is missing may be in what cannot be understood."""
+        """The error.
+
+        If the project's files have errors, those: the missing name may be in a file that cannot be read.
+        """
         parsed = self.parsed()
         return error if parsed.ok else InvalidProjectError(parsed)
 
     def no_topic(self, name: str) -> UnknownNameError:
-        """That there is no topic of that name."""
+        """The error that there is no topic of that name."""
         hint = did_you_mean(name, self.checked.topics) or "`headwater ls --type topic` lists those that there are"
         return UnknownNameError("topic", name, hint)
 

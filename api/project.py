@@ -1,4 +1,4 @@
-"""A project as Python: `Project("flights").build()`. Everything the command line does, returned and not printed."""
+"""The Python API of a project: `Project("flights").build()`. It does what the command line does, without printing."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 class Project:
     """A project folder, as its files are when they are first needed.
 
-    `select`: what commands are about, in the words of `--select`. `session`: a Spark session to use, which stays open;
-    without one, a session is started when it is needed, and `close` (or the end of a `with` block) stops it.
+    `select`: the topics and topologies that commands work on, as for `--select`. `session`: a Spark session to use,
+    which stays open. Without one, a session is started when it is needed, and `close` (or the end of a `with` block)
+    stops it.
 
-    What a method needs is imported when it is called: `parse` loads no Arrow, and only `run` loads Spark.
+    A method imports what it needs when it is called: `parse` loads no Arrow, and only `run` loads Spark.
     """
 
     def __init__(
@@ -118,9 +119,9 @@ class Project:
         return self._code.compile(check=check)
 
     def resources(self) -> tuple[Resource, ...]:
-        """Topics, topologies and what is in them, as far as selected; also of a project with errors.
+        """The selected topics and topologies, and what is in them, even of a project with errors.
 
-        Raises InvalidProjectError where headwater.yml is missing or cannot be read.
+        Raises InvalidProjectError if headwater.yml is missing or cannot be read.
         """
         return self._selection.resources()
 
@@ -136,7 +137,7 @@ class Project:
         return self._target.settings()
 
     def log(self) -> Log:
-        """The log of the chosen target, made if there is none yet.
+        """The log of the chosen target. It is made if there is none yet.
 
         Raises InvalidProjectError, LogError, OtherLogError if stores on this machine were made of another log.
         """
@@ -148,7 +149,7 @@ class Project:
         return self._files.plugins().assignors
 
     def seed(self, topics: Sequence[str] = (), *, full_refresh: bool = False) -> tuple[SeedResult, ...]:
-        """Fill topics from their seeds: those named, or the selected and what selected topologies read.
+        """Fill topics from their seeds: the named topics, or the selected ones and those that selected topologies read.
 
         With `full_refresh` a topic whose seed has changed is emptied first, and topologies that have read it start
         again from the beginning. Raises UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not with
@@ -173,8 +174,8 @@ class Project:
     ) -> RunResults:
         """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
 
-        On the main thread and without `stop`, Ctrl-C and SIGTERM finish the epoch and commit it. What was done is
-        also in `target/run_results.json`. Spark is not started where the log refuses all of them. Raises
+        On the main thread and without `stop`, Ctrl-C and SIGTERM end the run after the epoch was committed. The result
+        is also in `target/run_results.json`. Spark is not started if the log refuses all of them. Raises
         InvalidProjectError, JavaError, OtherLogError, and RunFailedError if an application failed or was taken over,
         unless `check` is False: then that is in the result.
         """
@@ -190,16 +191,16 @@ class Project:
         return self.run(until_caught_up=True, observer=observer, check=check)
 
     def start_anew(self) -> None:
-        """Forget what the selected topologies have committed, their output and their state.
+        """Remove all that the selected topologies have committed, with their output and their state.
 
-        Topologies that are no longer in the project are forgotten with them: all, or where some are selected, those
-        that have written what these write or read, or have read from them. Raises LockError while one of them is
-        running, ReaderError when one that is not selected has read their output.
+        Topologies that are no longer in the project are removed with them. If some are selected, only those that have
+        written topics which these write or read, or have read from them. Raises LockError while one of them is
+        running, ReaderError if one that is not selected has read their output.
         """
         self._runs.start_anew()
 
     def simulate(self, scenario: Scenario | None = None) -> tuple[Simulation, ...]:
-        """Try the selected topologies' assignors on a model of clients that come and go; nothing is run.
+        """Try the selected topologies' assignors on a model of clients that come and go. Nothing is run.
 
         Raises InvalidProjectError, EventError, UnknownPluginError, and what an assignor raises.
         """
@@ -212,42 +213,42 @@ class Project:
     def read(
         self, topic: str, *, start: int | None = None, limit: int | None = None, follow: bool = False
     ) -> Rows[Record]:
-        """Committed records of a topic from offset `start` on, at most `limit`. `follow`: and those yet to come.
+        """Committed records of a topic from offset `start` on, at most `limit`. `follow`: also future ones.
 
-        To go through, or as an Arrow, pandas or Spark frame. Records are shown as they were declared when they were
-        written, see `declared_otherwise`. Errors of the project elsewhere than in headwater.yml and profiles.yml do not
-        matter. Raises UnknownNameError, InvalidProjectError.
+        Iterate over them, or take them as an Arrow, pandas or Spark frame. Records have the columns that were declared
+        when they were written, see `declared_otherwise`. Only errors in headwater.yml and profiles.yml matter. Raises
+        UnknownNameError, InvalidProjectError.
         """
         return self._topics.read(topic, start=start, limit=limit, follow=follow)
 
     def declared_otherwise(self, topic: str) -> str | None:
-        """How the project declares a topic other than its records were written, which is how `read` shows them.
+        """How a topic's declaration differs from that of its records when they were written, as `read` shows them.
 
-        None where both are the same. Raises UnknownNameError, InvalidProjectError.
+        None if both are the same. Raises UnknownNameError, InvalidProjectError.
         """
         return self._topics.declared_otherwise(topic)
 
     def query(
         self, store: str, *, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
     ) -> Rows[Row]:
-        """Rows of a store (`store` or `topology.store`) as of the last commit, also while its topology runs.
+        """The rows of a store (`store` or `topology.store`) after the last commit, even while its topology runs.
 
         `key`: some or all key columns. `start`, `end`: of a window store, bounds of window starts in ms, the second
-        excluded. To go through, or as an Arrow, pandas or Spark frame. Errors of the project matter where they are in
-        what the store's topology needs. Raises UnknownNameError, InvalidProjectError; the result StoreKeyError, when it
-        is read.
+        excluded. Iterate over the rows, or take them as an Arrow, pandas or Spark frame. Only errors in files that the
+        store's topology needs matter. Raises UnknownNameError, InvalidProjectError. Reading the result raises
+        StoreKeyError.
         """
         return self._stores.query(store, key=key, start=start, end=end)
 
     def cleanable(self, *, state: bool = False) -> tuple[Path, ...]:
-        """What `clean` would remove, of what is there. Raises InvalidProjectError, SelectorError."""
+        """The existing files and folders that `clean` would remove. Raises InvalidProjectError, SelectorError."""
         return self._cleaning.cleanable(state=state)
 
     def clean(self, *, state: bool = False) -> tuple[Path, ...]:
-        """Remove `target/`, and with `state` the stores of all clients, which a run restores; what was removed.
+        """Remove `target/`, and with `state` the stores of all clients, which a run restores. Returns what was removed.
 
-        Where topologies are selected: the code and the stores of these. Of the state directory, only what Headwater
-        has made for this project is removed, for topologies that are no longer in it, too. Stores on executors'
+        If topologies are selected, only their code and stores. Of the state directory, only what Headwater has made
+        for this project is removed, also for topologies that are no longer in it. Stores on executors'
         machines stay: they cannot be reached without a run. Raises LockError while an application runs on that state,
         InvalidProjectError, SelectorError.
         """

@@ -29,7 +29,7 @@ RUN_RESULTS = "run_results.json"
 
 
 class Runs:
-    """Of the topologies that are selected, on the project's target."""
+    """Runs the selected topologies on the project's target."""
 
     def __init__(
         self, files: CheckedFiles, selection: Selection, code: GeneratedCode, target: Target, spark: SparkOnDemand
@@ -78,7 +78,7 @@ class Runs:
 
 @contextmanager
 def _stopping(stop: threading.Event | None) -> Iterator[threading.Event]:
-    """The given event; else one that Ctrl-C and SIGTERM set, where signals can be handled."""
+    """The given event; else one that Ctrl-C and SIGTERM set, if this thread can handle signals."""
     if stop is not None:
         yield stop
     elif threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""What commands are about: the topics and topologies that `select` names."""
+"""The topics and topologies that `select` names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Selection:
-    """Of the files of a project; all of them where nothing is selected."""
+    """The selected part of a project; all of it if nothing is selected."""
 
     def __init__(self, files: CheckedFiles) -> None:
         self._files = files
@@ -29,7 +29,7 @@ class Selection:
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """Of topics and topologies. Raises SelectorError."""
+        """The names of the selected topics and topologies. Raises SelectorError."""
         return select(self._files.resources, self._words)
 
     def resources(self) -> tuple[Resource, ...]:
@@ -52,7 +52,10 @@ class Selection:
         return found
 
     def graphs(self) -> tuple[TopologyGraph, ...]:
-        """Of the selected topologies. Raises InvalidProjectError, SelectorError where only topics are selected."""
+        """The graphs of the selected topologies.
+
+        Raises InvalidProjectError, SelectorError if only topics are selected.
+        """
         checked = self._files.typed
         self._files.require_valid()
         found = tuple(graph for graph in checked.topologies if f"topology.{graph.name}" in self.ids)

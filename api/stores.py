@@ -65,14 +65,14 @@ class Stores:
             raise self._files.unknown(error) from None
 
     def _local(self, owned: OwnedStore, log: Log) -> StoreQuery:
-        """Of a store that tasks have. Raises WriterChangedError."""
+        """The rows of a store that tasks have. Raises WriterChangedError."""
         self._check_started(log, owned)
         open_to_read = self._target.plugins().backend(owned.store).open_to_read
         state_dir = self._target.state_dir()
         return StoreQuery(owned.application, owned.subtopology, owned.store, log, state_dir, open_to_read)
 
     def _check_started(self, log: Log, owned: OwnedStore) -> None:
-        """Refuse to show as empty a store that was filled under the name of another topology so far.
+        """Refuse a store that was filled under the name of another topology: it would look empty.
 
         Raises WriterChangedError.
         """

@@ -1,4 +1,4 @@
-"""Where a project runs: the chosen target of profiles.yml, its log, and where its stores are."""
+"""The chosen target of profiles.yml: its settings, its log, and the place of its stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of a project: filling them, and reading what is committed."""
+"""Fills the topics of a project, and reads their committed records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..runtime.spark.session.on_demand import SparkOnDemand
 
 _FOLLOW_SECONDS = 0.2
-"""Between two looks at a log that a reading follows."""
+"""The time between two reads of a log that is followed."""
 
 
 class Topics:
@@ -82,17 +82,17 @@ class Topics:
     def declared_otherwise(self, topic: str) -> str | None:
         """See `Project.declared_otherwise`."""
         now = self._files.checked.topics.get(topic)
-        if now is None or self._files.checked.diagnostics.has_errors:  # which may be in what it says of the topic
+        if now is None or self._files.checked.diagnostics.has_errors:  # the errors may be in the topic's declaration
             return None
         then = self.committed(self._target.log_to_read(), topic)
         was, is_ = FedTopic.of(then).changes(now)
         return ", ".join(f"{field} was {was[field]!r} and is {is_[field]!r}" for field in was) or None
 
     def committed(self, log: Log, name: str) -> Topic:
-        """A topic as it was committed last, else as it is declared. Raises WriterChangedError, UnknownNameError."""
+        """A topic as it was last committed, else as it is declared. Raises WriterChangedError, UnknownNameError."""
         files = self._files
         declared = files.checked.topics.get(name)
-        if files.checked.diagnostics.has_errors:  # who writes the topic may be in what cannot be understood
+        if files.checked.diagnostics.has_errors:  # the topic's writer may be in a file that cannot be read
             found = declared_topic(log, files.name, name) or declared
         else:
             if declared is not None:
@@ -129,7 +129,7 @@ class Topics:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What `read` was asked for. Each use of it reads again."""
+    """The arguments of one `read`. Each use reads the log again."""
 
     topic: Topic
     log: Log
