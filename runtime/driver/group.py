@@ -7,38 +7,27 @@ an epoch that is open is still committed. Then each client is given its new task
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
-from ..chosen_plugins import ChosenPlugins, origin_of
+from ..chosen_plugins import ChosenPlugins
 from ..placing.assigned import Assigned
 from ..placing.client import Client, ClientLostError
-from ..placing.hosts import Racks
-from ..placing.place import Member, place
+from ..placing.place import place
 from ..progress.committed import Committed
-from ..progress.planner import Planner
-from ..restore.linked_stores import StateError
-from ..restore.links import StateLink
-from ..restore.requests import StateLocation, StateRequest, StoreAnswer
-from ..state.directory import StateDirectory
-from ..state.process_file import Owner, ProcessFile
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.task_id import StoreId, TaskId
 from ..topology import Settings, Topology
+from .client_directories import ClientDirectories
 from .cluster import Cluster
-from .errors import NoClientsError, SharedStateError
-from .events import ClientJoined, ClientLost, Observer, Silent, StoreDamaged, StoreLost, StoresStrange
+from .errors import NoClientsError
+from .events import ClientJoined, ClientLost, Observer, Silent
+from .joining import Joining, for_each
 from .member import Commit, GroupMember
-from .restore_events import RestoreEvents
-
-Given = TypeVar("Given")
-Found = TypeVar("Found")
 
 ALONE_SECONDS = 60.0
 """How long an application waits for a client, once it has lost all."""
@@ -74,27 +63,14 @@ class Group:
         self._settings = settings
         self._committed = committed
         self._plugins = plugins
-        self._commits: Commit
         self._observer = observer or Silent()
-        self._planner = Planner(committed, settings.max_records)
+        self._directories = ClientDirectories(Path(settings.state_dir), topology.application, cluster.owner())
+        self._joining = Joining(cluster, topology, settings, committed, self._observer)
         self._stack = ExitStack()
-        self._locks: dict[str, ExitStack] = {}
-        self._racks = Racks(settings)
-        self._owner: Owner | None = None
         self._pool: ThreadPoolExecutor
         self._alone_since: float | None = None
         self._placed_at = float("-inf")
         self._recoveries: dict[TaskId, int] = {}
-        self._location = StateLocation(
-            settings.state_dir,
-            topology.application,
-            log=(settings.log.name, settings.log.options),
-            log_identity=committed.log.identity(),
-            plugins=origin_of(settings),
-            strategy=(topology.restore.name, topology.restore.options),
-            stores=tuple(store for part in topology.subtopologies for store in part.stores),
-            tables=tuple(table.store for part in topology.subtopologies for table in part.global_tables),
-        )
         self.assigned = Assigned(topology.assignment.assignor.name)
         self.members: dict[str, GroupMember] = {}
         self._clients: tuple[Client, ...] = ()
@@ -105,15 +81,14 @@ class Group:
 
         Raises LockError when another process has one.
         """
-        self._owner = self._cluster.owner()
         with ExitStack() as stack:  # If one directory is locked by another process, those before it are released again.
+            stack.enter_context(self._directories)
             self._pool = stack.enter_context(
                 ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix=f"{self._topology.application}/restore")
             )
             self._clients = self._cluster.clients(self._settings.clients)
-            stack.callback(self._unlock_all)
             for client in self._clients:
-                self._lock(client)
+                self._directories.lock(client)
             self._stack = stack.pop_all()
         return self
 
@@ -134,9 +109,8 @@ class Group:
         `incarnation`: of the application; copies of another one are removed. `commits`: of its tasks. Raises
         ClientLostError, StateJobError, StateError, SharedStateError.
         """
-        self._commits = commits
-        self._location = replace(self._location, incarnation=incarnation)
-        self._join(self._clients)
+        self._joining.begin(incarnation, commits, self._pool.submit)
+        self._take_in(self._clients)
 
     def place(self) -> Assigned:
         """Have the assignor place the tasks on the members."""
@@ -157,8 +131,8 @@ class Group:
         new = [client for client in self._cluster.present(self._settings.clients) if self._is_new(client)]
         for client in new:
             try:
-                self._lock(client)
-                self._join([client])
+                self._directories.lock(client)
+                self._take_in([client])
             except ClientLostError:  # it came and went
                 new.remove(client)
             else:
@@ -175,7 +149,7 @@ class Group:
         """A client is gone: what its tasks have not committed does not exist."""
         if self.members.pop(member.client.name, None) is not None:
             member.tasks.handle_lost_all()
-            self._locks.pop(member.client.name, ExitStack()).close()
+            self._directories.unlock(member.client)
             self._observer.on(ClientLost(self._topology.application, member.client.name))
 
     def leaving(self, assigned: Assigned) -> dict[str, set[TaskId]]:
@@ -243,26 +217,14 @@ class Group:
         members, self.members = list(self.members.values()), {}
         for member in members:
             member.reader.wait()
-        self._for_each(members, lambda member: member.tasks.shutdown(clean=True))
+        for_each(members, lambda member: member.tasks.shutdown(clean=True))
         # After all stores are closed. Without this note the next run reads all rows first, see `ProcessFile`.
-        self._for_each(members, lambda member: member.release())
+        for_each(members, lambda member: member.release())
 
-    def _join(self, clients: Sequence[Client]) -> None:
-        links = {client.name: self._cluster.link(client, self._topology.application) for client in clients}
-        found = self._for_each(clients, lambda client: self._member(client, links[client.name]))
-        self._refuse_shared([*(member.client for member in self.members.values()), *(each.client for each in found)])
-        for member in found:
-            self.members[member.client.name] = GroupMember(
-                member,
-                links[member.client.name],
-                self._location,
-                self._topology,
-                self._planner,
-                self._commits,
-                self._pool.submit,
-                partial(self._tell, member.client.name),
-                RestoreEvents(self._topology.application, member.client.name, self._observer),
-            )
+    def _take_in(self, clients: Sequence[Client]) -> None:
+        here = [member.client for member in self.members.values()]
+        for member in self._joining.join(clients, here):
+            self.members[member.client.name] = member
 
     def _followup_due(self) -> bool:
         deadline = self.assigned.followup_deadline
@@ -272,55 +234,3 @@ class Group:
 
     def _is_new(self, client: Client) -> bool:
         return client.name not in self.members and not self._cluster.lost(client)
-
-    def _lock(self, client: Client) -> None:
-        if client.executor is None and self._owner is not None:
-            state_dir = Path(self._settings.state_dir)
-            directory = StateDirectory(state_dir, client.folder, self._topology.application)
-            lock = self._locks.setdefault(client.name, ExitStack())
-            lock.enter_context(directory.locked())
-            ProcessFile.take_over(directory.path, self._owner)
-
-    def _unlock_all(self) -> None:
-        for lock in self._locks.values():
-            lock.close()
-        self._locks = {}
-
-    def _member(self, client: Client, link: StateLink) -> Member:
-        """A client as it finds itself: its folder, its process id, its stores."""
-        location = replace(self._location, folder=client.folder)
-        (answer,) = link.ask([StateRequest("hold", location)])
-        if answer.failure is not None:
-            raise StateError(client.name, answer.failure)
-        if answer.strangers:
-            self._observer.on(StoresStrange(self._topology.application, client.name, answer.strangers))
-        for each in answer.stores:
-            self._tell(client.name, each)
-        return Member(
-            replace(client, folder=answer.folder, process_id=answer.process_id),
-            {StoreId(each.store, each.partition): each.position for each in answer.stores},
-            self._racks.rack(client),
-            self._racks.tags(client),
-        )
-
-    def _tell(self, client: str, answer: StoreAnswer) -> None:
-        """Of a store that was damaged, or has lost its rows."""
-        at = self._topology.application, client, answer.store, answer.partition
-        if answer.damage:
-            self._observer.on(StoreDamaged(*at, answer.damage))
-        if answer.lost:
-            self._observer.on(StoreLost(*at))
-
-    def _refuse_shared(self, clients: Sequence[Client]) -> None:
-        by_id: dict[str, list[Client]] = {}
-        for client in clients:
-            by_id.setdefault(client.process_id, []).append(client)
-        for shared in by_id.values():
-            if len(shared) > 1:
-                path = f"{self._settings.state_dir}/{shared[0].folder}"
-                raise SharedStateError(self._topology.application, [client.name for client in shared], path)
-
-    def _for_each(self, given: Sequence[Given], work: Callable[[Given], Found]) -> list[Found]:
-        """Do the same for all clients at once: most of it is waiting for them."""
-        with ThreadPoolExecutor(max(1, len(given))) as pool:
-            return list(pool.map(work, given))

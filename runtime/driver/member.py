@@ -15,7 +15,8 @@ from ..progress.planner import Planner
 from ..restore.linked_stores import LinkedStores, StateError
 from ..restore.links import StateLink
 from ..restore.requests import StateLocation, StateRequest, StoreAnswer
-from ..restore.store_changelog_reader import RestoreListener, StoreChangelogReader
+from ..restore.restore_listener import RestoreListener
+from ..restore.store_changelog_reader import StoreChangelogReader
 from ..tasks.state import State
 from ..tasks.stream_task import StreamTask
 from ..tasks.task_id import StoreId, TaskId, TopicPartition

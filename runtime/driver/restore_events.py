@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..restore.store_changelog_reader import Suspended
+from ..restore.restore_listener import Suspended
 from ..tasks.state import TaskType
 from ..tasks.task_id import StoreId
 from .events import Observer, StoreRestored, StoreRestoring

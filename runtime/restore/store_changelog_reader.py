@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol
 
 from ...errors import HeadwaterError
 from ..log.ranges import LogRange
@@ -20,6 +19,7 @@ from ..tasks.task import Task
 from ..tasks.task_id import StoreId, TaskId
 from .linked_stores import LinkedStores
 from .requests import StoreTarget
+from .restore_listener import NoListener, RestoreListener, Suspended
 
 WORK_PER_REQUEST = 262_144
 """Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, at the end of a step."""
@@ -50,52 +50,6 @@ class ChangelogState(Enum):
     REGISTERED = "registered"
     RESTORING = "restoring"
     COMPLETED = "completed"
-
-
-class Suspended(Enum):
-    """Why a changelog is left alone before it is completed."""
-
-    PROMOTED = "promoted"
-    MIGRATED = "migrated"
-
-
-class RestoreListener(Protocol):
-    """Hears of stores that are restored (`role` ACTIVE) and of standby stores (STANDBY).
-
-    Positions are numbers of changelog records.
-    """
-
-    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
-        """Restoring begins, from a position."""
-        ...
-
-    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
-        """So many records were applied, and the store stands at `position`."""
-        ...
-
-    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
-        """The store stands where the commits say; `records` were applied in all."""
-        ...
-
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
-        """The store is left alone from now on. `records`: applied in all."""
-        ...
-
-
-class NoListener:
-    """Hears nothing."""
-
-    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
-        """Do nothing."""
-
-    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
-        """Do nothing."""
-
-    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
-        """Do nothing."""
-
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
-        """Do nothing."""
 
 
 class RestoreStalledError(HeadwaterError):

@@ -22,13 +22,13 @@ from headwater.runtime.restore import linked_stores, store_changelog_reader
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
+from headwater.runtime.restore.restore_listener import Suspended
 from headwater.runtime.restore.store_changelog_reader import (
     MOST_STALLS,
     ChangelogState,
     ReaderMode,
     RestoreStalledError,
     StoreChangelogReader,
-    Suspended,
 )
 from headwater.runtime.spark.executor_link import OnExecutor
 from headwater.runtime.state.directory import StateDirectory

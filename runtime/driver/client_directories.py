@@ -1,0 +1,53 @@
+"""The state directories of virtual clients, which this process holds while an application runs."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..placing.client import Client
+from ..state.directory import StateDirectory
+from ..state.process_file import Owner, ProcessFile
+
+
+class ClientDirectories:
+    """One lock for each client. An executor has its directory on its own machine, and is left alone here.
+
+    `owner`: the process that works on the stores; nothing is locked where the system does not tell.
+    """
+
+    def __init__(self, state_dir: Path, application: str, owner: Owner | None) -> None:
+        self._state_dir = state_dir
+        self._application = application
+        self._owner = owner
+        self._locks: dict[str, ExitStack] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of all directories."""
+        for lock in self._locks.values():
+            lock.close()
+        self._locks = {}
+
+    def lock(self, client: Client) -> None:
+        """Hold a client's directory, once nobody works on it who was started by a driver that is gone.
+
+        Raises LockError when another process has it.
+        """
+        if client.executor is None and self._owner is not None:
+            directory = StateDirectory(self._state_dir, client.folder, self._application)
+            with ExitStack() as stack:
+                stack.enter_context(directory.locked())
+                ProcessFile.take_over(directory.path, self._owner)
+                self._locks[client.name] = stack.pop_all()
+
+    def unlock(self, client: Client) -> None:
+        """Let go of a client's directory: the client is gone."""
+        if (lock := self._locks.pop(client.name, None)) is not None:
+            lock.close()
