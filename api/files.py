@@ -60,7 +60,7 @@ class CheckedFiles:
     @cached_property
     def resources(self) -> Resources:
         """Topics, topologies and what is in them."""
-        return resources_of(self.checked.loaded)
+        return resources_of(self.checked.loaded, self.checked.model)
 
     @property
     def name(self) -> str:

@@ -129,7 +129,11 @@ def _step(context: FlowContext, step: Step, following: Step | None, shape: Shape
         return UNKNOWN
     if not action.passes_tombstones:
         shape = _settled(context, shape, step)
-    return action.check(context, step, shape, following)
+    named = set(context.topology.default_stores)
+    after = action.check(context, step, shape, following)
+    if context.topology.default_stores - named and not action.references().stores_result:
+        raise AssertionError(f"`{step.word.text}` has a store: its `references()` must say `stores_result`")
+    return after
 
 
 def _settled(context: FlowContext, shape: Shape, step: Step | None = None, at: str = "") -> Shape:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..language.entries import PluginUse, StoreModel, TableModel, TopicModel
-from ..operations.base.step import Step
+from ..operations.base.step import References, Step
 from ..reading.nodes import Scalar
 
 
@@ -23,6 +23,11 @@ class FlowModel:
     steps: tuple[Step, ...]
     to: Scalar | None = None
     description: str = ""
+
+    @property
+    def references(self) -> tuple[References, ...]:
+        """The names in each of its steps, without steps that could not be read."""
+        return tuple(step.action.references() for step in self.steps if step.action is not None)
 
 
 @dataclass(frozen=True)

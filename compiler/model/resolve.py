@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..diagnostics import Diagnostics, did_you_mean
-from ..operations.base.step import References
 from ..ordering import needed_first
 from ..reading.nodes import Scalar
 from .project import FlowModel, ProjectModel, TopologyModel
@@ -128,7 +127,7 @@ class _Resolver:
         for flow in topology.flows.values():
             define(flow.name, "flow")
         for flow in topology.flows.values():
-            for branch in (branch for step in _references(flow) for branch in step.flows):
+            for branch in (branch for step in flow.references for branch in step.flows):
                 define(branch, "flow")
                 branches.setdefault(branch.text, flow.name.text)
         sources = {flow.name.text: self._sources(flow, kinds, topology) for flow in topology.flows.values()}
@@ -199,9 +198,9 @@ class _Resolver:
         for _, flow in self._flows():
             read.update(source.text for source in flow.sources)
         for flow in topology.flows.values():
-            read.update(table.text for step in _references(flow) for table in step.tables)
+            read.update(table.text for step in flow.references for table in step.tables)
         for flow in topology.flows.values():
-            branches = any(step.flows for step in _references(flow))
+            branches = any(step.flows for step in flow.references)
             if flow.to is None and flow.name.text not in read and not branches:
                 self._diagnostics.add("HW310", flow.name.position, f"No flow reads '{flow.name.text}'.")
 
@@ -212,7 +211,7 @@ class _Resolver:
             me = (topology.name.text, flow.name.text)
             mine = names[topology.name.text]
             needed = [source.text for source in flow.sources]
-            needed += [table.text for step in _references(flow) for table in step.tables]
+            needed += [table.text for step in flow.references for table in step.tables]
             reads[me] = []
             for name in needed:
                 if name in topology.tables and mine.kinds.get(name) == "table":
@@ -248,10 +247,5 @@ def _store_users(topology: TopologyModel) -> Iterator[tuple[Scalar, str]]:
         if table.store is not None:
             yield table.store, f"the table '{table.name.text}'"
     for flow in topology.flows.values():
-        for store in (store for step in _references(flow) for store in step.stores):
+        for store in (store for step in flow.references for store in step.stores):
             yield store, f"a step of the flow '{flow.name.text}'"
-
-
-def _references(flow: FlowModel) -> list[References]:
-    """The references of a flow's steps."""
-    return [step.action.references() for step in flow.steps if step.action is not None]

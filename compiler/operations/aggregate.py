@@ -44,7 +44,7 @@ class AggregateStep(StepAction):
         return cls(scalar(node, "store"), emit, values) if values else None
 
     def references(self) -> References:
-        return References(stores=(self.store,) if self.store is not None else ())
+        return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
         return None

@@ -33,7 +33,7 @@ class ToTableStep(StepAction):
         return cls(scalar(options, "store"), reader.emit(options))
 
     def references(self) -> References:
-        return References(stores=(self.store,) if self.store is not None else ())
+        return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
         if not shape.is_table:

@@ -14,11 +14,15 @@ from .shape import Shape
 
 @dataclass(frozen=True)
 class References:
-    """The names in a step: tables that it joins, its store, flows that it makes."""
+    """The names in a step: tables that it joins, its store, flows that it makes.
+
+    `stores_result`: whether it keeps its result in a store: the one of `stores`, or one that is named after the flow.
+    """
 
     tables: tuple[Scalar, ...] = ()
     stores: tuple[Scalar, ...] = ()
     flows: tuple[Scalar, ...] = ()
+    stores_result: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import pytest
 
+from headwater.compiler.diagnostics import Position
 from headwater.compiler.emit.job import render_job
 from headwater.compiler.language.reader import Reader
 from headwater.compiler.model import build
@@ -18,7 +19,8 @@ from headwater.compiler.operations.base.shape import Shape
 from headwater.compiler.operations.base.site import PythonLayout, Site
 from headwater.compiler.operations.base.step import References, Refusal, Step, StepAction
 from headwater.compiler.pipeline import CheckedProject
-from headwater.compiler.reading.nodes import Node
+from headwater.compiler.reading.nodes import FixedOrigin, Node, Scalar
+from headwater.compiler.resources import resources_of
 from headwater.compiler.topology.describe import describe
 from headwater.runtime.operators.declarations import Settle
 
@@ -75,9 +77,17 @@ class Suppression(PythonOperation):
 
 
 @pytest.fixture
-def with_suppress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "STEPS", {**STEPS, "suppress": SuppressStep})
-    monkeypatch.setattr(build, "RESERVED", RESERVED - {"suppress"})
+def suppress_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[StepAction]], None]:
+    def register(step: type[StepAction]) -> None:
+        monkeypatch.setattr(build, "STEPS", {**STEPS, "suppress": step})
+        monkeypatch.setattr(build, "RESERVED", RESERVED - {"suppress"})
+
+    return register
+
+
+@pytest.fixture
+def with_suppress(suppress_is: Callable[[type[StepAction]], None]) -> None:
+    suppress_is(SuppressStep)
 
 
 @pytest.mark.usefixtures("with_suppress")
@@ -91,6 +101,60 @@ def test_step_with_its_two_classes_and_a_word_compiles_to_the_end(compiled: Call
     assert 'Settle("latest"' in job
     assert "KTABLE-SUPPRESS" in describe(graph)
     assert "# quiet: suppress, topologies/t.yml:" in describe(graph)
+
+
+@dataclass(frozen=True)
+class KeptStep(SuppressStep):
+    """A step that keeps its rows in a store after the flow's name, and says so or not."""
+
+    says: ClassVar[bool]
+
+    def references(self) -> References:
+        return References(stores_result=self.says)
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        store, _ = context.store(None, "key_value", shape.key, shape.value, shape)
+        return replace(super().check(context, step, shape, following), store=store)
+
+
+def kept(says: bool) -> type[KeptStep]:
+    """The step, as its author has written it."""
+    return type("Kept", (KeptStep,), {"says": says})
+
+
+def test_store_of_a_new_step_is_listed(
+    suppress_is: Callable[[type[StepAction]], None], compiled: Callable[..., CheckedProject]
+) -> None:
+    suppress_is(kept(says=True))
+    project = compiled(TOPICS, TOPOLOGY)
+    stores = [each.name for each in resources_of(project.loaded, project.model).of("store")]
+    assert stores == ["latest", "quiet"]
+
+
+def test_step_with_a_store_of_which_it_says_nothing_is_refused(
+    suppress_is: Callable[[type[StepAction]], None], compiled: Callable[..., CheckedProject]
+) -> None:
+    suppress_is(kept(says=False))
+    with pytest.raises(AssertionError, match="stores_result"):
+        compiled(TOPICS, TOPOLOGY)
+
+
+@dataclass(frozen=True)
+class SplitStep(SuppressStep):
+    """A step that makes two flows, as `branch` does."""
+
+    def references(self) -> References:
+        at = Position("topologies/t.yml", 1, 1)
+        return References(flows=tuple(Scalar(name, name, at, FixedOrigin(at)) for name in ("left", "right")))
+
+
+def test_flows_of_a_new_step_are_no_topics_that_the_topology_reads(
+    suppress_is: Callable[[type[StepAction]], None], compiled: Callable[..., CheckedProject]
+) -> None:
+    suppress_is(SplitStep)
+    project = compiled(TOPICS, TOPOLOGY.replace("    to: out\n", "  next: {from: left, to: out}\n"))
+    (topology,) = resources_of(project.loaded, project.model).of("topology")
+    assert topology.parents == ("topic.clicks",)
 
 
 @pytest.mark.usefixtures("with_suppress")
