@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from ...runtime.operators.declarations import Declaration, Flow
 from ...runtime.records.types import parse_columns
@@ -181,4 +181,8 @@ def _arguments(step: SqlStep) -> tuple[list[Any], dict[str, Any]]:
             return [], {"into": step.into[0]}
         case "select" if not step.keep:
             keep = {}
+        case "select" | "with_columns" | "explode" | "key_by":
+            pass
+        case unknown:
+            assert_never(unknown)
     return [columns] if columns else [], keep | ({"null_values": True} if step.null_values else {})

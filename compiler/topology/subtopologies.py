@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...runtime.operators.declarations import GlobalJoin, Sink, Source
-from ...runtime.topology import Assignment, PluginRef, Store
+from ...runtime.operators.declarations import Sink, Source
+from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store
 from ..language.entries import PluginUse, TableModel
 from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
 from ..operations.base.checked import CheckedTopology
@@ -100,7 +100,8 @@ class _Build:
         stores = dict.fromkeys(
             store.name for node in operators if isinstance(store := getattr(node, "store", None), Store)
         )
-        global_tables = {node.table.name: node.table for node in operators if isinstance(node, GlobalJoin)}
+        tables = (getattr(node, "table", None) for node in operators)
+        global_tables = {table.name: table for table in tables if isinstance(table, GlobalTable)}
         return SubtopologyGraph(
             number=number,
             name=name,

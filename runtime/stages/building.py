@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..operators.declarations import Declaration, GlobalJoin, Place, Sink, Source
+from ..operators.declarations import Declaration, Place, Sink, Source
 from ..records.types import split_columns
-from ..topology import Store, Subtopology
+from ..topology import GlobalTable, Store, Subtopology
 from .sql_step import SqlKind, SqlStep
 from .steps import Engine, PythonStep, Step, do_steps, read_later
 
@@ -157,7 +157,7 @@ def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable
         sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
         kept = [(store, node.at) for node in nodes if isinstance(store := getattr(node, "store", None), Store)]
         stores = {store.name: store for store, _ in kept}
-        tables = {node.table.name: node.table for node in nodes if isinstance(node, GlobalJoin)}
+        tables = {table.name: table for node in nodes if isinstance(table := getattr(node, "table", None), GlobalTable)}
         return Subtopology(
             number,
             name,

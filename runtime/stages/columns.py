@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import assert_never
 
 import pyarrow as pa
 
@@ -18,11 +19,15 @@ from ..operators.declarations import (
     Fork,
     GlobalJoin,
     KeyBy,
+    Materialize,
     Merge,
     Select,
+    Settle,
     Sink,
     Source,
     StreamTableJoin,
+    Table,
+    ToStream,
 )
 from ..operators.rows import physical_columns, physical_key
 from ..operators.source import source_columns
@@ -51,7 +56,10 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (node.flow,), node.into
         case Merge():
             return node.flows, (node.into,)
-    return (node.flow,), (node.flow,)
+        case Table() | Select() | KeyBy() | GlobalJoin() | Aggregate() | Materialize() | Settle() | ToStream():
+            return (node.flow,), (node.flow,)
+        case unknown:
+            assert_never(unknown)
 
 
 def behind_operator(node: Declaration, flows: Mapping[str, Flow]) -> Flows:
@@ -84,9 +92,12 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return _aggregated(node.store)
         case Merge():
             return flows[node.flows[0]]
+        case Table() | Materialize() | Settle() | ToStream() | Fork():
+            return flows[node.flow]
         case Sink():
             raise AssertionError("a sink makes no edge")
-    return flows[node.flow]
+        case unknown:
+            assert_never(unknown)
 
 
 def _joined(flow: Flow, values: Mapping[str, str], store: Store) -> Flow:

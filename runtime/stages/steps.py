@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from ..operators.declarations import Declaration, Flow
 from ..operators.node import Node
@@ -104,6 +104,10 @@ def sql_arguments(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str
             names = physical_names(made)
             key = {names[name]: sql for name, sql in step.columns.items()}
             return {"key": key, "keep": tuple(parse_columns(made.value)), "flow": flow, "at": step.at}
+        case "select" | "with_columns" | "explode":
+            pass
+        case unknown:
+            assert_never(unknown)
     kept, renamed = _kept(step, before[step.flow], made)
     computed = {"columns": step.columns, "keep": kept, "key": renamed, "flow": flow, "at": step.at}
     return computed if step.kind == "explode" else {**computed, "null_values": step.null_values}
