@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..compiler.outcomes import UnknownNameError
+from ..compiler.reading.nodes import without_notes
 from ..errors import HeadwaterError
 from ..runtime.ingest.append import AppendResult, append
 from ..runtime.ingest.seeds import SeedResult, SeedSpec, seed
@@ -121,8 +122,7 @@ class Topics:
             written = f"it is written by {topic.writer}; " if topic.writer is not None else ""
             hint = f"{written}topics with a seed: {', '.join(self._selection.seeds()) or 'none'}"
             raise UnknownNameError("seed for the topic", name, hint)
-        said = model.seed.to_python()
-        spec = SeedSpec(**{key: said[key] for key in ("path", "function", "format", "order") if key in said})
+        spec = SeedSpec(**without_notes(model.seed.to_python()))
         check_writers(log, self._files.name, [topic])
         return seed(log, self._files.seeds, topic, spec, self._files.root, full_refresh)
 

@@ -15,11 +15,10 @@ from ...runtime.records.types import split_columns
 from ...runtime.topology import Agg, Store, Topic
 from ...version import __version__
 from ..reading.load import LoadedProject
+from ..reading.nodes import NOTES
 from ..resources import Resource, Resources
 from ..topology.graph import ProcessorNode, SubtopologyGraph, TopologyGraph
 from .template import content_hash
-
-_NOTES = ("description", "tags", "meta")
 
 
 def manifest(loaded: LoadedProject, resources: Resources, graphs: Iterable[TopologyGraph]) -> dict[str, Any]:
@@ -128,7 +127,7 @@ def _columns(ddl: str) -> dict[str, str]:
 
 
 def _notes(written: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: written[key] for key in _NOTES if written.get(key)}
+    return {key: written[key] for key in NOTES if written.get(key)}
 
 
 def _aggregate(aggregate: Agg) -> dict[str, Any]:

@@ -13,10 +13,19 @@ and no plain dictionaries. So a later stage can show each mistake where it was w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..diagnostics import Position
+
+NOTES = ("description", "tags", "meta")
+"""The keys that any entry may have for people and their tools. They change nothing that runs."""
+
+
+def without_notes(written: AbstractMapping[str, Any]) -> dict[str, Any]:
+    """The keys of an entry that change what runs."""
+    return {key: value for key, value in written.items() if key not in NOTES}
 
 
 class Origin(Protocol):

@@ -10,10 +10,10 @@ from typing import Any
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..types import advice
 from .environment import FromEnvironment, NumberFromEnvironment
-from .nodes import Mapping, Node, Scalar
+from .nodes import NOTES, Mapping, Node, Scalar
 
 _MOST_KEYS = 20
-_FREE = frozenset({"name", "description", "tags", "meta"})
+_FREE = frozenset({"name", *NOTES})
 _TYPES = {
     "string": "a text",
     "integer": "a whole number",

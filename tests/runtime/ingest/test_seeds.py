@@ -2,12 +2,14 @@ import datetime as dt
 import json
 import os
 import textwrap
-from dataclasses import replace
+from dataclasses import fields, replace
+from importlib import resources
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from headwater.compiler.reading.nodes import without_notes
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.seeds import SeedSpec, seed
 from headwater.runtime.log.embedded.log import EmbeddedLog
@@ -543,3 +545,9 @@ def test_topic_that_somebody_seeds_otherwise_meanwhile_is_not_seeded(log, plant,
     with pytest.raises(SeedChangedError):
         seed(other, APPLICATION, airlines, SeedSpec("a.csv"), project)
     assert [record.value["name"] for record in read(airlines)] == ["American"]
+
+
+def test_every_key_of_a_seed_in_yaml_reaches_the_one_who_seeds():
+    schema = json.loads(resources.files("headwater.schemas").joinpath("topics.json").read_text("utf-8"))
+    keys = without_notes(schema["definitions"]["seed"]["properties"])
+    assert set(keys) == {field.name for field in fields(SeedSpec)}
