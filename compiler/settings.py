@@ -10,11 +10,10 @@ from ..runtime.durations import parse_duration
 from ..runtime.topology import PluginRef, Settings
 from .reading.environment import DurationFromEnvironment, FromEnvironment
 from .reading.load import LoadedProject
+from .reading.nodes import without_notes
 
 DEFAULT_LOG = ".headwater/log"
 DEFAULT_STATE = ".headwater/state"
-
-_OWN_KEYS = frozenset({"description", "tags", "meta"})
 
 
 def settings_of(loaded: LoadedProject) -> Settings:
@@ -48,7 +47,7 @@ def spark_of(loaded: LoadedProject) -> dict[str, Any]:
     target = loaded.target.to_python() if loaded.target is not None else None
     written = target.get("spark") if isinstance(target, dict) else None
     if isinstance(written, dict) and written:
-        return _without_notes(written)
+        return without_notes(written)
     return dict(Settings(log=PluginRef("embedded"), state_dir=DEFAULT_STATE).spark)
 
 
@@ -82,16 +81,10 @@ def _log(written: Any) -> PluginRef:
     if "name" in written or name != "embedded":
         return PluginRef(name, dict(written.get("options") or {}))
     options = {key: value for key, value in written.items() if key != "type"}
-    if "grace" in options:
-        options["grace_ms"] = _duration(options.pop("grace"))
-    return PluginRef(name, {"path": DEFAULT_LOG} | _without_notes(options))
+    return PluginRef(name, {"path": DEFAULT_LOG} | without_notes(options))
 
 
 def _duration(text: str) -> int:
     """The milliseconds of a duration. They remember if they come from the environment."""
     milliseconds = parse_duration(text)
     return DurationFromEnvironment(milliseconds, text) if isinstance(text, FromEnvironment) else milliseconds
-
-
-def _without_notes(written: Any) -> dict[str, Any]:
-    return {key: value for key, value in written.items() if key not in _OWN_KEYS}

@@ -105,14 +105,12 @@ def headwater_register_logs(register: Register) -> None:
         _options(
             ("path",),
             path={"type": "string", "description": "The folder of the log."},
-            grace_ms={"type": "integer", "minimum": 0, "description": "How long replaced files stay, in ms."},
         ),
         "Files below one folder of a local file system, without a server.",
     )
 
 
-def _embedded_log(path: str, **_: Any) -> Log:
-    """The embedded log. It needs only its path; `grace_ms` is for removing files that commits have replaced."""
+def _embedded_log(path: str) -> Log:
     from .log.embedded.log import EmbeddedLog
 
     return EmbeddedLog(path)

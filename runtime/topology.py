@@ -22,10 +22,12 @@ class Topic:
 
     `writer` is the application that writes it (`<project>-<topology>`). It is None for a topic that is fed from
     outside, by `headwater seed`, `--append` or a Python call. `windowed` keys also have `window_start` and `window_end`
-    (timestamps). `partitions` never changes during the life of the topic. `cleanup`: `delete`, `compact` or
-    `compact,delete`. `retention_ms`: None keeps records for ever. `on_error`: what a reader does with a record that
-    fails: `fail`, `skip` or `dead_letter`. `timestamp`: the value column (a timestamp, a date or a bigint of ms) with
-    the time of records from outside.
+    (timestamps). `partitions` never changes during the life of the topic. `timestamp`: the value column (a timestamp, a
+    date or a bigint of ms) with the time of records from outside.
+
+    Three fields are kept for later, and nothing acts on them yet: every record is kept, and a record that fails ends
+    the run. `cleanup`: `delete`, `compact` or `compact,delete`. `retention_ms`: None keeps records for ever.
+    `on_error`: what a reader does with a record that fails; the compiler accepts only `fail`.
     """
 
     name: str

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self, TextIO
@@ -21,7 +21,7 @@ from ...unusable_paths import unusable_paths_told
 from ..log.log import Log
 from ..log.records import CommitMark
 from ..tasks.errors import LockError
-from ..tasks.task_id import MAX_OFFSET_SUM, StoreId, TaskId
+from ..tasks.task_id import StoreId
 from .machine import refuse_network_file_system, started_at
 from .process_file import ProcessFile
 from .synced_commit import half_noted, has, note_of, noted, synced_with
@@ -91,21 +91,6 @@ class StateDirectory:
         make_folder(self.path)
         refuse_network_file_system(self.path)
         return open(self.path / LOCK, "a+", opener=opener)
-
-    def offset_sums(
-        self, tasks: Mapping[TaskId, Iterable[StoreId]], position: Callable[[StoreId], int]
-    ) -> dict[TaskId, int]:
-        """Applied changelog positions, summed over the stores that each of `tasks` has here.
-
-        A task without stores here is left out. `position` returns the position of a store.
-        """
-        here = set(self.stores())
-        sums = {}
-        for task, stores in tasks.items():
-            positions = [position(store) for store in stores if store in here]
-            if positions:
-                sums[task] = min(sum(positions), MAX_OFFSET_SUM)
-        return sums
 
     def remove(self, store: StoreId) -> None:
         """Wipe a store, see `remove_at`."""

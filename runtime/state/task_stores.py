@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..log.log import Log
 from ..log.offset_order import by_offset
 from ..records.keys import encode_keys
+from ..records.kinds import Kind
 from ..records.schema import key_columns, value_columns
 from ..records.window_keys import first_visible_start, first_window_key
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
@@ -31,8 +32,6 @@ GLOBAL = "global"
 
 Positions = Mapping[int, Mapping[int, int]]
 """Partition -> lane -> position."""
-
-_KIND_VALUE = 1
 
 
 class TaskStores:
@@ -146,7 +145,7 @@ def _upserts(table: GlobalTable, codec: RowCodec, rows: pa.RecordBatch) -> Chang
     values = codec.encode(columns, rows.column("_timestamp").to_numpy())
     kinds = rows.column("_kind").to_pylist()
     upserts = [
-        (key, value if kind == _KIND_VALUE else None)
+        (key, value if kind == Kind.VALUE else None)
         for key, value, kind in zip(keys, values, kinds, strict=True)
         if key is not None
     ]

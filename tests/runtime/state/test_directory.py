@@ -8,7 +8,7 @@ import pytest
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.tasks.errors import LockError
-from headwater.runtime.tasks.task_id import MAX_OFFSET_SUM, StoreId, TaskId
+from headwater.runtime.tasks.task_id import StoreId
 
 A0, A1, B0 = StoreId("a", 0), StoreId("a", 1), StoreId("b", 0)
 
@@ -88,21 +88,6 @@ def test_unreadable_lock_file_gives_an_error_without_pid(directory: StateDirecto
             pass
 
     assert caught.value.pid is None
-
-
-def test_offset_sum_of_a_task_adds_its_stores(directory: StateDirectory) -> None:
-    with_stores(directory, A0, B0)
-    tasks = {TaskId(0, 0): [A0, B0], TaskId(0, 1): [A1]}
-
-    assert directory.offset_sums(tasks, lambda store: position(directory, store)) == {TaskId(0, 0): 15}
-
-
-def test_offset_sum_stops_at_the_largest_number_of_64_bits(directory: StateDirectory) -> None:
-    with_stores(directory, A0, B0)
-
-    sums = directory.offset_sums({TaskId(0, 0): [A0, B0]}, lambda _: MAX_OFFSET_SUM // 2 + 1)
-
-    assert sums == {TaskId(0, 0): MAX_OFFSET_SUM}
 
 
 def test_removed_store_is_gone_and_removing_it_again_is_fine(directory: StateDirectory) -> None:
