@@ -61,6 +61,15 @@ class ClientJoined:
 
 
 @dataclass(frozen=True)
+class ClientRefused:
+    """A client has come that cannot be given tasks: `cause`. The application runs without it."""
+
+    application: str
+    client: str
+    cause: str
+
+
+@dataclass(frozen=True)
 class NothingToRead:
     """Topics that are fed from outside have never had a record, so there is nothing to process from them."""
 
@@ -178,6 +187,7 @@ Event = (
     | AssignmentFailed
     | ClientLost
     | ClientJoined
+    | ClientRefused
     | NothingToRead
     | EpochCommitted
     | Waiting

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
 from ..placing.assigned import Assigned
 from ..placing.client import Client, ClientLostError
@@ -25,7 +26,7 @@ from ..topology import Settings, Topology
 from .client_directories import ClientDirectories
 from .cluster import Cluster
 from .errors import NoClientsError
-from .events import ClientJoined, ClientLost, Observer, Silent
+from .events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
 from .joining import Joining, for_each
 from .member import Commit, GroupMember
 
@@ -74,6 +75,7 @@ class Group:
         self.assigned = Assigned(topology.assignment.assignor.name)
         self.members: dict[str, GroupMember] = {}
         self._clients: tuple[Client, ...] = ()
+        self._refused: set[str] = set()
 
     def __enter__(self) -> Self:
         """Lock the state directories of virtual clients, and wait until nobody works on them who was started by a
@@ -129,21 +131,14 @@ class Group:
         for member in gone:
             self.lose(member)
         new = [client for client in self._cluster.present(self._settings.clients) if self._is_new(client)]
-        for client in new:
-            try:
-                self._directories.lock(client)
-                self._take_in([client])
-            except ClientLostError:  # it came and went
-                new.remove(client)
-            else:
-                self._observer.on(ClientJoined(self._topology.application, client.name))
+        joined = [client for client in new if self._joins(client)]
         if self.members:
             self._alone_since = None
         else:
             self._alone_since = self._alone_since or time.monotonic()
             if time.monotonic() - self._alone_since > ALONE_SECONDS:
                 raise NoClientsError(self._topology.application, ALONE_SECONDS)
-        return bool(self.members) and (bool(gone) or bool(new) or self._followup_due())
+        return bool(self.members) and (bool(gone) or bool(joined) or self._followup_due())
 
     def lose(self, member: GroupMember) -> None:
         """A client is gone: what its tasks have not committed does not exist."""
@@ -226,6 +221,23 @@ class Group:
         for member in self._joining.join(clients, here):
             self.members[member.client.name] = member
 
+    def _joins(self, client: Client) -> bool:
+        """Whether a client that has come becomes a member. One that cannot is told of once, and left out: the others
+        do well without it."""
+        application = self._topology.application
+        try:
+            self._directories.lock(client)
+            self._take_in([client])
+        except ClientLostError:  # it came and went
+            return False
+        except HeadwaterError as error:
+            self._directories.unlock(client)
+            self._refused.add(client.name)
+            self._observer.on(ClientRefused(application, client.name, error.message))
+            return False
+        self._observer.on(ClientJoined(application, client.name))
+        return True
+
     def _followup_due(self) -> bool:
         deadline = self.assigned.followup_deadline
         if deadline is None or time.time_ns() // 1_000_000 < deadline:
@@ -233,4 +245,5 @@ class Group:
         return time.monotonic() >= self._placed_at + FOLLOWUP_SECONDS
 
     def _is_new(self, client: Client) -> bool:
-        return client.name not in self.members and not self._cluster.lost(client)
+        known = client.name in self.members or client.name in self._refused
+        return not known and not self._cluster.lost(client)

@@ -70,6 +70,8 @@ def sentence(event: Event) -> str:
             return f"{event.application}: {event.client} is gone; its tasks go to other clients"
         case events.ClientJoined():
             return f"{event.application}: {event.client} has joined"
+        case events.ClientRefused():
+            return f"{event.application}: {event.client} has come, and is given no tasks: {event.cause}"
         case events.NothingToRead():
             return f"{event.application}: {nothing_in(event.topics)}"
         case events.EpochCommitted():

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from local_application import LocalApplication
@@ -14,15 +15,18 @@ from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summe
 from headwater.runtime.driver.events import (
     ClientJoined,
     ClientLost,
+    ClientRefused,
     EpochCommitted,
     Event,
     StoreRestored,
     StoreRestoring,
     TasksPlaced,
 )
+from headwater.runtime.driver.sentences import sentence
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.commit_json import decode_commit
 from headwater.runtime.log.records import AssignmentRecord
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.topology import Assignment, PluginRef
 
 
@@ -72,6 +76,23 @@ def test_client_that_comes_is_given_tasks_and_the_others_keep_theirs(application
     assert (first.clients, second.clients, second.kept, len(second.moves)) == (1, 2, PARTITIONS // 2, PARTITIONS // 2)
     assert story.commits_by("client-2") > 0
     assert {name: len(tasks) for name, tasks in result.assignment.items()} == {"client-1": 2, "client-2": 2}
+    whole(app)
+
+
+def test_client_that_comes_and_cannot_be_given_tasks_is_told_and_left_out(application):
+    app = fed(application(summed()))
+    sticky(app)
+    cluster = LocalCluster()
+    cluster.lose("client-2")
+    settings = app.settings(max_records=3, clients=2)
+    with StateDirectory(Path(settings.state_dir), "client-2", "test-app").locked():
+        story = Story(lambda commits: cluster.find("client-2") if commits == 2 else None)
+        result = app.attempt(settings, cluster, story)
+    assert (result.status, result.error) == ("caught_up", None)
+    (refused,) = story.of(ClientRefused)
+    assert "client-2 has come, and is given no tasks" in sentence(refused)
+    assert "is in use by" in refused.cause
+    assert set(result.assignment) == {"client-1"}
     whole(app)
 
 
