@@ -29,7 +29,7 @@ from headwater.runtime.assignment.api.cluster import (
 from headwater.runtime.assignment.fallback import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Sticky
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 SIZES = ((10_000, 200), (10_000, 50), (1_000, 200))
 KAFKA = {"high_availability": (3.3, 0.55, 0.24), "sticky": (1.3, 8.5, 0.02)}

@@ -40,7 +40,7 @@ from headwater.runtime.simulation.model import Application, Assumptions, Simulat
 from headwater.runtime.simulation.quantities import Rate
 from headwater.runtime.simulation.report import Round, Simulation
 from headwater.runtime.simulation.rounds import Simulator
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 ASSIGNORS: dict[str, Callable[[], TaskAssignor]] = {"high_availability": HighAvailability, "balanced": Balanced}
 RESTORE_BYTES = 50_000_000

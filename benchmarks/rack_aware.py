@@ -21,7 +21,7 @@ from headwater.runtime.assignment.api.cluster import (
 )
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.racks.tasks import active_cost, optimize_actives, optimize_standbys, standby_cost
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 RUNS = 5
 SUBTOPOLOGIES = 10

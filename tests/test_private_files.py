@@ -17,7 +17,7 @@ from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.memory import MemoryBackend
 from headwater.runtime.state.process_file import Owner, ProcessFile
-from headwater.runtime.tasks.task_id import StoreId
+from headwater.runtime.task_id import StoreId
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o277, 0o777])

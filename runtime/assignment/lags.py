@@ -8,7 +8,7 @@ from operator import attrgetter, is_
 import numpy as np
 import numpy.typing as npt
 
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from .api.cluster import LATEST_OFFSET, UNBOUNDED_LAG, ClientState, ProcessId
 
 _KEY = attrgetter("subtopology", "partition")

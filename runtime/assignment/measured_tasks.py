@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..log.state import LogState
 from ..records.schema import changelog_topic
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from ..topology import Assignment, Subtopology, Topology
 from .api.cluster import AssignmentConfigs, TaskInfo, TaskTopicPartition
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from .api.assignor import AssignedTask, ClientAssignment, TaskAssignment, TaskType
 from .api.cluster import ApplicationState, ClientState, NoClientsError, ProcessId
 

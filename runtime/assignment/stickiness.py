@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from .api.cluster import ClientState, ProcessId
 from .least_loaded import Company, LeastLoaded
 from .placement import Placement

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 
 
 def deal_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[TaskId, ...], ...]:

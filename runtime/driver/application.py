@@ -25,7 +25,7 @@ from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.errors import FencedError
 from ..progress.global_task import GlobalTask
-from ..tasks.task_id import TaskKey
+from ..task_id import TaskKey
 from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
 from .cluster import Cluster

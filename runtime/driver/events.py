@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..placing.assigned import Move
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from ..placing.assigned import Assigned
 from ..placing.client import Client, ClientLostError
 from ..placing.place import place
 from ..progress.committed import Committed
+from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError
-from ..tasks.task_id import StoreId, TaskId
 from ..topology import Settings, Topology
 from .client_directories import ClientDirectories
 from .cluster import Cluster

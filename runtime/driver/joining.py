@@ -17,7 +17,7 @@ from ..progress.planner import Planner
 from ..restore.linked_stores import StateError
 from ..restore.links import StateLink
 from ..restore.requests import StateLocation, StateRequest, StoreAnswer
-from ..tasks.task_id import StoreId
+from ..task_id import StoreId
 from ..topology import Settings, Topology
 from .cluster import Cluster
 from .errors import SharedStateError

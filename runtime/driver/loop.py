@@ -21,10 +21,10 @@ from ..placing.client import ClientLostError
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.planner import Planner
+from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan
 from ..tasks.stream_task import StreamTask
-from ..tasks.task_id import TaskId, TaskKey
 from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally

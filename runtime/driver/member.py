@@ -17,9 +17,9 @@ from ..restore.links import StateLink
 from ..restore.requests import StateLocation, StateRequest, StoreAnswer
 from ..restore.restore_listener import RestoreListener
 from ..restore.store_changelog_reader import StoreChangelogReader
+from ..task_id import StoreId, TaskId, TopicPartition
 from ..tasks.state import State
 from ..tasks.stream_task import StreamTask
-from ..tasks.task_id import StoreId, TaskId, TopicPartition
 from ..tasks.task_manager import DeclaredTask, TaskManager
 from ..topology import Subtopology, Topology
 

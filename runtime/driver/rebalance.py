@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from ..placing.assigned import Assigned
 from ..progress.committer import Committer
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from .group import Group
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..restore.restore_listener import Suspended
+from ..task_id import StoreId
 from ..tasks.state import TaskType
-from ..tasks.task_id import StoreId
 from .events import Observer, StoreRestored, StoreRestoring
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..assignment.api.cluster import ProcessId
-from ..tasks.task_id import TaskId, TaskKey
+from ..task_id import TaskId, TaskKey
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 from ..assignment.api.cluster import Lags, ProcessId
 from ..log.state import LogState
 from ..records.schema import changelog_topic
-from ..tasks.task_id import MAX_OFFSET_SUM, StoreId, TaskId
+from ..task_id import MAX_OFFSET_SUM, StoreId, TaskId
 from ..topology import Store, Subtopology
 from .assigned import Assigned
 

@@ -18,7 +18,7 @@ from ..assignment.api.cluster import ApplicationState, ClientState, ProcessId
 from ..assignment.api.raised import raised_at
 from ..assignment.measured_tasks import configs_of, measured, task_info, tasks_of
 from ..log.state import LogState
-from ..tasks.task_id import StoreId, TaskId
+from ..task_id import StoreId, TaskId
 from ..topology import Topology
 from .assigned import Assigned, AssignorFailure, Move, PlacedClient
 from .client import Client

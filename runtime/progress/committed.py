@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from ..log.log import Log
 from ..log.state import LogState
-from ..tasks.task_id import TaskKey
+from ..task_id import TaskKey
 from ..topology import Topic, Topology
 from .idleness import Network, idle_tasks
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ..log.descriptions import SubtopologyDescription
-from ..tasks.task_id import TaskKey
+from ..task_id import TaskKey
 
 Node = tuple[str, str]
 """Application and subtopology."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from ..log.records import SOURCE_LANE
 from ..log.state import LogState
 from ..records.schema import changelog_topic
+from ..task_id import TaskKey
 from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
-from ..tasks.task_id import TaskKey
 from ..topology import GlobalTable, Store, Subtopology, Topic
 from .committed import Committed
 from .idleness import Network

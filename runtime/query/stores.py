@@ -33,7 +33,7 @@ from ..state.directory import StateDirectory
 from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
-from ..tasks.task_id import StoreId
+from ..task_id import StoreId
 from ..topology import Store
 from .rows import FoundRows, Row, key_types, moments, table_schema
 from .wanted import wanted_columns

@@ -23,8 +23,8 @@ from ..state.restore_strategy import RestoreRequest
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import keep_note, note_sync
 from ..state.task_stores import GLOBAL, expire_below
+from ..task_id import StoreId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
-from ..tasks.task_id import StoreId
 from ..topology import PluginRef
 from .requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget
 from .store_check import Kept, damaged

@@ -8,9 +8,9 @@ from threading import Lock
 
 from ...errors import HeadwaterError
 from ..progress.planner import Planner
+from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.task import Task
-from ..tasks.task_id import StoreId, TaskId
 from ..topology import Store, Subtopology
 from .links import StateLink
 from .requests import StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget, What

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
+from ..task_id import StoreId
 from ..tasks.state import TaskType
-from ..tasks.task_id import StoreId
 
 
 class Suspended(Enum):

@@ -13,10 +13,10 @@ from enum import Enum
 
 from ...errors import HeadwaterError
 from ..log.ranges import LogRange
+from ..task_id import StoreId, TaskId
 from ..tasks.errors import LockError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
-from ..tasks.task_id import StoreId, TaskId
 from .linked_stores import LinkedStores
 from .requests import StoreTarget
 from .restore_listener import NoListener, RestoreListener, Suspended

@@ -20,7 +20,7 @@ from ..assignment.api.cluster import (
     Lags,
     ProcessId,
 )
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from .model import Assumptions, Member, SimulatedTask
 
 CLEANUP_MS = 600_000

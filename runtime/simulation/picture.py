@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from .quantities import shown_duration, shown_size
 from .report import Round, Simulation
 from .rounds import natural

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from .fleet import Restored
 from .model import Application, Assumptions, Member
 

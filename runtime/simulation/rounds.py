@@ -15,7 +15,7 @@ from ...suggestions import guess
 from ..assignment.api.assignor import ClientAssignment, TaskAssignor, TaskType, assign, earliest_followup
 from ..assignment.api.cluster import ProcessId
 from ..assignment.api.raised import AssignorRaisedError
-from ..tasks.task_id import TaskId
+from ..task_id import TaskId
 from .events import Event, EventError
 from .fleet import Fleet, Restored
 from .model import Application, Assumptions, Member, members

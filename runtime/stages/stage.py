@@ -31,8 +31,8 @@ from ..operators.task_epoch import TaskEpoch, Written
 from ..records.arrays import Int64s
 from ..records.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
+from ..task_id import TaskKey
 from ..tasks.plan import EpochPlan, TaskPlan
-from ..tasks.task_id import TaskKey
 from ..topology import GlobalTable, Store, Topic
 from .pipe import pipe_schema, receive, send
 

@@ -20,8 +20,8 @@ from ...private_files import make_folder, opener
 from ...unusable_paths import unusable_paths_told
 from ..log.log import Log
 from ..log.records import CommitMark
+from ..task_id import StoreId
 from ..tasks.errors import LockError
-from ..tasks.task_id import StoreId
 from .machine import refuse_network_file_system, started_at
 from .process_file import ProcessFile
 from .synced_commit import half_noted, has, note_of, noted, synced_with

@@ -14,9 +14,9 @@ from ..records.keys import encode_keys
 from ..records.kinds import Kind
 from ..records.schema import key_columns, value_columns
 from ..records.window_keys import first_visible_start, first_window_key
+from ..task_id import StoreId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
-from ..tasks.task_id import StoreId
 from ..topology import GlobalTable, Store
 from .changelog import catch_up
 from .codec import RowCodec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...errors import HeadwaterError
-from .task_id import TaskId
+from ..task_id import TaskId
 
 
 class LockError(HeadwaterError):

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from ..log.records import TaskCommit
+from ..task_id import StoreId, TaskId
 from .task import Task
-from .task_id import StoreId, TaskId
 
 
 class RemoteStores(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..log.ranges import LogRange
 from ..log.records import CommitMark, TaskCommit
-from .task_id import TaskKey
+from ..task_id import TaskKey
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NoReturn
 
+from ..task_id import TaskId
 from .errors import IllegalTaskStateError
-from .task_id import TaskId
 
 
 class TaskType(Enum):

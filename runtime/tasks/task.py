@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ..log.records import TaskCommit
+from ..task_id import TaskId, TopicPartition
 from .state import State, TaskType
-from .task_id import TaskId, TopicPartition
 from .task_timeout import TaskTimeout
 
 LATEST_OFFSET = -2

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ..task_id import TaskId, TopicPartition
 from .assigned_tasks import AssignedTasks, TaskDescription
 from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
 from .failures import Failures
@@ -21,7 +22,6 @@ from .standby_task import StandbyTask
 from .state import State
 from .stream_task import StreamTask
 from .task import Task
-from .task_id import TaskId, TopicPartition
 
 REBALANCING = -1
 """What `commit` answers while tasks are being assigned: nothing was committed, and it is to be tried again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import HeadwaterError
-from .task_id import TaskId
+from ..task_id import TaskId
 
 TASK_TIMEOUT_MS = 300_000
 """Source: the default of Kafka Streams' `task.timeout.ms`."""

@@ -9,7 +9,7 @@ import pytest
 from headwater.cli.results import show_run
 from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 
 def told(capsys: pytest.CaptureFixture[str], **assigned: Any) -> str:

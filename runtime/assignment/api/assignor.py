@@ -10,8 +10,8 @@ from operator import attrgetter, index
 from typing import Any, Protocol
 
 from ....errors import HeadwaterError
+from ...task_id import TaskId
 from ...tasks.state import TaskType as TaskType  # a name of KIP-924 too, for projects
-from ...tasks.task_id import TaskId
 from .cluster import ApplicationState, ProcessId
 
 _IN_ORDER = attrgetter("subtopology", "partition")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 from ..lags import clients_in_order
 from ..placement import Placement
 from ..racks.optimization import RackCosts, optimize_placed_actives, optimize_placed_standbys

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NewType, TypeVar
 
 from ....errors import HeadwaterError
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 
 ProcessId = NewType("ProcessId", str)
 """The name of a client. It belongs to the client's state directory and survives restarts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 from ..api.assignor import AssignedTask, AssignmentError, ClientAssignment, TaskAssignment, TaskType
 from ..api.cluster import ApplicationState, ClientState, ProcessId
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 from ..api.assignor import AssignmentError, ClientAssignment, TaskAssignmentError, TaskAssignor, TaskType, ask
 from ..api.cluster import (
     LATEST_OFFSET,

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from ....errors import HeadwaterError
 from ....suggestions import guess
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 
 LONGEST = 2**63 - 1
 

@@ -26,7 +26,7 @@ from math import gcd
 import numpy as np
 
 from ....errors import HeadwaterError
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 from ..api.cluster import ProcessId
 from .solver import new_solver
 from .traffic import RackTraffic, Replicas

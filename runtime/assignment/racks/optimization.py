@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Self
 
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 from ..api.cluster import ApplicationState, AssignmentConfigs, ProcessId
 from ..placement import Placement
 

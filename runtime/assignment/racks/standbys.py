@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 from ..api.cluster import ProcessId
 from .flow import cheapest, subtopology_rooms
 from .traffic import RackTraffic

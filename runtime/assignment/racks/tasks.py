@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 
 from ....errors import HeadwaterError
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 from ..api.cluster import ApplicationState, ProcessId, TaskTopicPartition
 from .flow import cheapest, subtopology_rooms
 from .standbys import Swaps

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...tasks.task_id import TaskId
+from ...task_id import TaskId
 from ..api.cluster import ApplicationState, ProcessId, TaskInfo, TaskTopicPartition
 
 Counts = Callable[[TaskTopicPartition], bool]

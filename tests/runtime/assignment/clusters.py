@@ -19,7 +19,7 @@ from headwater.runtime.assignment.api.cluster import (
     TaskInfo,
     TaskTopicPartition,
 )
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 Placed = dict[str, tuple[list[str], list[str]]]
 """Client -> its actives and its standbys, by name."""

@@ -25,7 +25,7 @@ from headwater.runtime.assignment.api.cluster import (
     UnknownLagError,
 )
 from headwater.runtime.assignment.threads import deal_to_threads
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 A, B, C = ProcessId("a"), ProcessId("b"), ProcessId("c")
 T00, T11, T13 = TaskId(0, 0), TaskId(1, 1), TaskId(13, 13)

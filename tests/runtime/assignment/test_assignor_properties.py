@@ -22,7 +22,7 @@ from headwater.runtime.assignment.api.cluster import LATEST_OFFSET, UNBOUNDED_LA
 from headwater.runtime.assignment.fallback import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Sticky
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 Assign = Callable[[ApplicationState], TaskAssignment]
 Property = Callable[[Assign, ApplicationState], None]

@@ -23,7 +23,7 @@ from headwater.runtime.assignment.api.building_blocks import (
 )
 from headwater.runtime.assignment.api.cluster import ApplicationState, AssignmentConfigs, ProcessId
 from headwater.runtime.assignment.racks.tasks import TaskPlacementError
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 T00 = TaskId(0, 0)
 

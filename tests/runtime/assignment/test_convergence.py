@@ -29,7 +29,7 @@ from headwater.runtime.assignment.api.cluster import (
 )
 from headwater.runtime.assignment.fallback import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 Assign = Callable[[ApplicationState], TaskAssignment]
 

@@ -16,7 +16,7 @@ from headwater.runtime.assignment.api.cluster import (
     UnknownLagError,
 )
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 NINE = "0_0 0_1 0_2 1_0 1_1 1_2 2_0 2_1 2_2"
 FAR = 2**63 - 1

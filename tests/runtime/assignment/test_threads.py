@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.runtime.assignment.threads import ConsumerTasks, deal_to_consumers
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 
 def shown(dealt: dict[str, ConsumerTasks]) -> dict[str, tuple[str, str]]:

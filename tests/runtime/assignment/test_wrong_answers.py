@@ -16,7 +16,7 @@ from headwater.runtime.assignment.api.assignor import (
     ask,
 )
 from headwater.runtime.assignment.api.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 A, TASK = ProcessId("a"), TaskId(0, 0)
 STATE = ApplicationState({TASK: TaskInfo(TASK)}, {A: ClientState(A, 1)})

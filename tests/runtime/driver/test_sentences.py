@@ -9,7 +9,7 @@ from headwater.runtime.driver.events import (
 )
 from headwater.runtime.driver.sentences import counted, sentence, waiting
 from headwater.runtime.placing.assigned import Move
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 records"), (1, "1 record"), (2000, "2,000 records")])

@@ -24,7 +24,7 @@ from headwater.runtime.stages.pipe import pipe_schema
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.tasks.task_id import StoreId
+from headwater.runtime.task_id import StoreId
 from headwater.runtime.topology import Agg, Store, Topic
 
 AIRLINES = Topic("airlines", 1, "carrier string", "name string")

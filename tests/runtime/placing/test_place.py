@@ -25,7 +25,7 @@ from headwater.runtime.log.records import GenerationRecord
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure, Move
 from headwater.runtime.placing.client import Client, Executor
 from headwater.runtime.placing.place import Member, application_state, copies_of, place
-from headwater.runtime.tasks.task_id import StoreId, TaskId
+from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.topology import Assignment, PluginRef, Store, Topology
 
 NAMES = Store("names", 2, "k string", "v bigint")

@@ -11,7 +11,7 @@ from commits import Applications, part, segment, topic, topology
 from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
-from headwater.runtime.tasks.task_id import TaskKey
+from headwater.runtime.task_id import TaskKey
 from headwater.runtime.topology import GlobalTable, Store
 
 RAW = topic("raw")

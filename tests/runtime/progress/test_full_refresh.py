@@ -12,7 +12,7 @@ from headwater.runtime.log.errors import CommitDamagedError
 from headwater.runtime.progress.full_refresh import readers, start_anew
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.process_file import Owner, ProcessFile
-from headwater.runtime.tasks.task_id import StoreId
+from headwater.runtime.task_id import StoreId
 from headwater.runtime.topology import GlobalTable, Store
 
 RAW = topic("raw")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.runtime.log.descriptions import SubtopologyDescription
 from headwater.runtime.progress.idleness import Network, idle_tasks
-from headwater.runtime.tasks.task_id import TaskKey
+from headwater.runtime.task_id import TaskKey
 
 CHAIN = Network(
     {

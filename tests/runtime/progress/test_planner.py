@@ -11,8 +11,8 @@ from headwater.runtime.driver.units import Unit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.records import TaskCommit
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
+from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
-from headwater.runtime.tasks.task_id import TaskKey
 from headwater.runtime.topology import GlobalTable, Store
 
 MOST = 10

@@ -29,8 +29,8 @@ from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.tasks.task_id import StoreId
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
 APPLICATION = "shop-sales"

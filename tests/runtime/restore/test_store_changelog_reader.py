@@ -34,11 +34,11 @@ from headwater.runtime.spark.executor_link import OnExecutor
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import ProcessFile
+from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
 from headwater.runtime.tasks.standby_task import StandbyTask
 from headwater.runtime.tasks.state import TaskType
 from headwater.runtime.tasks.stream_task import StreamTask
-from headwater.runtime.tasks.task_id import StoreId, TaskId
 from headwater.runtime.topology import Store, Window
 
 HOUR = 3_600_000

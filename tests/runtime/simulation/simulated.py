@@ -25,7 +25,7 @@ from headwater.runtime.simulation.model import Application, Assumptions, Simulat
 from headwater.runtime.simulation.quantities import Rate
 from headwater.runtime.simulation.report import Simulation
 from headwater.runtime.simulation.rounds import Simulator
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 STILL = Assumptions(restore=Rate(records=100), updates=0.0)
 """100 records a second, and nothing new."""

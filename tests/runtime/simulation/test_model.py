@@ -13,7 +13,7 @@ from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCom
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.simulation.model import Assumptions, Size, application
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 from headwater.runtime.topology import Store, Subtopology, Topic, Topology
 
 IN, WIDE = Topic("in", 1, "k int", "v int"), Topic("wide", 2, "k int", "v int")

@@ -10,7 +10,7 @@ from simulated import STILL, Scripted, simulate, task
 from headwater.runtime.simulation.events import EventError
 from headwater.runtime.simulation.quantities import Rate
 from headwater.runtime.simulation.rounds import MOST_ROUNDS
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 T0, T1, T2 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 

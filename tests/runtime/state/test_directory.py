@@ -7,8 +7,8 @@ import pytest
 
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.errors import LockError
-from headwater.runtime.tasks.task_id import StoreId
 
 A0, A1, B0 = StoreId("a", 0), StoreId("a", 1), StoreId("b", 0)
 

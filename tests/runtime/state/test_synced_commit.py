@@ -15,7 +15,7 @@ from headwater.runtime.log.records import CommitMark
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.synced_commit import is_of, note_of, note_sync, synced_with
-from headwater.runtime.tasks.task_id import StoreId
+from headwater.runtime.task_id import StoreId
 
 FIRST, SECOND = CommitMark("p-t", 1, crc32(b"one")), CommitMark("p-t", 2, crc32(b"two"))
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import pytest
 
 from headwater.runtime.log.records import TaskCommit
+from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.assigned_tasks import AssignedTasks, TaskDescription
 from headwater.runtime.tasks.errors import IllegalTaskStateError, LockError, TaskMigratedError
 from headwater.runtime.tasks.state import State, TaskType
 from headwater.runtime.tasks.stream_task import StreamTask
-from headwater.runtime.tasks.task_id import StoreId, TaskId, TopicPartition
 
 EVENTS = [TopicPartition("events", number) for number in range(3)]
 IDS = [TaskId(0, number) for number in range(3)]

@@ -15,7 +15,7 @@ from headwater.runtime.assignment.api.cluster import (
     TaskInfo,
     TaskTopicPartition,
 )
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 MEGABYTE = 1_000_000
 WHOLE = 1000

@@ -16,7 +16,7 @@ from headwater.runtime.assignment.api.assignor import (
 )
 from headwater.runtime.assignment.api.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
 from headwater.runtime.assignment.balanced.count import BalancedCount
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 Placement = dict[str, set[TaskId]]
 

@@ -21,7 +21,7 @@ from headwater.runtime.assignment.api.assignor import (
 from headwater.runtime.assignment.api.cluster import LATEST_OFFSET, ApplicationState, ProcessId
 from headwater.runtime.assignment.balanced.assignor import Balanced
 from headwater.runtime.assignment.balanced.estimates import estimates, with_lags
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 Assign = Callable[[ApplicationState], TaskAssignment]
 Property = Callable[[Assign, ApplicationState], None]

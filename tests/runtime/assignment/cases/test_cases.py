@@ -25,7 +25,7 @@ from headwater.runtime.assignment.api.cluster import (
 )
 from headwater.runtime.assignment.cases.cases import answer, case_from_json
 from headwater.runtime.assignment.cases.strict_json import CaseError, parse
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 WHOLE = {
     "id": "whole",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plain.working import Clients, ConstrainedPrioritySet, changelogged
 
 from headwater.runtime.assignment.api.cluster import ApplicationState, ProcessId
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 
 def assign_standbys(state: ApplicationState, clients: Clients) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from plain.working import Result, changelogged, clients_of, result_of
 
 from headwater.runtime.assignment.api.cluster import ApplicationState, ProcessId
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 
 def sticky(state: ApplicationState) -> Result:

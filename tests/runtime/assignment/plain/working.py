@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from headwater.runtime.assignment.api.cluster import ApplicationState, ClientState, ProcessId
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 Result = dict[ProcessId, tuple[set[TaskId], set[TaskId]]]
 """Client -> its actives and its standbys."""

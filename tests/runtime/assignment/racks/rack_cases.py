@@ -17,7 +17,7 @@ from headwater.runtime.assignment.api.cluster import (
     TaskInfo,
     TaskTopicPartition,
 )
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 Placement = dict[ProcessId, set[TaskId]]
 

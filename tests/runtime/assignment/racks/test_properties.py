@@ -21,7 +21,7 @@ from headwater.runtime.assignment.racks.tasks import (
     optimize_standbys,
     standby_cost,
 )
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 Optimise = Callable[[Case], Placement]
 Property = Callable[[Optimise, Case], None]

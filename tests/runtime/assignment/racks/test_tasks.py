@@ -21,7 +21,7 @@ from headwater.runtime.assignment.racks.tasks import (
     optimize_standbys,
     standby_cost,
 )
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 STRATEGIES = pytest.mark.parametrize("strategy", ["min_traffic", "balance_subtopology"])
 REPLICAS = {"0_0": "r0 r1", "0_1": "r1 r2", "0_2": "r1 r2", "1_0": "r0 r2", "1_1": "r1 r3", "1_2": "r0 r1"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.tasks.task_id import TaskId
+from headwater.runtime.task_id import TaskId
 
 
 def test_id_shows_subtopology_and_partition_and_reads_back() -> None:
