@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .runs import Runs
     from .stores import Stores
     from .target import Target
+    from .tasks import ApplicationTasks, Tasks
     from .topics import Topics
 
 
@@ -240,6 +241,14 @@ class Project:
         """
         return self._stores.query(store, key=key, start=start, end=end)
 
+    def tasks(self) -> tuple[ApplicationTasks, ...]:
+        """What the selected topologies' clients and tasks do just now, as the driver of each has written last.
+
+        Without Spark and locks, from any machine that has the log. Only errors in headwater.yml and profiles.yml
+        matter. Raises InvalidProjectError, SelectorError, NewerStatusError.
+        """
+        return self._tasks.now()
+
     def cleanable(self, *, state: bool = False) -> tuple[Path, ...]:
         """The existing files and folders that `clean` would remove. Raises InvalidProjectError, SelectorError."""
         return self._cleaning.cleanable(state=state)
@@ -289,6 +298,12 @@ class Project:
         from .runs import Runs
 
         return Runs(self._files, self._selection, self._code, self._target, self._spark)
+
+    @cached_property
+    def _tasks(self) -> Tasks:
+        from .tasks import Tasks
+
+        return Tasks(self._files, self._selection, self._target)
 
     @cached_property
     def _cleaning(self) -> Cleaning:

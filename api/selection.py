@@ -51,6 +51,13 @@ class Selection:
             raise NoTopologyError(" ".join(self._words))
         return found
 
+    def topologies_to_read(self) -> tuple[str, ...]:
+        """By name, of a project that may have errors. Raises InvalidProjectError, SelectorError."""
+        found = tuple(each.name for each in self.resources() if each.kind == "topology")
+        if self.narrows and not found:
+            raise NoTopologyError(" ".join(self._words))
+        return found
+
     def graphs(self) -> tuple[TopologyGraph, ...]:
         """The graphs of the selected topologies.
 

@@ -26,6 +26,7 @@ COMMANDS = (
     "build",
     "read",
     "query",
+    "tasks",
     "assign",
     "simulate",
     "ls",

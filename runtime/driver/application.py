@@ -46,6 +46,7 @@ from .group import Group
 from .loop import EpochLoop
 from .results import ApplicationResult, RunResults, Status
 from .sentences import lost
+from .status_writer import StatusWriter
 
 
 def run_topologies(
@@ -163,6 +164,7 @@ class ApplicationRun:
         self._generation = -1
         self._restored = 0
         self._loop: EpochLoop | None = None
+        self._status: StatusWriter | None = None
         self._lost: list[str] = []
 
     def begin(self) -> None:
@@ -223,6 +225,9 @@ class ApplicationRun:
             self._generation = begun.committer.generation
             # After the claim: commits of older generations are refused from here on, so their files are garbage.
             collect_garbage(begun.log, self._topology.application, committed.own)
+            self._status = StatusWriter(
+                self._topology, self._settings, committed, self._generation, group, commits.tally
+            )
             group.assign(assigned)
             tasks = sum(len(member.tasks.active) for member in group.members.values())
             self._restored = sum(bool(task.stores) for each in group.members.values() for task in each.tasks.active)
@@ -240,8 +245,10 @@ class ApplicationRun:
                 self._observer,
                 self._held,
                 self._placed,
+                self._status.write_if_due,
             )
             loop.run(stop, until_caught_up)
+            self._status.write(False)  # once the tasks are closed, there is nothing to be told of them
             # Only after a loop that ended without an error. Else `__exit__` closes the stores without applying
             # anything.
             group.close()
@@ -259,6 +266,8 @@ class ApplicationRun:
     def _ended(self, status: Status, error: HeadwaterError | None, seconds: float) -> ApplicationResult:
         tally = self._loop.tally if self._loop is not None else Tally()
         application, assigned = self._topology.application, self._assigned
+        if self._status is not None:
+            self._status.end(status)
         self._observer.on(ApplicationStopped(application, status, tally.records, tally.commits))
         return ApplicationResult(
             application=application,

@@ -59,7 +59,7 @@ class EpochLoop:
     """Runs the tasks of one application. `group`: its clients, which have been given tasks.
 
     `held` says which tasks to leave alone for now: a way for tests to make a task slow. `placed` is called with each
-    assignment that is made while it runs.
+    assignment that is made while it runs. `status` is called in each round, and told whether tasks are on their way.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class EpochLoop:
         observer: Observer,
         held: Callable[[TaskKey], bool] = lambda _: False,
         placed: Callable[[Assigned], None] = lambda _: None,
+        status: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._topology = topology
         self._settings = settings
@@ -86,6 +87,7 @@ class EpochLoop:
         self._rebalancer = Rebalancer(group, committer, placed)
         self._observer = observer
         self._held = held
+        self._status = status
         self._units: dict[tuple[int, str], Unit] = {}
         self._failed: set[TaskKey] = set()
         self._running: dict[Future[Outcome], _Open] = {}
@@ -109,6 +111,7 @@ class EpochLoop:
                     self._commits.advance()
                     restored = self._group.advance()
                     self._start_due(pool, until_caught_up)
+                self._status(self._rebalancer.in_progress)
                 if not self._running:
                     # Counts are committed with the next epoch. If no epoch is running, they need a commit of their own.
                     if ending:

@@ -87,6 +87,18 @@ class Log(Protocol):
         """Remove an application: its commits first, then its records. It must not be running."""
         ...
 
+    def write_status(self, application: str, status: str) -> None:
+        """Keep a text in place of the one before, for people who look at a run: readers find it whole or not at all.
+
+        It is written about once a second and need not be durable. Nothing but what people are shown depends on it.
+        Raises OSError, MachineError.
+        """
+        ...
+
+    def read_status(self, application: str) -> str | None:
+        """The text that `write_status` was given last; None if there is none."""
+        ...
+
 
 def epoch_file_name(
     incarnation: str, generation: int, epoch: int, subtopology: str, partition: int, attempt: int

@@ -29,7 +29,7 @@ def objects(schema: Any) -> Any:
 
 
 def test_all_files_and_artifacts_have_a_schema():
-    assert set(SCHEMAS) == {*LANGUAGE, "manifest", "run_results"}
+    assert set(SCHEMAS) == {*LANGUAGE, "manifest", "run_results", "tasks"}
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

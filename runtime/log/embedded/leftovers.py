@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 GRACE_S = 24 * 3600
@@ -24,9 +25,13 @@ def remove_leftovers(root: Path, now: float | None = None) -> None:
         for folder in (root / kind).glob(".*-*"):
             if _DROPPED.fullmatch(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
-    for path in (*root.glob(f".{_TEMPORARY}"), *(root / "commits").glob(f"*/.{_TEMPORARY}")):
+    for path in (*root.glob(f".{_TEMPORARY}"), *(root / "status").glob(f".{_TEMPORARY}"), *_of_commits(root)):
         try:
             if path.stat().st_mtime < now - GRACE_S:
                 path.unlink()
         except OSError:  # another process has removed it, or we lack the right to
             continue
+
+
+def _of_commits(root: Path) -> Iterator[Path]:
+    return (root / "commits").glob(f"*/.{_TEMPORARY}")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ....private_files import make_folder, write_text
 from ....unusable_paths import unusable_paths_told
 from ..commits import DirectoryCommitStore
 from ..durable_files import check_directory, make_directory, sync_directory, write_durably
@@ -27,8 +28,9 @@ SUFFIX = ".seg"
 
 
 class EmbeddedLog:
-    """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`, and an empty file for
-    each application that has committed, `applications/<application>`.
+    """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`, the status of the last
+    run, `status/<application>.json`, and an empty file for each application that has committed,
+    `applications/<application>`.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -119,6 +121,7 @@ class EmbeddedLog:
         """See `Log.drop`."""
         # The entry goes first: commits without an entry still count, an entry without commits is an error.
         self._entry(application).unlink(missing_ok=True)
+        self._status(application).unlink(missing_ok=True)
         there = [path for kind in ("commits", "segments") if (path := self.root / kind / application).exists()]
         # Renamed first, so that a crash half-way leaves neither a sequence without its beginning nor files whose
         # names the application will take again.
@@ -127,6 +130,30 @@ class EmbeddedLog:
             sync_directory(path.parent)
             # Another process may be removing it too, and `remove_leftovers` removes the rest.
             shutil.rmtree(path, ignore_errors=True)
+
+    @unusable_paths_told
+    def write_status(self, application: str, status: str) -> None:
+        """See `Log.write_status`."""
+        path = self._status(application)
+        make_folder(path.parent)
+        temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+        try:
+            write_text(temporary, status)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    @unusable_paths_told
+    def read_status(self, application: str) -> str | None:
+        """See `Log.read_status`."""
+        try:
+            return self._status(application).read_text("utf-8")
+        except (FileNotFoundError, UnicodeDecodeError):
+            return None
+
+    def _status(self, application: str) -> Path:
+        return self.root / "status" / f"{application}.json"
 
     def _entry(self, application: str) -> Path:
         return self.root / "applications" / application

@@ -46,6 +46,7 @@ class Content:
     identities: dict[tuple[str, int], str] = field(default_factory=dict)
     snapshots: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     files: dict[str, dict[int, Stored]] = field(default_factory=dict)
+    statuses: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -157,11 +158,18 @@ class SparseLog:
 
     def drop(self, application: str) -> None:
         self._content.commits.pop(application, None)
+        self._content.statuses.pop(application, None)
         self._content.snapshots.pop(application, None)
         for number in [key for key in self._content.identities if key[0] == application]:
             del self._content.identities[number]
         for file in self.files(application):
             self.remove(file.path)
+
+    def write_status(self, application: str, status: str) -> None:
+        self._content.statuses[application] = status
+
+    def read_status(self, application: str) -> str | None:
+        return self._content.statuses.get(application)
 
     def compact(self, application: str, topic: str, partitions: int, keys: Sequence[str]) -> int:
         """Drop what a later record of the same key replaces, tombstones stay; how many records that were."""

@@ -233,3 +233,13 @@ def test_dropped_application_has_neither_commits_nor_files_and_others_stay(log: 
     assert len(list(log.files("b"))) == 1
     log.commits("a").create(1, b"y")
     assert log.commits("a").read(1) == b"y"
+
+
+def test_status_is_the_text_written_last_and_goes_with_its_application(log: Log) -> None:
+    assert log.read_status("a") is None
+    for text in ("first", "second: ü", "x" * 100_000):
+        log.write_status("a", text)
+        assert log.read_status("a") == text
+    assert (log.read_status("b"), log.applications()) == (None, [])
+    log.drop("a")
+    assert log.read_status("a") is None

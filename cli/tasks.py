@@ -1,0 +1,185 @@
+"""`headwater tasks`: shows the clients and tasks of running topologies."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from . import tables
+from .cells import time_text
+from .options import ProjectOptions, format_option, project_options
+from .terminal import WARNING, console, is_terminal, say
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from ..api.project import Project
+    from ..api.tasks import ApplicationTasks
+    from ..runtime.driver.status import TaskStatus
+
+HEADER = ("client", "task", "role", "state", "stores", "lag", "rate", "since")
+_RIGHT = (5, 6)
+_WATCH_SECONDS = 1.0
+
+
+@click.command()
+@project_options
+@click.option("--watch", is_flag=True, help="Go on, once a second, until Ctrl-C.")
+@format_option("table", "json", default="table")
+def command(options: ProjectOptions, watch: bool, style: str) -> None:
+    """Show what clients and tasks do, of all topologies or of the selected ones.
+
+    It reads what the driver of each has written to the log last: at most about a second ago, while it runs.
+    """
+    project = options.project()
+    if not watch:
+        _print(project.tasks(), style)
+        return
+    try:
+        if style == "table" and is_terminal() and not console().is_dumb_terminal:
+            _draw(project)
+        else:
+            _repeat(project, style)
+    except KeyboardInterrupt:
+        return
+
+
+def _print(found: Sequence[ApplicationTasks], style: str, indent: int | None = 2) -> None:
+    if style == "json":
+        at = max((each.at for each in found), default=time.time_ns() // 1_000_000)
+        shown = {"at": at, "applications": [each.to_json() for each in found]}
+        click.echo(json.dumps(shown, indent=indent, ensure_ascii=False))
+        return
+    if not found:
+        click.echo("the project has no topology")
+    for number, each in enumerate(found):
+        if number:
+            click.echo()
+        say(*([WARNING] if each.stale else []), headline(each))
+        rows = [row for row, _ in task_rows(each)]
+        if rows:
+            tables.show(HEADER, rows, right=_RIGHT)
+
+
+def _repeat(project: Project, style: str) -> None:
+    while True:
+        _print(project.tasks(), style, indent=None)
+        if style == "table":
+            click.echo()
+        time.sleep(_WATCH_SECONDS)
+
+
+def _draw(project: Project) -> None:
+    from rich.live import Live
+
+    with Live(_Screen(project.tasks()), console=console(), screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(_Screen(project.tasks()), refresh=True)
+            time.sleep(_WATCH_SECONDS)
+
+
+class _Screen:
+    """All applications on one screen. Tasks that are on their way come first; the last line says what has no room."""
+
+    def __init__(self, found: Sequence[ApplicationTasks]) -> None:
+        self._found = found
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.table import Table
+        from rich.text import Text
+
+        room = console.height - 1
+        left_out = 0
+        for each in self._found:
+            head = Text(headline(each), style="bold yellow" if each.stale else "bold")
+            room -= len(head.wrap(console, console.width)) + 2
+            yield head
+            rows = sorted(task_rows(each), key=lambda row: row[1])
+            shown = rows[: max(0, room)]
+            left_out += len(rows) - len(shown)
+            room -= len(shown)
+            if shown:
+                table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+                for n, name in enumerate(HEADER):
+                    table.add_column(name, justify="right" if n in _RIGHT else "left", no_wrap=True)
+                for cells, _ in shown:
+                    table.add_row(*map(Text, cells))
+                yield table
+            yield Text()
+        if left_out:
+            yield Text(f"and {left_out:,} more task{'s' if left_out > 1 else ''}; without --watch all are shown")
+
+
+def headline(each: ApplicationTasks) -> str:
+    """How an application's run fares, in a sentence or two."""
+    status = each.status
+    if status is None:
+        return f"{each.application} has not been run on this log yet: `headwater run` starts it"
+    ran = f"generation {status.generation} on {status.host}"
+    process = "" if status.owner is None else f", process {status.owner.pid}"
+    since = _span(each.at - status.written_at)
+    written = time_text(status.written_at // 1000 * 1000)
+    counts = f"{status.records:,} records in {status.commits:,} commits"
+    match each.condition:
+        case "running":
+            moving = "; tasks are on their way between clients" if status.rebalancing else ""
+            return f"{each.application} has run since {_time(status.started_at)}: {ran}{process}, {counts}{moving}"
+        case "gone":
+            said = f"{each.application} does not run any more: its process{process.removeprefix(', process')} is gone"
+        case "silent":
+            said = f"{each.application} may have stopped: its driver on {status.host} writes nothing any more"
+        case _:
+            how = (status.ended or "").replace("_", " ")
+            return f"{each.application} does not run: {how} {since} ago ({written}), {ran}, {counts}. At its end:"
+    return f"{said}. What it wrote last, {since} ago ({written}):"
+
+
+def task_rows(each: ApplicationTasks) -> Iterator[tuple[list[str], int]]:
+    """The cells of each task and of each client without one, and a number by which those to look at come first."""
+    status = each.status
+    for client in () if status is None else status.clients:
+        name = f"{client.name} on {client.host}" if client.host else client.name
+        if not client.tasks:
+            yield [name, "", "", "no tasks", "", "", "", ""], 2
+        for task in client.tasks:
+            stores = " ".join(store.name for store in task.stores)
+            cells = [name, task.id, task.role, _state(task), stores, f"{task.lag:,}", _rate(task)]
+            yield [*cells, _time(task.since)], _order(task)
+    if status is not None and not status.clients and status.ended is None:
+        yield ["no client", "", "", "", "", "", "", ""], 0
+
+
+def _order(task: TaskStatus) -> int:
+    if task.state != "running":
+        return 0
+    return 1 if task.role == "active" else 2
+
+
+def _state(task: TaskStatus) -> str:
+    if task.state != "restoring":
+        return task.state
+    left = task.seconds_left
+    ends = "" if left is None else f", {_span(round(left * 1000))} left"
+    return f"{task.state} {100 * task.restored:.0f} %{ends}"
+
+
+def _rate(task: TaskStatus) -> str:
+    return f"{task.rate:,.0f}/s"
+
+
+def _span(ms: int) -> str:
+    """About how long: `12 s`, `5 min`, `3 h`, `2 days`."""
+    seconds = max(0, ms) // 1000
+    if seconds < 120:
+        return f"{seconds} s"
+    if seconds < 7200:
+        return f"{seconds // 60} min"
+    return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} days"
+
+
+def _time(ms: int) -> str:
+    return time_text(ms // 1000 * 1000)

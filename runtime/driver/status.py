@@ -1,0 +1,151 @@
+"""What an application's driver says of its run while it runs: the contents of the status in the log.
+
+The driver replaces it about once a second. It is for people: after a kill it is old, and only the commits say what has
+happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ...errors import HeadwaterError
+from ..dataclass_json import from_plain, to_plain
+from ..state.machine import boot_id
+from ..state.process_file import Owner
+
+VERSION = 1
+"""Of the form. A reader ignores fields that it does not know, so it grows only where one changes its meaning."""
+
+SILENT_MS = 5_000
+"""A status that is older than this, and than three times its driver's own interval, is stale."""
+
+Condition = Literal["running", "ended", "gone", "silent"]
+"""`gone`: its process has ended without a word. `silent`: it writes nothing any more, and may or may not live."""
+
+
+class NewerStatusError(HeadwaterError):
+    """A status was written by a later version of Headwater: `application`, `version`."""
+
+    def __init__(self, application: str, version: int) -> None:
+        super().__init__(
+            f"{application} is run by a newer version of Headwater: its status has form {version}, and this version "
+            f"reads up to {VERSION}",
+            "look with the version that runs it",
+        )
+        self.application = application
+        self.version = version
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """A store of a task. `position`: changelog records that the copy has applied, `end`: those that are committed."""
+
+    name: str
+    position: int
+    end: int
+
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """A task on a client.
+
+    `role`, `state`: values of TaskType and State. `since`: when it came to this state, ms since 1970. `lag`: records
+    committed to its topics and not consumed, of a running active task; of all others changelog records that its stores
+    lack. `rate`: how many of these it has taken in a second, lately.
+    """
+
+    id: str
+    subtopology: str
+    partition: int
+    role: str
+    state: str
+    since: int
+    lag: int
+    rate: float
+    stores: tuple[StoreStatus, ...] = ()
+
+    as_list: ClassVar[bool] = True
+
+    @property
+    def restored(self) -> float:
+        """The share of its stores' changelog records that is applied: 1.0 without any."""
+        end = sum(store.end for store in self.stores)
+        return 1.0 if not end else min(1.0, sum(store.position for store in self.stores) / end)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long its stores need to catch up at the present rate; None where that is not known, or not a question."""
+        if self.role == "active" and self.state == "running":
+            return None
+        if not self.lag:
+            return 0.0
+        return self.lag / self.rate if self.rate else None
+
+
+@dataclass(frozen=True)
+class ClientStatus:
+    """A client with its tasks, the active ones first. `host`: empty if it lies in the driver."""
+
+    name: str
+    threads: int
+    host: str
+    tasks: tuple[TaskStatus, ...]
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """A run of an application, as its driver saw it at `written_at`. Times are ms since 1970, by the driver's clock.
+
+    `host`, `owner`: of the driver. `rebalancing`: tasks are on their way from client to client. `every`: ms from one
+    status to the next. `ended`: how it ended, as in a run's results; None while it runs.
+    """
+
+    application: str
+    generation: int
+    host: str
+    owner: Owner | None
+    started_at: int
+    written_at: int
+    every: int
+    records: int
+    commits: int
+    rebalancing: bool
+    clients: tuple[ClientStatus, ...]
+    ended: str | None = None
+    version: int = VERSION
+
+    def to_text(self) -> str:
+        """The text that the log keeps."""
+        return json.dumps(to_plain(self), separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def of_text(cls, application: str, text: str) -> RunStatus | None:
+        """The status in a text of `to_text`; None for what is none. Raises NewerStatusError."""
+        try:
+            plain = json.loads(text)
+            version = plain["version"]
+            if version > VERSION:
+                raise NewerStatusError(application, version)
+            return from_plain(cls, plain)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    def condition(self, now_ms: int) -> Condition:
+        """How the run fares, as far as one can tell from here at this time."""
+        if self.ended is not None:
+            return "ended"
+        here = self.owner is not None and self.owner.boot_id == boot_id() and self.host == socket.gethostname()
+        if here and self.owner is not None and not self.owner.is_alive():
+            return "gone"
+        return "silent" if now_ms - self.written_at > max(SILENT_MS, 3 * self.every) else "running"
+
+
+def this_process() -> tuple[str, Owner | None]:
+    """The host and the process that this code runs in."""
+    return socket.gethostname(), Owner.of(os.getpid())

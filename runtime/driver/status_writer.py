@@ -1,0 +1,173 @@
+"""Writes an application's status to the log as it runs, about once a second."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from ...errors import MachineError
+from ..progress.committed import Committed
+from ..progress.planner import Planner
+from ..tasks.assigned_tasks import TaskDescription
+from ..tasks.state import State, TaskType
+from ..topology import Settings, Topology
+from .epoch_commits import Tally
+from .group import Group
+from .member import GroupMember
+from .status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
+
+EVERY_SECONDS = 1.0
+"""The least time between two statuses."""
+
+MOST_SHARE = 0.02
+"""The most of the loop's time that goes into statuses: with thousands of tasks they come less often."""
+
+SAMPLES = 6
+"""A rate is that of the time between the oldest and the newest of so many statuses."""
+
+_Kept = tuple[str, TaskType, State]
+
+
+class StatusWriter:
+    """Used from the loop's thread, from the claim of the application on: before it, another run's status stands there.
+
+    `seconds`: a clock that never goes back. A status that cannot be written is left out: what is wrong with the disk,
+    the next commit says.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings,
+        committed: Committed,
+        generation: int,
+        group: Group,
+        tally: Tally,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._application = topology.application
+        self._parts = {part.number: part for part in topology.subtopologies}
+        self._committed = committed
+        self._planner = Planner(committed, settings.max_records)
+        self._generation = generation
+        self._group = group
+        self._tally = tally
+        self._seconds = seconds
+        self._host, self._owner = this_process()
+        self._started = _now()
+        self._due = float("-inf")
+        self._every = EVERY_SECONDS
+        self._since: dict[tuple[str, str], tuple[_Kept, int]] = {}
+        self._samples: deque[tuple[float, dict[tuple[str, str], tuple[_Kept, int]]]] = deque(maxlen=SAMPLES)
+        self._last: RunStatus | None = None
+
+    def write_if_due(self, rebalancing: bool) -> None:
+        """Write how things stand, unless that was just done. Costs nothing until it is due."""
+        if self._seconds() >= self._due:
+            self.write(rebalancing)
+
+    def write(self, rebalancing: bool) -> None:
+        """Write how things stand."""
+        begun = self._seconds()
+        self._last = self._status(rebalancing, begun)
+        self._write(self._last)
+        self._every = max(EVERY_SECONDS, (self._seconds() - begun) / MOST_SHARE)
+        self._due = begun + self._every
+
+    def end(self, how: str) -> None:
+        """The run is over: say so, with the tasks as they were at last.
+
+        Nothing is said by a run that was taken over: another one writes now.
+        """
+        if self._last is not None and how != "fenced":
+            self._write(
+                replace(
+                    self._last,
+                    written_at=_now(),
+                    records=self._tally.records,
+                    commits=self._tally.commits,
+                    rebalancing=False,
+                    ended=how,
+                )
+            )
+
+    def _write(self, status: RunStatus) -> None:
+        with suppress(OSError, MachineError):
+            self._committed.log.write_status(self._application, status.to_text())
+
+    def _status(self, rebalancing: bool, seconds: float) -> RunStatus:
+        now = _now()
+        sample: dict[tuple[str, str], tuple[_Kept, int]] = {}
+        clients = tuple(
+            ClientStatus(
+                member.client.name,
+                member.client.threads,
+                member.client.executor.host if member.client.executor else "",
+                tuple(self._tasks(member, now, seconds, sample)),
+            )
+            for member in self._group.members.values()
+        )
+        self._since = {key: self._since[key] for key in sample}
+        self._samples.append((seconds, sample))
+        return RunStatus(
+            application=self._application,
+            generation=self._generation,
+            host=self._host,
+            owner=self._owner,
+            started_at=self._started,
+            written_at=now,
+            every=round(self._every * 1000),
+            records=self._tally.records,
+            commits=self._tally.commits,
+            rebalancing=rebalancing,
+            clients=clients,
+        )
+
+    def _tasks(
+        self, member: GroupMember, now: int, seconds: float, sample: dict[tuple[str, str], tuple[_Kept, int]]
+    ) -> Iterator[TaskStatus]:
+        for task in member.tasks.describe():
+            key, kept = (member.client.name, str(task.id)), (member.client.name, task.type, task.state)
+            if self._since.get(key, (None, 0))[0] != kept:
+                self._since[key] = kept, now
+            stores = tuple(self._stores(task))
+            processes = task.type is TaskType.ACTIVE and task.state is State.RUNNING
+            done = self._consumed(task) if processes else sum(store.position for store in stores)
+            sample[key] = kept, done
+            yield TaskStatus(
+                id=str(task.id),
+                subtopology=task.id.name,
+                partition=task.id.partition,
+                role=task.type.value,
+                state=task.state.value,
+                since=self._since[key][1],
+                lag=self._committed.unread(task.id.key(self._application))
+                if processes
+                else sum(max(0, store.end - store.position) for store in stores),
+                rate=self._rate(key, kept, done, seconds),
+                stores=stores,
+            )
+
+    def _stores(self, task: TaskDescription) -> Iterator[StoreStatus]:
+        for store in self._parts[task.id.subtopology].stores:
+            yield StoreStatus(store.name, task.offsets.get(store.name, 0), self._planner.end(store, task.id.partition))
+
+    def _consumed(self, task: TaskDescription) -> int:
+        """Positions in its topics, added up: only differences of this mean anything."""
+        topics = self._committed.own.tasks.positions(task.id.name, task.id.partition)
+        return sum(sum(lanes.values()) for lanes in topics.values())
+
+    def _rate(self, key: tuple[str, str], kept: _Kept, done: int, seconds: float) -> float:
+        """Records in a second, since the oldest status in which the task did the same as now."""
+        for then, sample in self._samples:
+            before = sample.get(key)
+            if before is not None and before[0] == kept and seconds > then:
+                return round(max(0, done - before[1]) / (seconds - then), 1)
+        return 0.0
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,186 @@
+"""`headwater tasks`: what it prints of runs that go on, have ended, or have died."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+from terminal import on_terminal
+
+from headwater import Project
+from headwater.runtime.driver.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
+from headwater.runtime.state.process_file import Owner
+
+Headwater = Callable[..., Result]
+SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "tasks.json").read_text())
+APPLICATION = "shop-sales"
+COMMAND = [sys.executable, "-m", "headwater.cli.main", "tasks"]
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def status(**changes: object) -> RunStatus:
+    host, owner = this_process()
+    at = now()
+    tasks = (
+        TaskStatus("0_0", "sales", 0, "active", "running", at - 60_000, 1200, 350.4),
+        TaskStatus(
+            "1_0", "rekeyed", 0, "active", "restoring", at, 750, 50.0, (StoreStatus("sales_by_day", 250, 1000),)
+        ),
+        TaskStatus("1_1", "rekeyed", 1, "standby", "running", at, 3, 0.0, (StoreStatus("sales_by_day", 97, 100),)),
+    )
+    clients = (ClientStatus("client-1", 2, "", tasks), ClientStatus("client-2", 2, "worker-7", ()))
+    found = RunStatus(APPLICATION, 4, host, owner, at - 90_000, at, 3_600_000, 19, 2, False, clients)
+    return replace(found, **changes)
+
+
+@pytest.fixture
+def write(shop: Path) -> Callable[[RunStatus], None]:
+    """Puts a status where the driver of the shop puts it."""
+    log = Project(shop).log()
+    return lambda status: log.write_status(status.application, status.to_text())
+
+
+Write = Callable[[RunStatus], None]
+
+
+def test_application_that_never_ran_says_how_to_start_it(headwater: Headwater) -> None:
+    result = headwater("tasks")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "shop-sales has not been run on this log yet: `headwater run` starts it\n",
+    )
+
+
+def test_running_application_has_a_line_for_each_task(headwater: Headwater, write: Write) -> None:
+    write(status())
+    head, columns, *rows = headwater("tasks").stdout.splitlines()
+    assert head.startswith("shop-sales has run since 20")
+    assert head.endswith(f"process {os.getpid()}, 19 records in 2 commits")
+    assert columns.split() == ["client", "task", "role", "state", "stores", "lag", "rate", "since"]
+    assert [row.split("  ")[0] for row in rows] == ["client-1"] * 3 + ["client-2 on worker-7"]
+    assert [" ".join(row.split()[1:-1]) for row in rows[:3]] == [
+        "0_0 active running 1,200 350/s",
+        "1_0 active restoring 25 %, 15 s left sales_by_day 750 50/s",
+        "1_1 standby running sales_by_day 3 0/s",
+    ]
+    assert "no tasks" in rows[3]
+
+
+def test_rebalance_is_told(headwater: Headwater, write: Write) -> None:
+    write(status(rebalancing=True))
+    assert "; tasks are on their way between clients\n" in headwater("tasks").stdout
+
+
+def test_run_that_was_killed_is_told_as_such_with_what_it_wrote_last(headwater: Headwater, write: Write) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        owner = Owner.of(process.pid) or Owner("", process.pid, 0.0)
+    write(status(owner=replace(this_process()[1], pid=owner.pid, started=owner.started), written_at=now() - 3_690_000))
+    result = headwater("tasks")
+    first = result.stdout.splitlines()[0]
+    assert first.startswith(
+        f"warning: shop-sales does not run any more: its process {owner.pid} is gone. What it wrote last, 61 min ago"
+    )
+    assert "1_0" in result.stdout
+
+
+def test_driver_elsewhere_that_writes_nothing_may_have_stopped(headwater: Headwater, write: Write) -> None:
+    write(status(host="far-away", owner=Owner("another boot", 7, 0.0), written_at=now() - 390_000, every=1000))
+    first = headwater("tasks").stdout.splitlines()[0]
+    assert first.startswith("warning: shop-sales may have stopped: its driver on far-away writes nothing any more. ")
+    assert "6 min ago" in first
+
+
+def test_run_that_ended_says_how(headwater: Headwater, write: Write) -> None:
+    write(status(ended="caught_up", written_at=now() - 5_400_000 - 30_000))
+    first = headwater("tasks").stdout.splitlines()[0]
+    assert first.startswith("shop-sales does not run: caught up 90 min ago (20")
+
+
+def test_run_without_clients_says_so(headwater: Headwater, write: Write) -> None:
+    write(status(clients=()))
+    assert headwater("tasks").stdout.splitlines()[2].strip() == "no client"
+
+
+def test_status_of_a_newer_version_is_an_error_with_the_way_out(headwater: Headwater, write: Write) -> None:
+    write(status(version=99))
+    result = headwater("tasks")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "error: shop-sales is run by a newer version of Headwater: its status has form 99, and this version reads up "
+        "to 1\n  hint: look with the version that runs it\n",
+    )
+
+
+def test_json_has_the_form_of_its_schema(headwater: Headwater, write: Write) -> None:
+    for each in (None, status(), status(ended="failed"), status(owner=None), status(clients=())):
+        if each is not None:
+            write(each)
+        found = json.loads(headwater("tasks", "--format", "json").stdout)
+        assert [error.message for error in jsonschema.Draft7Validator(SCHEMA).iter_errors(found)] == []
+    write(status())
+    (application,) = json.loads(headwater("tasks", "--format", "json").stdout)["applications"]
+    assert application["condition"] == "running"
+    task = application["run"]["clients"][0]["tasks"][1]
+    assert {**task, "since": 0} == {
+        "task": "1_0",
+        "subtopology": "rekeyed",
+        "partition": 0,
+        "role": "active",
+        "state": "restoring",
+        "since": 0,
+        "lag": 750,
+        "rate": 50.0,
+        "restored": 0.25,
+        "seconds_left": 15.0,
+        "stores": [{"store": "sales_by_day", "position": 250, "end": 1000}],
+    }
+
+
+def test_errors_in_other_files_do_not_keep_one_from_looking(headwater: Headwater, write: Write, shop: Path) -> None:
+    write(status())
+    path = shop / "topologies" / "sales.yml"
+    path.write_text(path.read_text().replace("from: orders", "from: oders"))
+    result = headwater("tasks")
+    assert result.exit_code == 0
+    assert "restoring 25 %" in result.stdout
+
+
+def test_selection_limits_what_is_shown(headwater: Headwater, write: Write) -> None:
+    write(status())
+    assert headwater("tasks", "-s", "sales").stdout.startswith("shop-sales has run since")
+    assert headwater("tasks", "-s", "orders").exit_code == 2
+
+
+def test_watched_json_is_one_object_a_line_until_ctrl_c(shop: Path, write: Write) -> None:
+    write(status())
+    watching = [*COMMAND, "--project-dir", str(shop), "--watch", "--format", "json"]
+    with subprocess.Popen(watching, stdout=subprocess.PIPE, text=True) as process:
+        first = json.loads(process.stdout.readline())
+        write(status(records=4711))
+        while (seen := json.loads(process.stdout.readline())) and seen["applications"][0]["run"]["records"] != 4711:
+            pass
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
+    assert first["applications"][0]["run"]["records"] == 19
+    assert seen["at"] > first["at"]
+
+
+def test_terminal_shows_the_table_and_warns_in_colour(shop: Path, write: Write) -> None:
+    write(status())
+    printed = on_terminal([*COMMAND, "--project-dir", str(shop)], 120)
+    assert "restoring 25 %, 15 s left" in printed
+    write(status(host="far-away", owner=None, written_at=0))
+    assert "\x1b[1;33mwarning: " in on_terminal([*COMMAND, "--project-dir", str(shop)], 120)

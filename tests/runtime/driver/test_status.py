@@ -1,0 +1,99 @@
+"""The form of a run's status, and what can be told from one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from headwater.runtime.driver.status import (
+    SILENT_MS,
+    VERSION,
+    ClientStatus,
+    NewerStatusError,
+    RunStatus,
+    StoreStatus,
+    TaskStatus,
+    this_process,
+)
+from headwater.runtime.state.process_file import Owner
+
+HOST, OWNER = this_process()
+AT = 1_700_000_000_000
+
+
+def task(number: int = 0, **changes: object) -> TaskStatus:
+    stores = (StoreStatus("totals", 250, 1000),)
+    return replace(TaskStatus(f"0_{number}", "sums", number, "active", "restoring", AT, 750, 50.0, stores), **changes)
+
+
+def status(*tasks: TaskStatus, **changes: object) -> RunStatus:
+    clients = (ClientStatus("client-1", 2, "", tasks or (task(),)),)
+    return replace(RunStatus("shop-sales", 3, HOST, OWNER, AT, AT, 1000, 19, 2, False, clients), **changes)
+
+
+def test_text_gives_the_status_again() -> None:
+    assert RunStatus.of_text("shop-sales", status().to_text()) == status()
+
+
+def test_unknown_fields_of_the_same_version_are_ignored() -> None:
+    plain = json.loads(status().to_text())
+    text = json.dumps({**plain, "mood": "fine"})
+
+    assert RunStatus.of_text("shop-sales", text) == status()
+
+
+def test_status_of_a_newer_version_is_refused_with_what_to_do() -> None:
+    text = status(version=VERSION + 1).to_text()
+
+    with pytest.raises(NewerStatusError, match=f"shop-sales is run by a newer version .* form {VERSION + 1}") as raised:
+        RunStatus.of_text("shop-sales", text)
+    assert raised.value.hint == "look with the version that runs it"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"version": 1}', '{"version": "x"}', '"text"'])
+def test_text_that_is_no_status_is_none(text: str) -> None:
+    assert RunStatus.of_text("shop-sales", text) is None
+
+
+def test_run_of_a_living_process_that_writes_is_running() -> None:
+    assert status().condition(AT + SILENT_MS) == "running"
+
+
+def test_run_whose_process_is_gone_is_gone_at_once() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        owner = Owner.of(process.pid)
+        assert status(owner=owner).condition(AT) == "running"
+        process.kill()
+    assert status(owner=owner).condition(AT) == "gone"
+
+
+def test_run_that_does_not_write_is_silent_whoever_and_wherever_its_driver_is() -> None:
+    elsewhere = Owner("another boot", 1, 0.0)
+    for each in (status(), status(owner=elsewhere), status(owner=None), status(host="another")):
+        assert each.condition(AT + SILENT_MS) == "running"
+        assert each.condition(AT + SILENT_MS + 1) == "silent"
+
+
+def test_driver_that_writes_seldom_is_given_more_time() -> None:
+    assert status(every=60_000).condition(AT + 180_000) == "running"
+    assert status(every=60_000).condition(AT + 180_001) == "silent"
+
+
+def test_run_that_said_its_end_has_ended_however_old_that_is() -> None:
+    assert status(ended="interrupted").condition(AT + 10**9) == "ended"
+
+
+def test_task_says_how_much_is_restored_and_what_is_left() -> None:
+    assert (task().restored, task().seconds_left) == (0.25, 15.0)
+    assert task(rate=0.0).seconds_left is None
+    assert task(state="running").seconds_left is None
+    assert task(role="standby", state="running", lag=0, rate=0.0).seconds_left == 0.0
+    assert task(stores=()).restored == 1.0
+
+
+def test_ten_thousand_tasks_fit_in_a_megabyte() -> None:
+    assert len(status(*map(task, range(10_000))).to_text()) < 1_000_000
