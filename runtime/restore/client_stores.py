@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
-from ..state.changelog import apply_slice, catch_up, start_empty
+from ..state.changelog import apply_slices, catch_up, start_empty
 from ..state.claim import claim, executor_process
 from ..state.directory import StateDirectory
 from ..state.known_log import check_known, place_of
@@ -30,7 +30,10 @@ from .requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, Sto
 from .store_check import Kept, damaged
 
 SLICE_SECONDS = 0.2
-"""How long a request to restore works, but for the step that it is at: epochs of the client wait meanwhile."""
+"""How long a request to restore works, but for the transaction that it is at: epochs of the client wait meanwhile.
+
+Stores of the request that it has not come to by then are left as they are.
+"""
 
 
 class WrongDirectoryError(HeadwaterError):
@@ -127,6 +130,7 @@ class ClientStores:
         self._strategy = self._plugins.restore_strategy(PluginRef(*location.strategy))
         self._lost: set[StoreId] = set()
         self._until = time.monotonic() + SLICE_SECONDS
+        self._begun = False
         self._all = False
 
     def answer(self, request: StateRequest) -> StateAnswer:
@@ -168,6 +172,9 @@ class ClientStores:
 
     def _restore(self, target: StoreTarget) -> int:
         """Apply the changelog up to the target. A lost store whose changelog is not kept starts empty."""
+        if self._begun and not self._all and time.monotonic() >= self._until:
+            return target.input.applied
+        self._begun = True
         store, to = self._open(target), target.input
         found = store.position
         # Before anything is applied: after a kill the note may claim too much, which is harmless, but never too little.
@@ -178,11 +185,17 @@ class ClientStores:
             self._lost.add(self._id(target))
             return store.position
         wanted = RestoreRequest(to.store, target.partition, found, to.position, to.ranges)
-        for step in self._strategy.slices(wanted):
-            apply_slice(store, step, self._log)
+        steps = iter(self._strategy.slices(wanted))
+        while apply_slices(store, steps, self._log, self._may_read()):
             if not self._all and time.monotonic() >= self._until:
                 break  # another slice goes on: epochs of the tasks that run are waiting for the client
         return store.position
+
+    def _may_read(self) -> Callable[[], bool]:
+        """Whether to read on before what was read is written: for half of the time that there is now."""
+        now = time.monotonic()
+        until = (now + self._until) / 2
+        return lambda: self._all or time.monotonic() < until
 
     def _close(self, target: StoreTarget) -> int:
         """Apply everything committed and remove expired rows, so that the file does not show where epochs ended."""

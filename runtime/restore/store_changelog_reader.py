@@ -21,8 +21,9 @@ from .linked_stores import LinkedStores
 from .requests import StoreTarget
 from .restore_listener import NoListener, RestoreListener, Suspended
 
-WORK_PER_REQUEST = 262_144
-"""Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, at the end of a step."""
+WORK_PER_REQUEST = 4_194_304
+"""Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, but it should not run
+out of work before: of a hot changelog it reads millions of records a second."""
 
 MOST_STORES = 64
 """Stores in one request: each takes a step at least."""
@@ -33,7 +34,7 @@ MOST_STALLS = 3
 _UNKNOWN = -1
 """Instead of the position of a store that is being read, and may be wiped."""
 
-_COST_OF_RANGE = 256
+COST_OF_RANGE = 4096
 """In records: a file is opened, and its place travels with the request."""
 
 
@@ -240,8 +241,8 @@ class StoreChangelogReader:
     def _next_slice(self) -> list[list[StoreTarget]]:
         """A request for each thread of the client, or each but one: that one is for epochs.
 
-        Stores take turns: the first of a slice is behind those of the last one. So a small store does not wait until
-        large ones are restored.
+        Stores take turns: the first of a request, which may take all of its time, is behind those of the last slice.
+        So a small store does not wait until large ones are restored.
         """
         role = TaskType.ACTIVE if self.mode is ReaderMode.ACTIVE_RESTORING else TaskType.STANDBY
         waiting = [
@@ -255,8 +256,8 @@ class StoreChangelogReader:
         threads = max(1, self._stores.threads - 1)
         turn = self._turn % len(waiting)
         chosen = (waiting[turn:] + waiting[:turn])[: threads * MOST_STORES]
-        self._turn += max(1, len(chosen) - 1)
         shares: list[list[StoreTarget]] = [[] for _ in range(min(threads, len(chosen)))]
+        self._turn += len(shares)
         for number, (store, target) in enumerate(chosen):
             share = shares[number % len(shares)]
             room = WORK_PER_REQUEST * len(shares) // len(chosen)
@@ -285,6 +286,6 @@ def _first(target: StoreTarget, room: int | None) -> StoreTarget:
             return replace(target, input=replace(target.input, ranges=tuple(kept), position=position))
         end = min(each.end, target.input.position)
         kept.append(each)
-        cost += _COST_OF_RANGE + min(end - position, each.records)
+        cost += COST_OF_RANGE + min(end - position, each.records)
         position = end
     return target

@@ -6,19 +6,28 @@ changelog records in order, from the store's position on. A position is one of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from ..log.ranges import LogRange, RangeReader
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import StoreInput
+from .last_changes import LastChanges
 from .store import Changes, StateStore
 
 _BEYOND = b"\xff"
 """No key of a row begins with this byte. Only a global table's store has such a key, for its positions."""
 
 RECORDS_PER_SLICE = 65_536
-"""The most records that one transaction applies, in some tenths of a second."""
+"""The most records of a slice: read in some hundredths of a second."""
+
+MOST_KEYS = 131_072
+"""Slices go into one transaction until it changes so many keys, which takes a tenth of a second to write."""
+
+MOST_BYTES = 64 << 20
+"""Or until the changes take so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Slice:
-    """Adjacent records of a changelog that bring a store from one position to another, in one transaction."""
+    """Adjacent records of a changelog that bring a store from one position to another."""
 
     from_position: int
     position: int
@@ -48,8 +57,9 @@ def catch_up(store: StateStore, planned: StoreInput, log: RangeReader, expire_be
     found = store.position
     if found > planned.position:
         raise TaskMigratedError(f"store {planned.store}", planned.position, found)
-    for step in slices(planned.store, planned.ranges, found, planned.position):
-        apply_slice(store, step, log)
+    steps = slices(planned.store, planned.ranges, found, planned.position)
+    while apply_slices(store, steps, log):
+        pass
     if expire_below is not None and next(store.range(None, expire_below), None) is not None:
         store.apply((), planned.position, planned.position, expire_below)
 
@@ -79,21 +89,46 @@ def slices(
 
 
 def apply_slice(store: StateStore, step: Slice, log: RangeReader) -> None:
-    """Apply the records of a slice in one transaction. Raises TaskMigratedError if the store is not at its start."""
-    store.apply(
-        changes(step, log),
-        step.from_position,
-        step.position,
-    )
+    """Apply a slice in one transaction. Raises TaskMigratedError if the store is not at its start."""
+    apply_slices(store, [step], log)
+
+
+def apply_slices(
+    store: StateStore, steps: Iterable[Slice], log: RangeReader, may_read: Callable[[], bool] = lambda: True
+) -> int:
+    """Apply adjacent slices in one transaction: the first, and more as long as `may_read`; how many.
+
+    Of the changes of a key only the last one is written. Raises TaskMigratedError if the store is not at the start of
+    the first slice, or a slice is not at the end of the one before.
+    """
+    last, found, count = LastChanges(), store.position, 0
+    position = found
+    for step in steps:
+        if step.from_position != position:
+            raise TaskMigratedError("a slice of a store", step.from_position, position)
+        for records in _records(step, log):
+            last.add(records)
+        position = step.position
+        count += 1
+        if last.keys >= MOST_KEYS or last.size >= MOST_BYTES or not may_read():
+            break
+    if count:
+        store.apply([last.changes()], found, position)
+    return count
 
 
 def changes(step: Slice, log: RangeReader) -> Iterator[Changes]:
     """The records of a slice, in pieces: keys, and their values or None."""
+    for records in _records(step, log):
+        # Through numpy, as pyarrow's own `to_pylist` is slower for bytes.
+        keys, values = (each.to_numpy(zero_copy_only=False).tolist() for each in records.columns)
+        yield keys, values
+
+
+def _records(step: Slice, log: RangeReader) -> Iterator[pa.RecordBatch]:
     for part in step.parts:
         for fetched in log.read(part.within, part.start, ("key", "value")):
-            # Through numpy, as pyarrow's own `to_pylist` is slower for bytes.
-            keys, values = (each.to_numpy(zero_copy_only=False).tolist() for each in fetched.before(part.end).columns)
-            yield keys, values
+            yield fetched.before(part.end)
             if fetched.end >= part.end:
                 break
 

@@ -28,8 +28,9 @@ class RestoreStrategy(Protocol):
     """Decides which committed records bring a store to its target, and in which steps."""
 
     def slices(self, request: RestoreRequest) -> Iterator[Slice]:
-        """Adjacent slices from `position` to `target`. Each is applied in one transaction, so slices should be short.
+        """Adjacent slices from `position` to `target`. One transaction applies one or several of them, whole.
 
+        Short ones are best (`RECORDS_PER_SLICE`): between two of them the work may stop and leave the client to epochs.
         Raises TaskCorruptedError if the ranges do not reach from `position` to `target`.
         """
         ...

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
-from operator import itemgetter
+from operator import itemgetter, lt
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lmdb
 
@@ -165,16 +165,22 @@ def _value(stored: bytes, value: bytes | None) -> bytes | None:
 
 
 def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-    rows = dict(zip(keys, values, strict=True))  # the last change of each key
-    if max(map(len, rows), default=0) > PREFIX:
-        rows = {stored_key(key): None if value is None else stored_value(key, value) for key, value in rows.items()}
+    if max(map(len, keys), default=0) > PREFIX:
+        values = [None if value is None else stored_value(key, value) for key, value in zip(keys, values, strict=True)]
+        keys = [stored_key(key) for key in keys]
     # Sorted keys let LMDB fill its pages one after another.
-    in_order = sorted(rows.items(), key=itemgetter(0))
-    kept = [(key, value) for key, value in in_order if value is not None]
-    keys, present = [key for key, _ in kept], [value for _, value in kept]
-    cursor.putmulti(list(zip(keys, sealed(keys, present), strict=True)))
-    for key, value in in_order:
-        if value is None and cursor.set_key(key):
+    if not all(map(lt, keys, islice(keys, 1, None))):
+        rows = dict(zip(keys, values, strict=True))  # the last change of each key
+        keys = sorted(rows)
+        values = [rows[key] for key in keys]
+    deleted: Sequence[bytes] = ()
+    if None in values:
+        deleted = [key for key, value in zip(keys, values, strict=True) if value is None]
+        keys = [key for key, value in zip(keys, values, strict=True) if value is not None]
+    present = [value for value in values if value is not None] if deleted else cast("Sequence[bytes]", values)
+    cursor.putmulti(zip(keys, sealed(keys, present), strict=True))
+    for key in deleted:
+        if cursor.set_key(key):
             cursor.delete()
 
 

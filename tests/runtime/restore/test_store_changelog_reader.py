@@ -24,6 +24,7 @@ from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
 from headwater.runtime.restore.restore_listener import Suspended
 from headwater.runtime.restore.store_changelog_reader import (
+    COST_OF_RANGE,
     MOST_STALLS,
     ChangelogState,
     ReaderMode,
@@ -235,7 +236,7 @@ def test_store_that_stands_at_the_end_is_completed_without_a_batch(place: Place)
 
 
 def test_one_slice_is_of_bounded_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 10 * 257)
+    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 10 * (COST_OF_RANGE + 1))
     client = place.client()
     client.task(TASK)
     positions = []
@@ -248,7 +249,7 @@ def test_one_slice_is_of_bounded_work(place: Place, monkeypatch: pytest.MonkeyPa
 def test_store_that_is_left_alone_while_it_is_restored_is_told_as_migrated(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 10 * 257)
+    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 10 * (COST_OF_RANGE + 1))
     client = place.client()
     client.task(TASK)
     for _ in range(2):
@@ -283,7 +284,7 @@ def test_standby_waits_for_active_tasks_then_follows_the_changelog_for_ever(plac
 
 def test_small_store_does_not_wait_until_large_ones_are_restored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.commit(OTHER, 3)
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 6 * 257)
+    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 6 * (COST_OF_RANGE + 1))
     client = place.client()
     client.task(TASK)
     client.task(OTHER)
