@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..compiler.emit.manifest import manifest
 from ..compiler.emit.target import emit
 from ..compiler.outcomes import Compiled, InvalidProjectError, Parsed
-from ..compiler.settings import settings_of
+from ..compiler.target_settings import settings_of
 from ..runtime.generated_code import load_runner
 from ..runtime.topology import Topology
 from .files import CheckedFiles

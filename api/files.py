@@ -14,7 +14,7 @@ from ..compiler.language.judge import Analyzer
 from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
 from ..compiler.pipeline import CheckedProject, compile_project
 from ..compiler.resources import Resources, resources_of
-from ..compiler.settings import plugins_of, spark_of
+from ..compiler.target_settings import plugins_of, spark_of
 from ..errors import HeadwaterError
 from ..plugins.manager import PluginManager
 

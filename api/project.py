@@ -128,7 +128,7 @@ class Project:
 
     def describe(self, style: str = "text") -> str:
         """The selected topologies as `text` (as Kafka Streams does) or `mermaid`. Raises InvalidProjectError."""
-        from ..compiler.topology.describe import describe, mermaid
+        from ..compiler.topology.topology_description import describe, mermaid
 
         show = mermaid if style == "mermaid" else describe
         return "\n".join(show(graph) for graph in self._selection.graphs())

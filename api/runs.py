@@ -13,7 +13,7 @@ from ..runtime.driver.application import refused, run_topologies
 from ..runtime.driver.events import Observer
 from ..runtime.driver.results import RunResults
 from ..runtime.driver.stopping import stopping
-from ..runtime.log.declarations import applications_of, gone_with
+from ..runtime.log.declared_topics import applications_of, gone_with
 from ..runtime.progress.full_refresh import start_anew
 from ..runtime.spark.cluster import SparkCluster
 from .arguments import check_methods

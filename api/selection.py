@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..compiler.outcomes import InvalidProjectError
 from ..compiler.resources import Resource
-from ..compiler.select import NoTopologyError, select
+from ..compiler.selectors import NoTopologyError, select
 from .files import CheckedFiles
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.outcomes import OwnedStore, UnknownNameError, find_store
-from ..runtime.log.declarations import check_writers
+from ..runtime.log.declared_topics import check_writers
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
 from ..runtime.query.frames import Rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..compiler.outcomes import InvalidProjectError
-from ..compiler.settings import absolute, settings_of
+from ..compiler.target_settings import absolute, settings_of
 from ..runtime.chosen_plugins import ChosenPlugins, origin_of
 from ..runtime.log.log import Log
 from ..runtime.spark.clients import local_state

@@ -14,7 +14,7 @@ from ..compiler.reading.nodes import without_notes
 from ..errors import HeadwaterError
 from ..runtime.ingest.append import AppendResult, append
 from ..runtime.ingest.seeds import SeedResult, SeedSpec, seed
-from ..runtime.log.declarations import check_writers, declared_topic
+from ..runtime.log.declared_topics import check_writers, declared_topic
 from ..runtime.log.descriptions import FedTopic
 from ..runtime.log.log import Log
 from ..runtime.progress.full_refresh import held, readers, start_anew

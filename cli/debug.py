@@ -70,7 +70,7 @@ def _profile(project: Project) -> str:
 
 
 def _log(project: Project) -> str:
-    from ..runtime.driver.sentences import counted
+    from ..runtime.driver.event_texts import counted
 
     settings, log = project.settings(), project.log()
     held = counted(len(log.applications()), "application")

@@ -127,7 +127,7 @@ def shown() -> Iterator[Observer]:
     """An observer that shows a run until the block ends: live where stderr is a terminal."""
     screen = console(err=True)
     if not is_terminal(err=True) or screen.is_dumb_terminal:
-        from ..runtime.driver.sentences import Lines
+        from ..runtime.driver.event_texts import Lines
 
         click.echo(_STARTING, err=True)
         yield Lines()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.driver.sentences import counted, first_of, not_carried_out, nothing_in, waiting
+from ..runtime.driver.event_texts import counted, first_of, not_carried_out, nothing_in, waiting
 from . import tables
 from .terminal import ERROR, WARNING, say
 

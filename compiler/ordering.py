@@ -8,7 +8,7 @@ from typing import TypeVar
 _Id = TypeVar("_Id", bound=Hashable)
 
 
-def needed_first(
+def topological_order(
     needs: Mapping[_Id, Iterable[_Id]], on_circle: Callable[[list[_Id]], None] = lambda _: None
 ) -> list[_Id]:
     """The keys of `needs`, each after those that it needs, and otherwise in their order.

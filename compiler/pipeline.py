@@ -24,7 +24,7 @@ from .model.build import build_model
 from .model.project import ProjectModel
 from .model.resolve import resolve
 from .operations.base.checked import CheckedTopology
-from .ordering import needed_first
+from .ordering import topological_order
 from .reading.load import LoadedProject, load_project
 from .topology.graph import TopologyGraph
 from .topology.subtopologies import build_graph
@@ -132,4 +132,4 @@ def _ordered(checked: Checked) -> dict[str, CheckedTopology]:
         topics = [source for flow in topology.flows.values() for source in flow.sources]
         topics += [table.topic.name for table in topology.tables.values()]
         reads[name] = [writers[topic] for topic in topics if topic in writers]
-    return {name: checked.topologies[name] for name in needed_first(reads)}
+    return {name: checked.topologies[name] for name in topological_order(reads)}

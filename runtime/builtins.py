@@ -73,7 +73,7 @@ def headwater_register_restore_strategies(register: Register) -> None:
     """Register `changelog`."""
     register(
         "changelog",
-        "headwater.runtime.restore.changelog:ChangelogRestore",
+        "headwater.runtime.restore.changelog_strategy:ChangelogRestore",
         _options(slice_records={"type": "integer", "minimum": 1, "description": "Most records applied in one step."}),
         "Applies the changelog from the store's position on.",
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..diagnostics import Diagnostics, Position
 from ..reading.load import LoadedProject
 from ..reading.nodes import Mapping, Node, Scalar
-from ..settings import DEFAULT_LOG, DEFAULT_STATE
+from ..target_settings import DEFAULT_LOG, DEFAULT_STATE
 
 _TARGET = "target"
 """The folder of generated files, which `clean` removes."""

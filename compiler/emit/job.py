@@ -17,7 +17,7 @@ from ...runtime.stages.steps import PythonStep
 from ...runtime.topology import Topology
 from ..language.stores import columns_ddl
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
-from .declarations import Declarations
+from .calls import Declarations
 from .names import Constants, Declared, function_names
 from .notes import Notes
 from .python import Code, Commented, Expression, Items, call, one_a_line, quoted, statement, tuple_of

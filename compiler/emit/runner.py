@@ -9,7 +9,7 @@ from pathlib import PurePath
 from ...runtime.topology import PluginRef, Settings
 from ..reading.environment import FromEnvironment, comes_from_environment
 from ..topology.graph import TopologyGraph
-from .declarations import Declarations
+from .calls import Declarations
 from .names import Constants
 from .python import Code, Expression, Text, call, dict_of, laid_out, literal, quoted, statement
 from .template import docstring, import_from, render, title

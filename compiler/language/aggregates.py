@@ -15,7 +15,7 @@ from sqlglot.tokens import Token, TokenType
 
 from ..diagnostics import Diagnostics
 from ..reading.nodes import Scalar
-from .allowed import check
+from .determinism import check
 from .expressions import Expression, Ref, Scope, resolve
 from .functions import AGGREGATES, AggregateFunction
 from .sql import Call, Parsed, Sql, arguments, calls, closing, parse, parse_sql

@@ -15,7 +15,7 @@ from sqlglot.tokens import TokenType
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.nodes import Scalar
-from .allowed import check
+from .determinism import check
 from .sql import SHIFT, Parsed, Sql, parse
 
 Types = Mapping[str, str | None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..diagnostics import Diagnostics, did_you_mean
-from ..ordering import needed_first
+from ..ordering import topological_order
 from ..reading.nodes import Scalar
 from .project import FlowModel, ProjectModel, TopologyModel
 
@@ -230,7 +230,7 @@ class _Resolver:
                 self._circle(circle)
             circular.update(circle)
 
-        return needed_first(reads, on_circle), circular
+        return topological_order(reads, on_circle), circular
 
     def _circle(self, circle: list[FlowId]) -> None:
         topology, name = circle[0]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
+from .choose_target import Choice, choose
 from .files import ProjectFiles, leaves
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
-from .profiles import Choice, choose
 from .render import render
 from .source import SourceFile
 from .validate import validate

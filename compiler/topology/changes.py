@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from ...runtime.operators.declarations import Emit
 from ..operations.base.operation import EVERY_CHANGE, TableUse
 from .connections import Reading, Writing
-from .wired import Vertex, Wired
+from .operation_graph import Vertex, Wired
 
 
 @dataclass(frozen=True)

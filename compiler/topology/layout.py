@@ -22,7 +22,7 @@ from . import graph
 from .changes import Changes
 from .connections import Reading
 from .liveness import Needed
-from .wired import Vertex, Wired
+from .operation_graph import Vertex, Wired
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Layout:
     wired: Wired
     part: Sequence[Vertex]
     needed: Needed
-    levels: Mapping[int, int]
+    stage_numbers: Mapping[int, int]
     changes: Changes
     declared: Declared
     _edges: dict[int, LiveEdge] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class Layout:
         """The stages, of which the first and the last are Python."""
         for vertex in self.part:
             for edge in (*vertex.inputs, *vertex.lookups):
-                self._last[edge] = max(self._last.get(edge, 0), self.levels[vertex.number])
+                self._last[edge] = max(self._last.get(edge, 0), self.stage_numbers[vertex.number])
         stages: list[graph.PythonStage | SqlStep] = []
-        last = max(self.levels[vertex.number] for vertex in self.part)
+        last = max(self.stage_numbers[vertex.number] for vertex in self.part)
         # If the last operation is in SQL, an empty Python stage follows: only a Python stage can give the commit row.
         for level in range(last + 1 + last % 2):
-            vertices = [vertex for vertex in self.part if self.levels[vertex.number] == level]
+            vertices = [vertex for vertex in self.part if self.stage_numbers[vertex.number] == level]
             if level % 2 == 0:
                 stages.append(self._python(level, _tables_first(vertices)))
             else:

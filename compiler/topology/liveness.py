@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..operations.base.edge import NOW
 from ..operations.base.operation import Lookup
 from .connections import Reading, Writing
-from .wired import Vertex, Wired
+from .operation_graph import Vertex, Wired
 
 Needed = dict[int, frozenset[str]]
 

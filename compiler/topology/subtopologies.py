@@ -15,12 +15,12 @@ from ..operations.base.checked import CheckedTopology
 from ..operations.base.site import Declared
 from .changes import Changes, with_null_keys
 from .connections import GlobalReading, Reading
-from .describe import processor_nodes
 from .graph import Note, ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
 from .layout import Layout
-from .levels import levels
 from .liveness import live_columns
-from .wired import Vertex, Wired
+from .operation_graph import Vertex, Wired
+from .stage_numbers import stage_numbers
+from .topology_description import processor_nodes
 from .wiring import wire
 
 
@@ -41,7 +41,7 @@ class _Build:
 
     def run(self) -> TopologyGraph:
         needed = live_columns(self.wired)
-        stages = levels(self.wired, needed)
+        stages = stage_numbers(self.wired, needed)
         repartitions = [
             v.operation.topic.name
             for v in self.wired.vertices

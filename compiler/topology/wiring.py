@@ -19,7 +19,7 @@ from ..operations.branch import Branching
 from ..operations.to_stream import ToStream
 from ..operations.to_table import ToTable
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
-from .wired import Vertex, Wired
+from .operation_graph import Vertex, Wired
 
 
 def wire(topology: CheckedTopology, application: str) -> Wired:

@@ -13,11 +13,11 @@ from .api.assignor import AssignmentError, TaskAssignment
 from .api.cluster import ApplicationState, ClientState, TaskInfo
 from .balance import balance_actives, balance_standbys
 from .lags import LagTable, clients_in_order
-from .movements import Warmups, move_actives, move_standbys
 from .placement import Placement, followup
 from .priority import ConstrainedPrioritySet
 from .racks.optimization import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
 from .standbys import assign_standbys, tags_allow, tags_allow_swap
+from .warmups import Warmups, move_actives, move_standbys
 
 STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)
 

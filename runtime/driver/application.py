@@ -30,6 +30,7 @@ from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
+from .event_texts import lost
 from .events import (
     ApplicationStarted,
     ApplicationStopped,
@@ -41,11 +42,10 @@ from .events import (
     StoreLost,
     TasksPlaced,
 )
-from .failures import user_error
+from .failed_records import user_error
 from .group import Group
 from .loop import EpochLoop
 from .results import ApplicationResult, RunResults, Status
-from .sentences import lost
 from .status_writer import StatusWriter
 
 

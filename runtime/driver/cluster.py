@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...errors import HeadwaterError
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..placing.client import Client
 from ..restore.links import StateLink
 from ..stages.failed_stage import Facts

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.global_task import GlobalTask

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..chosen_plugins import origin_of
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..placing.assigned import Assigned
 from ..placing.client import ClientLostError
 from ..progress.committed import Committed
@@ -29,7 +29,7 @@ from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
 from .events import EpochCommitted, Observer, RecordFailed, Waiting
-from .failures import Failure, corruption_in, isolate
+from .failed_records import Failure, corruption_in, isolate
 from .group import Group
 from .member import GroupMember
 from .rebalance import Rebalancer

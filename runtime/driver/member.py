@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from ..assignment.threads import deal_to_threads
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..placing.client import Client
 from ..placing.place import Member
 from ..progress.planner import Planner

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...errors import HeadwaterError
-from .sentences import counted
+from .event_texts import counted
 
 Status = Literal["caught_up", "interrupted", "failed", "fenced", "not_started"]
 """`not_started`: the run was stopped, or lost another application, before it came to this one."""

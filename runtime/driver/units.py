@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..tasks.plan import EpochPlan
 from ..topology import Subtopology
 from .cluster import EpochJob

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..log.declarations import check_unchanged
+from ..log.commit_records import SOURCE_LANE, AppendRecord, Listed
+from ..log.declared_topics import check_unchanged
 from ..log.descriptions import FedTopic
 from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
 from ..log.log import Log
-from ..log.records import SOURCE_LANE, AppendRecord, Listed
 from ..log.state import LogState
 from ..records.arrays import Int64s
 from ..records.keys import holds_floats, normal_key

@@ -13,12 +13,12 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
-from ..log.declarations import check_unchanged
+from ..log.commit_records import AppendRecord, SeedSource
+from ..log.declared_topics import check_unchanged
 from ..log.descriptions import FedTopic, declared
 from ..log.errors import SeedChangedError, SeededMeanwhileError, SeedError
 from ..log.garbage import collect_garbage
 from ..log.log import Log
-from ..log.records import AppendRecord, SeedSource
 from ..log.state import LogState
 from ..topology import Topic
 from .append import commit_append, write_incoming

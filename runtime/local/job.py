@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..chosen_plugins import ChosenPlugins
 from ..dataclass_json import from_json
 from ..driver.cluster import Trial
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..placing.client import Client, ClientLostError
 from ..stages.failed_stage import Facts, StageFailedError, facts_of
 from ..stages.worker import PlannedWorker

@@ -11,8 +11,8 @@ import zlib
 from typing import Any
 
 from ..dataclass_json import compact, from_plain, to_plain
+from .commit_records import AppendRecord, AssignmentRecord, CommitRecord, EpochRecord, GenerationRecord
 from .errors import CommitFormatError
-from .records import AppendRecord, AssignmentRecord, CommitRecord, EpochRecord, GenerationRecord
 
 FORMAT = 1
 

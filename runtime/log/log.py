@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .commit_records import Listed
 from .commits import CommitStore
 from .ranges import Fetched, LogRange
-from .records import Listed
 
 
 @dataclass(frozen=True)

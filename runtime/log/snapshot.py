@@ -8,9 +8,9 @@ from typing import Any
 
 from ..dataclass_json import from_plain, to_plain
 from .commit_json import dump, load
+from .commit_records import SeedSource, TaskCommit
 from .descriptions import FedTopic, TopologyDescription
 from .errors import CommitFormatError
-from .records import SeedSource, TaskCommit
 from .segments.segment import Segment
 from .task_progress import Pace
 

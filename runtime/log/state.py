@@ -17,11 +17,7 @@ from zlib import crc32
 
 from ..records.schema import changelog_topic
 from .commit_json import decode_commit, encode_commit
-from .commits import CommitStore
-from .descriptions import FedTopic, TopologyDescription
-from .errors import CommitDamagedError, CommitFormatError, CommitGapError, GenerationError, StartedAgainError
-from .ranges import LogRange
-from .records import (
+from .commit_records import (
     AppendRecord,
     AssignmentRecord,
     CommitMark,
@@ -31,6 +27,10 @@ from .records import (
     SeedSource,
     TaskCommit,
 )
+from .commits import CommitStore
+from .descriptions import FedTopic, TopologyDescription
+from .errors import CommitDamagedError, CommitFormatError, CommitGapError, GenerationError, StartedAgainError
+from .ranges import LogRange
 from .segments.partitions import Partitions
 from .segments.segment import Segment
 from .snapshot import Snapshot

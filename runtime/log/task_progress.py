@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .records import EpochRecord, TaskCommit
+from .commit_records import EpochRecord, TaskCommit
 
 _NOTHING: Mapping[str, Any] = {}
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..log.commit_records import AssignmentRecord, EpochRecord, GenerationRecord, TaskCommit
 from ..log.descriptions import TopologyDescription
 from ..log.errors import CommitExistsError, GenerationError, StartedAgainError
-from ..log.records import AssignmentRecord, EpochRecord, GenerationRecord, TaskCommit
 from ..log.state import LogState
 from .errors import FencedError
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ...errors import HeadwaterError
-from ..log.declarations import reads
+from ..log.declared_topics import reads
 from ..log.log import Log
 from ..state.directory import StateDirectory
 

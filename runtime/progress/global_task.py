@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..operators.rows import null_keys
 from ..records.schema import key_columns
 from ..topology import GlobalTable, Topology

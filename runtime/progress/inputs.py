@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..log.declarations import check_declaration, check_writers
+from ..log.declared_topics import check_declaration, check_writers
 from ..topology import Topology
 from .committed import Committed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ..log.records import SOURCE_LANE
+from ..log.commit_records import SOURCE_LANE
 from ..log.state import LogState
 from ..records.schema import changelog_topic
 from ..task_id import TaskKey

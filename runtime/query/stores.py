@@ -27,7 +27,7 @@ from ..records.key_reading import decode_keys
 from ..records.schema import changelog_topic
 from ..records.types import parse_columns
 from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
-from ..state.changelog import changes, slices
+from ..state.catch_up import changes, slices
 from ..state.codec import RowCodec
 from ..state.directory import StateDirectory
 from ..state.process_file import ProcessFile

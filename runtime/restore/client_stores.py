@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
-from ..state.changelog import apply_slices, catch_up, start_empty
+from ..state.catch_up import apply_slices, catch_up, start_empty
 from ..state.claim import claim, executor_process
 from ..state.directory import StateDirectory
 from ..state.known_log import check_known, place_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataclass_json import from_json, to_json
 from ..driver.cluster import MOST_TRIED, Trial
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..placing.client import Client, ClientLostError
 from ..records.names import quote
 from ..stages.failed_stage import Facts

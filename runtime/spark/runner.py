@@ -66,7 +66,7 @@ def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
 def _run(topology: Topology, settings: Settings, until_caught_up: bool) -> RunResults:
     """Start Spark and run the topology on it. If the log refuses the topology, Spark is not started."""
     from ..driver.application import refused, run_topologies
-    from ..driver.sentences import Lines
+    from ..driver.event_texts import Lines
     from ..driver.stopping import stopping
     from .clients import local_state
     from .cluster import SparkCluster

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from ...errors import HeadwaterError
 from ..dataclass_json import from_json, to_json
+from ..log.commit_records import Listed, TaskCommit
 from ..log.log import Log, epoch_file_name
-from ..log.records import Listed, TaskCommit
 from ..operators.aggregates.sums import SumOverflowError
 from ..operators.declarations import Flow
 from ..operators.node import Edges, Node

@@ -18,8 +18,8 @@ from typing import Self, TextIO
 
 from ...private_files import make_folder, opener
 from ...unusable_paths import unusable_paths_told
+from ..log.commit_records import CommitMark
 from ..log.log import Log
-from ..log.records import CommitMark
 from ..task_id import StoreId
 from ..tasks.errors import LockError
 from .machine import refuse_network_file_system, started_at

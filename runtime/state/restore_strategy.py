@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..log.ranges import LogRange
-from .changelog import Slice
+from .catch_up import Slice
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from zlib import crc32
 
 from ...private_files import make_folder
 from ...unusable_paths import unusable_paths_told
+from ..log.commit_records import CommitMark
 from ..log.durable_files import sync_directory, sync_file
 from ..log.log import Log
-from ..log.records import CommitMark
 from .machine import started_at
 from .whole_files import write_whole
 

@@ -18,7 +18,7 @@ from ..task_id import StoreId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store
-from .changelog import catch_up
+from .catch_up import catch_up
 from .codec import RowCodec
 from .directory import StateDirectory
 from .store import Changes, StateStore, StoreBackend

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..log.commit_records import CommitMark, TaskCommit
 from ..log.ranges import LogRange
-from ..log.records import CommitMark, TaskCommit
 from ..task_id import TaskKey
 
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from ..task_id import TaskId, TopicPartition
 from .assigned_tasks import AssignedTasks, TaskDescription
 from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
-from .failures import Failures
 from .interfaces import ChangelogReader, Commits, RemoteStores
 from .offset_sums import offset_sum
 from .standby_task import StandbyTask
 from .state import State
 from .stream_task import StreamTask
 from .task import Task
+from .worst_error import Failures
 
 REBALANCING = -1
 """What `commit` answers while tasks are being assigned: nothing was committed, and it is to be tried again."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...language.certain import cannot_fail
+from ...language.cannot_fail import cannot_fail
 from ...language.expressions import Expression
 from .shape import Shape
 from .site import PythonLayout, Site, SqlLayout

@@ -22,7 +22,7 @@ from headwater.compiler.reading.environment import (
     NumberFromEnvironment,
 )
 from headwater.compiler.reading.load import load_project
-from headwater.compiler.settings import settings_of
+from headwater.compiler.target_settings import settings_of
 from headwater.compiler.topology.graph import TopologyGraph
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.topology import Assignment, PluginRef

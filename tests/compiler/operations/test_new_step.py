@@ -21,7 +21,7 @@ from headwater.compiler.operations.base.step import References, Refusal, Step, S
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.reading.nodes import FixedOrigin, Node, Scalar
 from headwater.compiler.resources import resources_of
-from headwater.compiler.topology.describe import describe
+from headwater.compiler.topology.topology_description import describe
 from headwater.runtime.operators.declarations import Settle
 
 TOPICS = "clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int}}"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.runtime.log.descriptions import TopologyDescription
-from headwater.runtime.log.log import Log
-from headwater.runtime.log.records import (
+from headwater.runtime.log.commit_records import (
     SOURCE_LANE,
     AppendRecord,
     EpochRecord,
     GenerationRecord,
     TaskCommit,
 )
+from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.log import Log
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed

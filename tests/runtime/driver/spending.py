@@ -21,10 +21,10 @@ from waiting import wait_until
 
 from headwater import Project
 from headwater.runtime.log.commit_json import decode_commit
+from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord
 from headwater.runtime.log.embedded.leftovers import GRACE_S, remove_leftovers
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange
-from headwater.runtime.log.records import EpochRecord, GenerationRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.lmdb.store import LmdbStore
 

@@ -16,9 +16,9 @@ from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.ingest.append import append
+from headwater.runtime.log.commit_records import GenerationRecord
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.records import GenerationRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.state.directory import StateDirectory

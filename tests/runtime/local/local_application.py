@@ -20,9 +20,9 @@ from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob
+from headwater.runtime.log.commit_records import SOURCE_LANE, AppendRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Log
-from headwater.runtime.log.records import SOURCE_LANE, AppendRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from local_application import APPLICATION, PROJECT, LocalApplication, part
 
-from headwater.runtime.log.records import SOURCE_LANE, AppendRecord
+from headwater.runtime.log.commit_records import SOURCE_LANE, AppendRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.declarations import Flow

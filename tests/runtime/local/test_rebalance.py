@@ -12,6 +12,7 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 
+from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import (
     ClientJoined,
     ClientLost,
@@ -22,10 +23,9 @@ from headwater.runtime.driver.events import (
     StoreRestoring,
     TasksPlaced,
 )
-from headwater.runtime.driver.sentences import sentence
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.commit_json import decode_commit
-from headwater.runtime.log.records import AssignmentRecord
+from headwater.runtime.log.commit_records import AssignmentRecord
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.topology import Assignment, PluginRef
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
-from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 
 APPLICATION = "shop-sales"

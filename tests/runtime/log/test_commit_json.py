@@ -3,15 +3,15 @@ import json
 import pytest
 
 from headwater.runtime.log.commit_json import decode_commit, dump, encode_commit
-from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription, TopologyDescription
-from headwater.runtime.log.errors import CommitFormatError
-from headwater.runtime.log.records import (
+from headwater.runtime.log.commit_records import (
     AppendRecord,
     EpochRecord,
     GenerationRecord,
     SeedSource,
     TaskCommit,
 )
+from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription, TopologyDescription
+from headwater.runtime.log.errors import CommitFormatError
 from headwater.runtime.log.segments.segment import Batch, Segment
 
 SEGMENT = Segment(

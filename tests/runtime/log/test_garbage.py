@@ -2,11 +2,11 @@ import os
 
 import pytest
 
+from headwater.runtime.log.commit_records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.errors import StartedAgainError
 from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.log import epoch_file_name
-from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 
 

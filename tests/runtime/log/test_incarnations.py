@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
+from headwater.runtime.log.commit_records import CommitRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import StartedAgainError
-from headwater.runtime.log.records import CommitRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 
 APPLICATION = "p-t"

@@ -18,12 +18,12 @@ import pytest
 from sparse_log import SparseLog
 
 from headwater.runtime.dataclass_json import from_json, to_json
+from headwater.runtime.log.commit_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitExistsError, CommitGapError, MissingColumnsError, RangeMissingError
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.offset_order import by_offset
 from headwater.runtime.log.ranges import LogRange
-from headwater.runtime.log.records import AppendRecord
 from headwater.runtime.log.state import LogState
 
 LOGS: dict[str, Callable[[Path], Log]] = {"embedded": EmbeddedLog, "sparse": SparseLog}

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
+from headwater.runtime.log.commit_records import AppendRecord, EpochRecord, GenerationRecord, SeedSource, TaskCommit
 from headwater.runtime.log.descriptions import FedTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
-from headwater.runtime.log.records import AppendRecord, EpochRecord, GenerationRecord, SeedSource, TaskCommit
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 
 

@@ -20,8 +20,8 @@ from headwater.runtime.assignment.api.assignor import (
 )
 from headwater.runtime.assignment.api.cluster import ApplicationState, ProcessId
 from headwater.runtime.assignment.high_availability import HighAvailability
+from headwater.runtime.log.commit_records import GenerationRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.records import GenerationRecord
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure, Move
 from headwater.runtime.placing.client import Client, Executor
 from headwater.runtime.placing.place import Member, application_state, copies_of, place

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from commits import PROJECT, Applications, part, segment, topic, topology
 
-from headwater.runtime.log.declarations import WriterChangedError, declared_topic, gone_with
+from headwater.runtime.log.commit_records import AppendRecord, SeedSource
+from headwater.runtime.log.declared_topics import WriterChangedError, declared_topic, gone_with
 from headwater.runtime.log.descriptions import FedTopic
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import TopicChangedError
-from headwater.runtime.log.records import AppendRecord, SeedSource
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.inputs import check_topics

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
+from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.query.global_tables import GlobalQuery
@@ -24,7 +24,7 @@ from headwater.runtime.query.wanted import StoreKeyError
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.records.window_keys import window_keys
-from headwater.runtime.state.changelog import catch_up
+from headwater.runtime.state.catch_up import catch_up
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend

@@ -10,8 +10,8 @@ from zlib import crc32
 
 import pytest
 
+from headwater.runtime.log.commit_records import CommitMark
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.records import CommitMark
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.synced_commit import is_of, note_of, note_sync, synced_with

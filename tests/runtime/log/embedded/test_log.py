@@ -2,8 +2,8 @@ import shutil
 
 import pytest
 
+from headwater.runtime.log.commit_records import AppendRecord
 from headwater.runtime.log.errors import CommitsMissingError
-from headwater.runtime.log.records import AppendRecord
 from headwater.runtime.log.state import LogState
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..state.changelog import RECORDS_PER_SLICE, Slice, slices
+from ..state.catch_up import RECORDS_PER_SLICE, Slice, slices
 from ..state.restore_strategy import RestoreRequest
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from headwater.runtime.driver.event_texts import counted, sentence, waiting
 from headwater.runtime.driver.events import (
     ApplicationStopped,
     AssignmentFailed,
@@ -7,7 +8,6 @@ from headwater.runtime.driver.events import (
     RecordFailed,
     TasksPlaced,
 )
-from headwater.runtime.driver.sentences import counted, sentence, waiting
 from headwater.runtime.placing.assigned import Move
 from headwater.runtime.task_id import TaskId
 

@@ -12,7 +12,7 @@ import pytest
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import Fetched, LogRange
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.state.changelog import apply_slice, catch_up, changes, slices, start_empty
+from headwater.runtime.state.catch_up import apply_slice, catch_up, changes, slices, start_empty
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..operations.base.operation import Processor
 from .graph import ProcessorNode, TopologyGraph
-from .wired import Vertex, Wired
+from .operation_graph import Vertex, Wired
 
 _LONGEST = 100
 """The most characters shown of a step's text."""

@@ -17,10 +17,10 @@ from commits import part, topic
 from headwater.errors import MachineError
 from headwater.runtime.driver.cluster import MOST_TRIED, Trial
 from headwater.runtime.driver.errors import JobError, RecordError
-from headwater.runtime.driver.failures import isolate, user_error
+from headwater.runtime.driver.failed_records import isolate, user_error
+from headwater.runtime.log.commit_records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError
-from headwater.runtime.log.records import TaskCommit
 from headwater.runtime.operators.source import Source, take
 from headwater.runtime.progress.last_record import short_json
 from headwater.runtime.records.kinds import Kind

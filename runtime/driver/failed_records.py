@@ -15,7 +15,7 @@ from typing import Any
 
 from ...errors import HeadwaterError, MachineError
 from ..chosen_plugins import ChosenPlugins
-from ..log.records import TaskCommit
+from ..log.commit_records import TaskCommit
 from ..progress.last_record import last_record
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import EpochPlan, TaskPlan

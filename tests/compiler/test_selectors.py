@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.compiler.resources import Resource, Resources
-from headwater.compiler.select import SelectorError, select
+from headwater.compiler.selectors import SelectorError, select
 
 
 def topic(name: str, *parents: str, tags: tuple[str, ...] = ()) -> Resource:

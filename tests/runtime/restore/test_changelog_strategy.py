@@ -9,8 +9,8 @@ import pytest
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.restore.changelog import ChangelogRestore
-from headwater.runtime.state.changelog import apply_slice
+from headwater.runtime.restore.changelog_strategy import ChangelogRestore
+from headwater.runtime.state.catch_up import apply_slice
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.restore_strategy import RestoreRequest
 from headwater.runtime.tasks.errors import TaskCorruptedError

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..operations.to_table import ToTable
-from .wired import Vertex, Wired
+from .operation_graph import Vertex, Wired
 
 
-def levels(wired: Wired, needed: Mapping[int, frozenset[str]]) -> dict[int, int]:
+def stage_numbers(wired: Wired, needed: Mapping[int, frozenset[str]]) -> dict[int, int]:
     """The stage of each vertex, as early as possible. Even numbers are Python stages; odd ones are SQL between them.
 
     A table that only joins read moves to the stage of the first join. Then the rows of its source cross SQL, and not
