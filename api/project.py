@@ -187,18 +187,18 @@ class Project:
         check_methods("observer", observer, "on")
         self.compile()
         if full_refresh:
-            self.start_anew()
+            self.full_refresh()
         self.seed(full_refresh=full_refresh)
         return self.run(until_caught_up=True, observer=observer, check=check)
 
-    def start_anew(self) -> None:
+    def full_refresh(self) -> None:
         """Remove all that the selected topologies have committed, with their output and their state.
 
         Topologies that are no longer in the project are removed with them. If some are selected, only those that have
         written topics which these write or read, or have read from them. Raises LockError while one of them is
         running, ReaderError if one that is not selected has read their output.
         """
-        self._runs.start_anew()
+        self._runs.full_refresh()
 
     def simulate(self, scenario: Scenario | None = None) -> tuple[Simulation, ...]:
         """Try the selected topologies' assignors on a model of clients that come and go. Nothing is run.

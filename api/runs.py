@@ -14,7 +14,7 @@ from ..runtime.driver.events import Observer
 from ..runtime.driver.results import RunResults
 from ..runtime.driver.stopping import stopping
 from ..runtime.log.declared_topics import applications_of, gone_with
-from ..runtime.progress.full_refresh import start_anew
+from ..runtime.progress.full_refresh import refresh_fully
 from ..runtime.spark.cluster import SparkCluster
 from .arguments import check_methods
 from .code import TARGET, GeneratedCode
@@ -66,14 +66,14 @@ class Runs:
             results.check()
         return results
 
-    def start_anew(self) -> None:
-        """See `Project.start_anew`."""
+    def full_refresh(self) -> None:
+        """See `Project.full_refresh`."""
         log = self._target.log()
         applications = {graph.application for graph in self._selection.graphs()}
         gone = set(applications_of(log, self._files.name)) - set(self._files.applications())
         if self._selection.narrows:
             gone = gone_with(log, gone, applications, self._selection.topics_around(applications))
-        start_anew(log, self._target.state_dir(), sorted(applications | gone))
+        refresh_fully(log, self._target.state_dir(), sorted(applications | gone))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from ..runtime.ingest.seeds import SeedResult, SeedSpec, seed
 from ..runtime.log.declared_topics import check_writers, declared_topic
 from ..runtime.log.descriptions import FedTopic
 from ..runtime.log.log import Log
-from ..runtime.progress.full_refresh import held, readers, start_anew
+from ..runtime.progress.full_refresh import held, readers, refresh_fully
 from ..runtime.query.frames import Rows
 from ..runtime.query.topic_table import read_table, table_schema
 from ..runtime.query.topics import TopicReader
@@ -52,7 +52,7 @@ class Topics:
         with held(state_dir, readers(log, names) if full_refresh else ()):
             seeded = tuple(self._seed(log, name, full_refresh) for name in names)
         replaced = [each.topic for each in seeded if each.outcome == "replaced"]
-        start_anew(log, state_dir, readers(log, replaced))
+        refresh_fully(log, state_dir, readers(log, replaced))
         return seeded
 
     def append(self, topic: str, records: Any) -> AppendResult:

@@ -1,4 +1,4 @@
-"""`headwater build`: seed, compile, and run until caught up."""
+"""`headwater build`: compile, seed, and run until caught up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from .results import show_run, show_seeds
 
 @click.command()
 @project_options
-@click.option("--full-refresh", is_flag=True, help="Start the selected topics and topologies again from the beginning.")
+@click.option(
+    "--full-refresh", is_flag=True, help="Forget what the selected topics and topologies have, and begin again."
+)
 def command(options: ProjectOptions, full_refresh: bool) -> None:
     """Compile, seed, run until caught up.
 
@@ -24,7 +26,7 @@ def command(options: ProjectOptions, full_refresh: bool) -> None:
         if not compiled.ok:
             raise SystemExit(1)
         if full_refresh:
-            project.start_anew()
+            project.full_refresh()
         show_seeds(project.seed(full_refresh=full_refresh))
         with shown() as observer:
             results = project.run(until_caught_up=True, observer=observer, check=False)

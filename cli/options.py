@@ -146,7 +146,12 @@ _OPTIONS = (
     click.option("--vars", type=Variables(), default="", help="Variables, over headwater.yml's: '{name: value}'."),
     _SELECT,
     click.option(
-        "-p", "without_plugins", type=PluginSwitch(), multiple=True, help="Leave a plugin out; can be repeated."
+        "-p",
+        "without_plugins",
+        type=PluginSwitch(),
+        metavar="no:NAME",
+        multiple=True,
+        help="Leave a plugin out; can be repeated.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""`headwater run`: runs the compiled topologies."""
+"""`headwater run`: compiles the selected topologies and runs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def command(options: ProjectOptions, until_caught_up: bool, full_refresh: bool) 
         if not compiled.ok:
             raise SystemExit(1)
         if full_refresh:
-            project.start_anew()
+            project.full_refresh()
         with shown() as observer:
             results = project.run(until_caught_up=until_caught_up, observer=observer, check=False)
         show_run(results)

@@ -54,7 +54,7 @@ class Hooks:
 
     @_hookspec
     def headwater_register_serdes(self, register: Register) -> None:
-        """Register serdes, which turn records into bytes and back, for logs whose topics other programs use too."""
+        """Reserved: serdes, which turn records into bytes and back, for logs that others read. Not used yet."""
 
     @_hookspec
     def headwater_register_commands(self, register: Register) -> None:

@@ -13,7 +13,7 @@ from ...runtime.assignment.racks.solver import has_solver
 
 
 class InstalledPlugins:
-    """Implements `plugins.PluginCatalog`. Plugins are imported when the first question is asked.
+    """Implements `checks.plugins.PluginCatalog`. Plugins are imported when the first question is asked.
 
     `manager` makes a PluginManager without the plugins that it is given.
     """

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ...errors import HeadwaterError
 from ..log.descriptions import TopologyDescription
-from ..log.errors import StartedAgainError
+from ..log.errors import FullyRefreshedError
 from ..log.garbage import collect_garbage
 from ..placing.assigned import Assigned
 from ..progress.committed import Committed
@@ -112,7 +112,7 @@ def _refusal(topology: Topology, settings: Settings) -> HeadwaterError | None:
     try:
         found = look(topology, settings)
         check_state(topology, Committed(found.log, topology, found.own))
-    except StartedAgainError:  # it happened just now: the next look may find nothing wrong
+    except FullyRefreshedError:  # it happened just now: the next look may find nothing wrong
         return None
     except Exception as failed:
         error = user_error(failed)
@@ -195,7 +195,7 @@ class ApplicationRun:
             error = self._loop.tally.failure if self._loop is not None else None
         except FencedError as fenced:
             status, error = "fenced", fenced
-        except StartedAgainError as again:
+        except FullyRefreshedError as again:
             own = again.application == self._topology.application
             status, error = ("fenced", FencedError(again.application, None, None)) if own else ("failed", again)
         except Exception as failed:

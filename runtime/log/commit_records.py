@@ -75,7 +75,7 @@ class EpochRecord:
     """Tasks of one job that succeeded, together.
 
     `incarnation`: of the application that the driver works on, see `TopologyDescription`. Empty in logs of versions
-    that did not record it. Generations begin at 1 again when an application is started again from the beginning, so
+    that did not record it. Generations begin at 1 again when an application is fully refreshed, so
     the generation alone does not distinguish the present driver from one of the time before.
     """
 

@@ -114,9 +114,9 @@ def applications_of(log: Log, project: str) -> list[str]:
 
 
 def gone_with(log: Log, gone: Collection[str], applications: Collection[str], topics: Collection[str]) -> set[str]:
-    """Which of the `gone` applications, whose topologies were removed, must be started again with `applications`.
+    """Which of the `gone` applications, whose topologies were removed, must be refreshed fully with `applications`.
 
-    They have written one of `topics`, or have read from an application that is started again.
+    They have written one of `topics`, or have read from an application that is fully refreshed.
     """
     found: set[str] = set()
     while True:

@@ -123,7 +123,7 @@ class TopologyDescription:
     """An application: who reads and writes what, and the stores it keeps, by name.
 
     Readers in other applications learn their writers from it, and the next start compares it with its own topology.
-    `incarnation`: a new one begins when the application is started again from the beginning. Stores and commits of an
+    `incarnation`: a new one begins when the application is fully refreshed. Stores and commits of an
     earlier one do not count. Empty in logs of versions without it.
     """
 

@@ -27,7 +27,7 @@ class CommitExistsError(LogError):
 
 
 class CommitGapError(LogError):
-    """The commit before the one to create is missing: the application was started again meanwhile."""
+    """The commit before the one to create is missing: the application was fully refreshed meanwhile."""
 
     def __init__(self, application: str, number: int) -> None:
         super().__init__(f"cannot create commit {number} of {application}: there is no commit {number - 1}")
@@ -77,12 +77,12 @@ class CommitsMissingError(LogError):
         self.entry = entry
 
 
-class StartedAgainError(LogError):
-    """The commits that a state was made of are gone: the application was started again from the beginning."""
+class FullyRefreshedError(LogError):
+    """The commits that a state was made of are gone: the application was fully refreshed."""
 
     def __init__(self, application: str) -> None:
         super().__init__(
-            f"{application} was started again from the beginning, while its earlier commits were in use",
+            f"{application} was fully refreshed, while its earlier commits were in use",
             hint="run this again",
         )
         self.application = application

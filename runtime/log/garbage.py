@@ -20,7 +20,7 @@ def collect_garbage(log: Log, application: str, state: LogState, now: int | None
 
     These are files of drivers of an older generation than `state.generation` or of another incarnation, whose commits
     are refused, and files of appends that are older than `APPEND_GRACE_MS`. `now`: ms, by default the clock's.
-    `state` must hold the commit of the current generation. Raises StartedAgainError, with nothing removed.
+    `state` must hold the commit of the current generation. Raises FullyRefreshedError, with nothing removed.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     listed = state.paths()

@@ -29,7 +29,7 @@ from .commit_records import (
 )
 from .commits import CommitStore
 from .descriptions import FedTopic, TopologyDescription
-from .errors import CommitDamagedError, CommitFormatError, CommitGapError, GenerationError, StartedAgainError
+from .errors import CommitDamagedError, CommitFormatError, CommitGapError, FullyRefreshedError, GenerationError
 from .ranges import LogRange
 from .segments.partitions import Partitions
 from .segments.segment import Segment
@@ -93,7 +93,7 @@ class LogState:
             return CommitMark(self.application, self.number, self._checksum) if self.number else None
 
     def reload(self) -> None:
-        """Load the newest snapshot again: after RangeMissingError, or when the application was started again."""
+        """Load the newest snapshot again: after RangeMissingError, or when the application was fully refreshed."""
         with self.lock:
             self._clear()
             snapshot = self.commits.load_snapshot()
@@ -108,7 +108,7 @@ class LogState:
     def refresh(self) -> int:
         """Apply the commits that others have made since. Returns how many there were.
 
-        Raises StartedAgainError if they continue other commits than those that this state was made of.
+        Raises FullyRefreshedError if they continue other commits than those that this state was made of.
         """
         with self.lock:
             before = self.number
@@ -129,16 +129,16 @@ class LogState:
             return self.number - before
 
     def check_same(self) -> None:
-        """Check that the commits are still those that this state was made of. Raises StartedAgainError."""
+        """Check that the commits are still those that this state was made of. Raises FullyRefreshedError."""
         with self.lock:
             if self.number and self.commits.identity(self.number) != self._identity:
-                raise StartedAgainError(self.application)
+                raise FullyRefreshedError(self.application)
 
     def commit(self, record: CommitRecord) -> CommitRecord:
         """Place the segments of `record` and commit it as the next one. Returns the record as it was committed.
 
         Raises CommitExistsError if another driver was first (`refresh` reads its commit), GenerationError for an epoch
-        of another generation than the current one, StartedAgainError. After an error this state is unchanged.
+        of another generation than the current one, FullyRefreshedError. After an error this state is unchanged.
         """
         with self.lock:
             if isinstance(record, EpochRecord | AssignmentRecord) and record.generation != self.generation:
@@ -153,7 +153,7 @@ class LogState:
             except CommitGapError:
                 self.check_same()
                 raise
-            # Again: the application may have been started again between the check and the commit. The commit then
+            # Again: the application may have been fully refreshed between the check and the commit. The commit then
             # stands among those of another incarnation, which pass over it.
             self.check_same()
             self.apply(placed)

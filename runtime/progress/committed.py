@@ -57,8 +57,8 @@ class Committed:
         """Apply new commits of the other applications, and load their writers once they are known.
 
         This is repeated until there are no new ones, so that all states are of one moment. Otherwise a task whose
-        writers' states are older than its own would seem to have consumed all input. Raises StartedAgainError for an
-        application that was started again.
+        writers' states are older than its own would seem to have consumed all input. Raises FullyRefreshedError for an
+        application that was fully refreshed.
         """
         self._discover()
         while any(state.refresh() for state in self._others()):

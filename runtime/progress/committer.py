@@ -9,7 +9,7 @@ from typing import Any
 
 from ..log.commit_records import AssignmentRecord, EpochRecord, GenerationRecord, TaskCommit
 from ..log.descriptions import TopologyDescription
-from ..log.errors import CommitExistsError, GenerationError, StartedAgainError
+from ..log.errors import CommitExistsError, FullyRefreshedError, GenerationError
 from ..log.state import LogState
 from .errors import FencedError
 
@@ -38,7 +38,7 @@ class Committer:
                 self._state.commit(record)
             except CommitExistsError:
                 continue
-            except StartedAgainError as error:
+            except FullyRefreshedError as error:
                 raise FencedError(self._state.application, None, None) from error
             self.generation = self._state.generation
             return self.generation
@@ -59,7 +59,7 @@ class Committer:
             try:
                 self._state.commit(record)
                 return self._state.number
-            except StartedAgainError as error:
+            except FullyRefreshedError as error:
                 raise self._fenced() from error
             except GenerationError as error:
                 raise self._fenced(error.current) from error
@@ -71,7 +71,7 @@ class Committer:
         try:
             self._state.refresh()
             self._state.check_same()
-        except StartedAgainError as error:
+        except FullyRefreshedError as error:
             raise self._fenced() from error
         if self._state.generation != self.generation:
             raise self._fenced(self._state.generation)

@@ -39,11 +39,11 @@ def differences(
     if not committed.subtopologies or not consumed:
         return
     yield from _changed("store", committed.stores, current.stores, STORE_FACETS)
-    yield from _kept_anew(committed.stores, current.stores)
+    yield from _kept_again(committed.stores, current.stores)
     yield from _moved(committed, current, places or {})
     yield from _read_by_others(_readers(committed), _readers(current))
     old, new = committed.topics, current.topics
-    yield from _begun_anew(old, new)
+    yield from _refreshed(old, new)
     yield from _written_by_others(old, new)
     fed = {name for name, topic in old.items() if topic.writer is None and not topic.global_}
     yield from _changed("topic", _without(old, fed), _without(new, fed), TOPIC_FACETS, added=False, removed=False)
@@ -74,7 +74,7 @@ def _changed(
         )
 
 
-def _kept_anew(old: Mapping[str, StoreDescription], new: Mapping[str, StoreDescription]) -> Iterator[str]:
+def _kept_again(old: Mapping[str, StoreDescription], new: Mapping[str, StoreDescription]) -> Iterator[str]:
     for name in sorted(old.keys() & new.keys()):
         if new[name].changelog and not old[name].changelog:
             yield f"store {name}: its changelog was not kept so far, so the store could not be restored from it"
@@ -118,12 +118,12 @@ def _read_by_others(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[
             yield f"topic {topic}: it was read by {old[topic]}, and {new[topic]} would read it again from its beginning"
 
 
-def _begun_anew(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> Iterator[str]:
+def _refreshed(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> Iterator[str]:
     for name in sorted(old.keys() & new.keys()):
         since = old[name].since
         now = new[name].since
         if None not in (since, now) and now != since:  # `positions` reports a topic that has lost its records
-            yield f"topic {name} was started again after its records were consumed"
+            yield f"topic {name} was fully refreshed after its records were consumed"
 
 
 def _written_by_others(old: Mapping[str, UsedTopic], new: Mapping[str, UsedTopic]) -> Iterator[str]:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 class FencedError(HeadwaterError):
     """Another driver has taken the application over. `generation` is that driver's.
 
-    None: the application was started again from the beginning, with new generations. `mine`: this run's generation;
+    None: the application was fully refreshed, with new generations. `mine`: this run's generation;
     None if it has not claimed the application yet.
     """
 
     def __init__(self, application: str, mine: int | None, generation: int | None) -> None:
         if generation is None:
-            what = f"{application} was started again from the beginning by another run"
+            what = f"{application} was fully refreshed by another run"
         else:
             own = "" if mine is None else f", this one is {mine}"
             what = f"another run of {application} has started (generation {generation}{own})"

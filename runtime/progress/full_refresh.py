@@ -13,9 +13,9 @@ from ..state.directory import StateDirectory
 
 
 class ReaderError(HeadwaterError):
-    """An application that is not started again has read a topic whose records would be removed.
+    """An application that is not refreshed with the others has read a topic whose records would be removed.
 
-    `reader`, `topic` and `writer` name them. `missing`: all applications that must be started again too, by name.
+    `reader`, `topic` and `writer` name them. `missing`: all applications that must be refreshed fully too, by name.
     """
 
     def __init__(self, reader: str, topic: str, writer: str, missing: Sequence[str]) -> None:
@@ -30,7 +30,7 @@ class ReaderError(HeadwaterError):
         self.missing = tuple(missing)
 
 
-def start_anew(log: Log, state_dir: Path | None, applications: Collection[str]) -> None:
+def refresh_fully(log: Log, state_dir: Path | None, applications: Collection[str]) -> None:
     """Remove all that these applications have: commits, records, changelogs, stores.
 
     `state_dir`: this machine's. None if the stores are on executors' machines: the next run finds there that they

@@ -37,7 +37,7 @@ class TopicReader:
         self._columns = topic_schema(topic, headers=True).names
 
     def read(self, limit: int | None = None) -> Iterator[Record]:
-        """The records that are committed by now, at most `limit`. Raises StartedAgainError.
+        """The records that are committed by now, at most `limit`. Raises FullyRefreshedError.
 
         Those of a partition come by offset; of several partitions the one whose next record is the earliest goes first.
         """

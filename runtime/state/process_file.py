@@ -5,8 +5,8 @@ pid and start time, because pids are reused. Its ownership ends when it is gone,
 that holds the directory's lock was killed. The process id belongs to the directory, so that a client is recognized
 again.
 
-The incarnation says which commits the stores were made of. An application that is started again from the beginning gets
-a new one. So stores on machines that could not be reached then are not taken for its state. The log's id says where
+The incarnation says which commits the stores were made of. An application that is fully refreshed gets a new
+one. So stores on machines that could not be reached then are not taken for its state. The log's id says where
 those commits are. So a missing log is not taken for a new one (see `known_log`).
 """
 

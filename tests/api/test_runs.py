@@ -94,7 +94,7 @@ def test_records_appended_after_a_build_are_taken_up_by_the_next(built: Project)
 
 
 @pytest.mark.spark
-def test_start_anew_computes_everything_again(built: Project) -> None:
+def test_full_refresh_computes_everything_again(built: Project) -> None:
     results = built.build(full_refresh=True)
 
     assert results.records == 19
@@ -102,23 +102,23 @@ def test_start_anew_computes_everything_again(built: Project) -> None:
 
 
 @pytest.mark.spark
-def test_topology_whose_output_was_read_is_not_started_anew_alone(built: Project, spark_session: SparkSession) -> None:
+def test_topology_whose_output_was_read_is_not_refreshed_alone(built: Project, spark_session: SparkSession) -> None:
     (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
     project = Project(built.root, session=spark_session)
     project.build()
     assert sum(1 for _ in project.read("best_days")) == 3
 
     with pytest.raises(ReaderError) as raised:
-        Project(built.root, session=spark_session, select=["sales"]).start_anew()
+        Project(built.root, session=spark_session, select=["sales"]).full_refresh()
     assert raised.value.missing == ("shop-best_days",)
     assert "add best_days to --select" in str(raised.value.hint)
 
-    Project(built.root, session=spark_session, select=["sales+"]).start_anew()
+    Project(built.root, session=spark_session, select=["sales+"]).full_refresh()
     assert readers(EmbeddedLog(built.root / ".headwater" / "log"), ["orders"]) == []
 
 
 @pytest.mark.spark
-def test_renamed_topology_is_refused_until_it_is_started_again_as_the_error_says(
+def test_renamed_topology_is_refused_until_it_is_fully_refreshed_as_the_error_says(
     built: Project, spark_session: SparkSession
 ) -> None:
     renamed = built.root / "topologies" / "sales.yml"
@@ -134,7 +134,7 @@ def test_renamed_topology_is_refused_until_it_is_started_again_as_the_error_says
         project.read("daily_sales")
     with pytest.raises(WriterChangedError):
         project.query("sales_by_day")
-    Project(built.root, session=spark_session, select=["revenue+"]).start_anew()
+    Project(built.root, session=spark_session, select=["revenue+"]).full_refresh()
     project.run(until_caught_up=True)
 
     log = EmbeddedLog(built.root / ".headwater" / "log")
@@ -144,7 +144,7 @@ def test_renamed_topology_is_refused_until_it_is_started_again_as_the_error_says
 
 
 @pytest.mark.spark
-def test_flow_moved_to_another_topology_is_refused_until_both_are_started_again(
+def test_flow_moved_to_another_topology_is_refused_until_both_are_fully_refreshed(
     built: Project, spark_session: SparkSession
 ) -> None:
     (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
@@ -158,17 +158,17 @@ def test_flow_moved_to_another_topology_is_refused_until_both_are_started_again(
         project.read("best_days")
     select = selected_by(raised.value.hint)
     assert select == ["best_days+ good_days+"]
-    Project(built.root, session=spark_session, select=select).start_anew()
+    Project(built.root, session=spark_session, select=select).full_refresh()
     project.run(until_caught_up=True)
 
     assert sum(1 for _ in project.read("best_days")) == sum(1 for _ in project.read("other_days")) == 3
 
 
 @pytest.mark.spark
-def test_application_that_runs_elsewhere_is_not_started_anew(built: Project) -> None:
+def test_application_that_runs_elsewhere_is_not_fully_refreshed(built: Project) -> None:
     client = next((built.root / ".headwater" / "state").iterdir()).name
     with StateDirectory(built.root / ".headwater" / "state", client, "shop-sales").locked(), pytest.raises(LockError):
-        built.start_anew()
+        built.full_refresh()
 
     assert last_values(built.read("daily_sales")) == DAILY
 

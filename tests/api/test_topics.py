@@ -99,7 +99,7 @@ def test_topic_seeded_with_other_partitions_is_refused_until_it_is_seeded_again_
 
     for refresh in (False, True):
         if refresh:
-            project.start_anew()
+            project.full_refresh()
         (failed,) = project.run(until_caught_up=True, check=False).applications
         assert "orders is declared otherwise than when its records were written: partitions was" in str(failed.error)
         assert "headwater seed orders --full-refresh" in str(failed.error)

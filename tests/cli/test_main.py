@@ -50,6 +50,10 @@ def test_command_is_listed_and_has_help(name: str) -> None:
     assert f"headwater {name}" in own.output or f"main {name}" in own.output
 
 
+def test_help_writes_the_switch_of_a_plugin_as_it_is_typed() -> None:
+    assert "-p no:NAME" in CliRunner().invoke(main, ["run", "--help"]).output
+
+
 @pytest.mark.parametrize(
     ("word", "told"),
     [

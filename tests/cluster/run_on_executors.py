@@ -1,7 +1,7 @@
 """Runs the topology of `tests/runtime/driver/delays.py` on two executors, again and again, as things go wrong.
 
 First as it is, then with new input, then after one executor's state directory was removed, then while an executor is
-killed, then once more, and at last after the application was started again from the beginning. Prints what came of each
+killed, then once more, and at last after the application was fully refreshed. Prints what came of each
 run as JSON, and every path of the executors' state that this process, the driver, has touched.
 """
 
@@ -27,7 +27,7 @@ from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, O
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.progress.full_refresh import start_anew
+from headwater.runtime.progress.full_refresh import refresh_fully
 from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.spark.placed_rows import executors
 from headwater.runtime.spark.session.session import start_session
@@ -150,7 +150,7 @@ run(kills, max_records=400)
 wait_for_executors("0", "2")
 run()
 equal = hourly(log) == delays.expected(table, times)
-start_anew(log, None, [delays.APPLICATION])
+refresh_fully(log, None, [delays.APPLICATION])
 before = stores()
 run()
 print(
@@ -159,7 +159,7 @@ print(
             "runs": outcomes,
             "gone": kills.gone,
             "equal": equal,
-            "equal_anew": hourly(log) == delays.expected(table, times),
+            "equal_refreshed": hourly(log) == delays.expected(table, times),
             "touched": touched.paths,
             "before": before,
             "after": stores(),

@@ -66,9 +66,9 @@ def test_run_survives_the_loss_of_an_executor(outcome: dict[str, Any]) -> None:
     assert outcome["equal"] is True
 
 
-def test_application_started_anew_makes_no_use_of_stores_that_were_left(outcome: dict[str, Any]) -> None:
-    anew = outcome["runs"][-1]
-    assert (anew["status"], anew["error"]) == ("caught_up", None)
-    assert anew["placement"]["new"] == 6
-    assert outcome["equal_anew"] is True
+def test_fully_refreshed_application_makes_no_use_of_stores_that_were_left(outcome: dict[str, Any]) -> None:
+    refreshed = outcome["runs"][-1]
+    assert (refreshed["status"], refreshed["error"]) == ("caught_up", None)
+    assert refreshed["placement"]["new"] == 6
+    assert outcome["equal_refreshed"] is True
     assert len(outcome["after"]) == 6

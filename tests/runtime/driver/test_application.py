@@ -165,7 +165,7 @@ def test_run_that_has_nothing_to_do_notices_that_it_was_taken_over(place: Place)
     assert "another run of p-delays has started (generation 2, this one is 1)" in (result.error or "")
 
 
-def test_run_that_has_nothing_to_do_notices_that_its_application_was_started_again(place: Place) -> None:
+def test_run_that_has_nothing_to_do_notices_that_its_application_was_fully_refreshed(place: Place) -> None:
     class StartAgain:
         def on(self, event: Event) -> None:
             if isinstance(event, ApplicationStarted):  # after its one commit; the successor has made as many
@@ -175,7 +175,7 @@ def test_run_that_has_nothing_to_do_notices_that_its_application_was_started_aga
 
     result = place.run(until_caught_up=False, observer=StartAgain())
     assert result.status == "fenced"
-    assert "p-delays was started again from the beginning by another run" in (result.error or "")
+    assert "p-delays was fully refreshed by another run" in (result.error or "")
 
 
 def test_run_that_lost_an_application_claims_no_other(place: Place) -> None:

@@ -115,7 +115,7 @@ def test_log_and_its_copy_by_turns_on_one_state_directory_have_the_totals_that_e
     assert shop.charges("one")[-1:] == [("cup", 5)]
 
 
-def test_application_whose_commits_are_gone_is_refused_until_they_are_back_or_it_is_started_again(shop: Shop) -> None:
+def test_application_whose_commits_are_gone_is_refused_until_they_are_back_or_it_is_fully_refreshed(shop: Shop) -> None:
     shop.order("one", 1, ax=5)
     commits, gone = shop.root / "one/commits/shop-sales", shop.root / "gone"
     commits.rename(gone)

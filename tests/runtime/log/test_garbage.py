@@ -4,7 +4,7 @@ import pytest
 
 from headwater.runtime.log.commit_records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription
-from headwater.runtime.log.errors import StartedAgainError
+from headwater.runtime.log.errors import FullyRefreshedError
 from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.state import LogState
@@ -54,12 +54,12 @@ def test_unlisted_files_of_an_earlier_incarnation_go_whatever_their_generation(l
     assert left(log) == ["cafecafe-g1-e1-late-0-a0.seg", "g1-e1-late-0-a0.seg"]
 
 
-def test_files_of_an_application_that_was_started_again_meanwhile_are_left_alone(log, state, records):
+def test_files_of_an_application_that_was_fully_refreshed_meanwhile_are_left_alone(log, state, records):
     state.commit(GenerationRecord(7, 0, TopologyDescription(incarnation="cafecafe00")))
     log.drop("app")
     successor = LogState.load(log.commits("app"))
     successor.commit(GenerationRecord(1, 0, TopologyDescription(incarnation="beefbeef00")))
     write(log, records, epoch_file_name("beefbeef00", 1, 1, "late", 0, attempt=0))
-    with pytest.raises(StartedAgainError):
+    with pytest.raises(FullyRefreshedError):
         collect_garbage(log, "app", state)
     assert left(log) == ["beefbeef-g1-e1-late-0-a0.seg"]

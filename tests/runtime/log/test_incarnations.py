@@ -1,4 +1,4 @@
-"""An application that is started again from the beginning, while somebody still works on its earlier commits."""
+"""An application that is fully refreshed, while somebody still works on its earlier commits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headwater.runtime.log.commit_records import CommitRecord, EpochRecord, Gene
 from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.errors import StartedAgainError
+from headwater.runtime.log.errors import FullyRefreshedError
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 
 APPLICATION = "p-t"
@@ -38,9 +38,9 @@ def test_driver_of_earlier_commits_cannot_commit_however_many_there_are_now(log:
     old = begun(log, "before", 2)
     log.drop(APPLICATION)
     begun(log, "after", epochs)
-    with pytest.raises(StartedAgainError):
+    with pytest.raises(FullyRefreshedError):
         old.check_same()
-    with pytest.raises(StartedAgainError):
+    with pytest.raises(FullyRefreshedError):
         old.commit(epoch("before"))
     assert LogState.load(log.commits(APPLICATION)).number == 1 + epochs
 
@@ -56,7 +56,7 @@ def test_reader_of_earlier_commits_takes_none_of_those_that_came_after(log: Embe
         reader.refresh()
         reader.check_same()
 
-    with pytest.raises(StartedAgainError):
+    with pytest.raises(FullyRefreshedError):
         follow()
     assert (reader.incarnation, reader.tasks.records("part", 0)) == ("before", 2)
 
@@ -85,17 +85,17 @@ class Meanwhile(DirectoryCommitStore):
         return super().create(number, data)
 
 
-def test_driver_that_commits_just_as_its_application_is_started_again_learns_of_it(log: EmbeddedLog) -> None:
+def test_driver_that_commits_just_as_its_application_is_fully_refreshed_learns_of_it(log: EmbeddedLog) -> None:
     commits = Meanwhile(APPLICATION, log.root / "commits" / APPLICATION)
     old = LogState.load(commits)
     old.commit(generation("before"))
 
-    def started_again() -> None:
+    def refreshed() -> None:
         log.drop(APPLICATION)
         begun(log, "after", 0)
 
-    commits.happens = started_again
-    with pytest.raises(StartedAgainError):
+    commits.happens = refreshed
+    with pytest.raises(FullyRefreshedError):
         old.commit(epoch("before", 1000))
     now = LogState.load(log.commits(APPLICATION))
     assert (now.incarnation, now.tasks.records("part", 0)) == ("after", 0)
@@ -106,7 +106,7 @@ def test_driver_whose_commits_are_dropped_as_it_commits_learns_of_it(log: Embedd
     old = LogState.load(commits)
     old.commit(generation("before"))
     commits.happens = lambda: log.drop(APPLICATION)
-    with pytest.raises(StartedAgainError):
+    with pytest.raises(FullyRefreshedError):
         old.commit(epoch("before"))
     assert log.applications() == []
 

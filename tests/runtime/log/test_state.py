@@ -283,7 +283,7 @@ def test_state_loaded_from_a_snapshot_is_the_state_of_all_commits(log, state, co
     assert view(loaded)["unlisted"]
 
 
-def test_seed_that_replaces_starts_its_topic_anew_and_leaves_others(state, segment):
+def test_seed_that_replaces_empties_its_topic_and_leaves_others(state, segment):
     state.commit(AppendRecord(1, (segment(5),), SeedSource("t", "1", "p"), fed("t")))
     state.commit(AppendRecord(1, (segment(4, topic="u"),), None, fed("u")))
     assert state.topics["t"].since == 2

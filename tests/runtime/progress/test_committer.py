@@ -50,7 +50,7 @@ def test_driver_that_began_before_another_claimed_does_not_claim(log: EmbeddedLo
     began_second.commit(1, TASKS)
 
 
-def test_driver_of_an_application_that_was_started_again_is_fenced(log: EmbeddedLog) -> None:
+def test_driver_of_an_application_that_was_fully_refreshed_is_fenced(log: EmbeddedLog) -> None:
     old, idle, late = committer(log), None, None
     old.claim(FIRST)
     idle, late = committer(log), committer(log)
@@ -60,7 +60,7 @@ def test_driver_of_an_application_that_was_started_again_is_fenced(log: Embedded
         with pytest.raises(FencedError) as caught:
             act()
         assert caught.value.generation is None
-        assert "p-t was started again from the beginning by another run" in caught.value.message
+        assert "p-t was fully refreshed by another run" in caught.value.message
     assert LogState.load(log.commits("p-t")).number == 1
 
 

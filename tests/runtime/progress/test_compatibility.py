@@ -167,10 +167,10 @@ def test_columns_of_a_global_tables_topic_are_those_of_its_store() -> None:
     ]
 
 
-def test_topic_that_was_started_anew_has_other_records_at_the_positions_consumed() -> None:
+def test_topic_that_was_fully_refreshed_has_other_records_at_the_positions_consumed() -> None:
     committed = with_table(topic("raw"), {"fed": 1, "raw": 2})
     assert found(with_table(topic("raw"), {"fed": 1, "raw": 5}), committed) == [
-        "topic raw was started again after its records were consumed"
+        "topic raw was fully refreshed after its records were consumed"
     ]
     assert found(with_table(topic("raw"), {"fed": 4, "raw": 5}), with_table(topic("raw"), {"raw": 5})) == []
 

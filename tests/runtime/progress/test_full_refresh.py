@@ -9,7 +9,7 @@ from commits import Applications, part, topic, topology
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError
-from headwater.runtime.progress.full_refresh import readers, start_anew
+from headwater.runtime.progress.full_refresh import readers, refresh_fully
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
@@ -53,25 +53,25 @@ def test_broken_off_it_leaves_no_reader_of_what_is_gone_and_no_store_of_lost_com
     ProcessFile.take(directory.path, Owner("boot", 1, 0.0))
 
     with pytest.raises(KeyboardInterrupt):
-        start_anew(log, tmp_path / "state", order)
+        refresh_fully(log, tmp_path / "state", order)
 
     assert log.applications() == ["p-cleaning"]
     assert directory.stores() == []
 
 
 @pytest.mark.parametrize("damage", [b"", b'{"format":2}'])
-def test_application_whose_commits_cannot_be_read_can_be_started_anew(
+def test_application_whose_commits_cannot_be_read_can_be_fully_refreshed(
     log: EmbeddedLog, tmp_path: Path, damage: bytes
 ) -> None:
     (log.root / "commits" / "p-days" / "000000000001.json").write_bytes(damage)
-    start_anew(log, tmp_path / "state", ["p-days"])
+    refresh_fully(log, tmp_path / "state", ["p-days"])
     assert log.applications() == ["p-cleaning"]
 
 
 def test_writer_of_an_application_whose_commits_cannot_be_read_stays(log: EmbeddedLog, tmp_path: Path) -> None:
     (log.root / "commits" / "p-days" / "000000000001.json").write_bytes(b"")
     with pytest.raises(CommitDamagedError):
-        start_anew(log, tmp_path / "state", ["p-cleaning"])
+        refresh_fully(log, tmp_path / "state", ["p-cleaning"])
     assert log.applications() == ["p-cleaning", "p-days"]
 
 
@@ -79,7 +79,7 @@ def test_stores_of_other_machines_are_not_looked_for_on_this_one(log: EmbeddedLo
     directory = StateDirectory(tmp_path / "state", "client-1", "p-days")
     directory.store_path(StoreId("totals", 0)).mkdir(parents=True)
 
-    start_anew(log, None, ["p-days"])
+    refresh_fully(log, None, ["p-days"])
 
     assert log.applications() == ["p-cleaning"]
     assert directory.stores() == [StoreId("totals", 0)]

@@ -118,7 +118,7 @@ def test_columns_may_be_left_out_by_a_reader(log: EmbeddedLog) -> None:
     check(log, topology("t", part("reads", (replace(RAW, value="u int"),))))
 
 
-def test_topic_of_a_writer_that_was_not_started_again_is_compared_with_what_it_wrote(
+def test_topic_of_a_writer_that_was_not_fully_refreshed_is_compared_with_what_it_wrote(
     log: EmbeddedLog, applications: Applications
 ) -> None:
     applications.start(OLD)
@@ -145,7 +145,7 @@ def test_topic_in_the_log_is_that_of_its_writer_and_of_the_last_seed(
     assert declared_topic(log, PROJECT, "raw", replace(RAW, partitions=4)) == RAW
 
 
-def test_topologies_that_are_gone_are_started_again_with_what_they_wrote_and_read(
+def test_topologies_that_are_gone_are_fully_refreshed_with_what_they_wrote_and_read(
     log: EmbeddedLog, applications: Applications
 ) -> None:
     applications.start(OLD)

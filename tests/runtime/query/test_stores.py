@@ -116,7 +116,7 @@ EXPECTED: Sequence[Any] = [
 ]
 
 
-def test_copy_that_was_made_before_the_application_was_started_anew_is_passed_over(names: Shop) -> None:
+def test_copy_that_was_made_before_the_application_was_fully_refreshed_is_passed_over(names: Shop) -> None:
     before = Shop(names.root / "before", NAMES)
     before.commit(named("z", "Before"))
     before.apply(1)
@@ -149,10 +149,10 @@ def test_of_several_copies_any_gives_the_committed_rows(names: Shop) -> None:
 def test_copy_that_is_ahead_of_all_commits_is_passed_over(names: Shop) -> None:
     names.apply(5)
     shutil.rmtree(names.root / "log")
-    anew = Shop(names.root, NAMES)
-    anew.commit(named("d", "Dee"))
+    refreshed = Shop(names.root, NAMES)
+    refreshed.commit(named("d", "Dee"))
 
-    assert anew.query() == [({"code": "d"}, {"name": "Dee", "size": 1}, 7)]
+    assert refreshed.query() == [({"code": "d"}, {"name": "Dee", "size": 1}, 7)]
 
 
 def test_key_given_as_text_selects_its_row(names: Shop) -> None:
