@@ -68,7 +68,7 @@ class GroupMember:
         held = dict(self._stores.held())
         for task in self.tasks.active.running:  # at the end of its changelogs, but for the epoch committed last
             for store in self._stores.declared(task.id):
-                held[StoreId(store.name, task.id.partition)] = self._planner.end(store, task.id.partition)
+                held[StoreId(store.name, task.id.partition)] = self._planner.end(store.name, task.id.partition)
         return replace(self._member, client=self.client, held=held)
 
     def processable(self, part: Subtopology) -> list[StreamTask]:

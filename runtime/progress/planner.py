@@ -59,17 +59,25 @@ class Planner:
         """The committed clocks of a task's steps, ms."""
         return self._committed.own.tasks.clocks(subtopology, partition)
 
-    def store(self, store: Store, partition: int, applied: int, clocks: Mapping[str, int]) -> StoreInput:
-        """The plan to bring a store from `applied` to its committed position."""
+    def store(
+        self, store: Store, partition: int, applied: int, clocks: Mapping[str, int], records: int | None = None
+    ) -> StoreInput:
+        """The plan to bring a store from `applied` to its committed position.
+
+        `records`: only the beginning of the way, which has that many changelog records or more.
+        """
         own = self._committed.own
         topic = changelog_topic(self._committed.application, store.name)
-        position = self.end(store, partition)
-        wanted = own.lane_ranges(topic, partition, partition, applied) if applied < position else ()
+        position = self.end(store.name, partition)
+        wanted = own.lane_ranges(topic, partition, partition, applied, records) if applied < position else ()
+        # Fewer records than asked for are all there are: behind them positions may have no records any more.
+        if records is not None and wanted and sum(each.records for each in wanted) >= records:
+            position = wanted[-1].end
         return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), own.mark)
 
-    def end(self, store: Store, partition: int) -> int:
+    def end(self, store: str, partition: int) -> int:
         """The committed position of a store."""
-        topic = changelog_topic(self._committed.application, store.name)
+        topic = changelog_topic(self._committed.application, store)
         return self._committed.own.lane_ends(topic, partition).get(partition, 0)
 
     def globals(

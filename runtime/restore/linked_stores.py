@@ -137,11 +137,15 @@ class LinkedStores:
                     errors[store] = self._raised(store, each.failure)
         return errors
 
-    def target(self, task: TaskId, store: Store) -> StoreTarget:
-        """What brings a store to its committed position."""
+    def end(self, store: StoreId) -> int:
+        """The committed position of a store."""
+        return self._planner.end(store.store, store.partition)
+
+    def target(self, task: TaskId, store: Store, records: int | None = None) -> StoreTarget:
+        """What brings a store to its committed position, or, of the way there, by `records` or more."""
         clocks = self._planner.clocks(task.name, task.partition)
         applied = self.position(store.name, task.partition)
-        return StoreTarget(task.partition, self._planner.store(store, task.partition, applied, clocks))
+        return StoreTarget(task.partition, self._planner.store(store, task.partition, applied, clocks, records))
 
     def first_error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
         """What is wrong with a task: with the first of its stores that has something."""

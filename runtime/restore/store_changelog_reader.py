@@ -213,8 +213,7 @@ class StoreChangelogReader:
                 each.suspect = each.suspect and before != _UNKNOWN
             if each is not None and before != _UNKNOWN and position > before:
                 each.records += position - before
-                end = self._target(each.task, store).input.position
-                self._listener.batch(each.task.type, store, position, end, position - before)
+                self._listener.batch(each.task.type, store, position, self._stores.end(store), position - before)
         self._stalls = 0 if moved or errors else self._stalls + 1
         if self._stalls >= MOST_STALLS:
             raise RestoreStalledError(self._stores.client, worked.keys())
@@ -227,14 +226,13 @@ class StoreChangelogReader:
     def _look(self) -> None:
         """Begin with changelogs that are new, and complete those of active tasks that have come to their ends."""
         for store, each in self._changelogs.items():
-            target = self._target(each.task, store).input
             if each.state is ChangelogState.REGISTERED:
                 each.state = ChangelogState.RESTORING
-                self._listener.started(each.task.type, store, target.applied, target.position)
-            if each.suspect:
-                continue
-            active = each.state is ChangelogState.RESTORING and each.task.type is TaskType.ACTIVE
-            if active and target.applied == target.position:
+                self._listener.started(
+                    each.task.type, store, self._stores.position(store.store, store.partition), self._stores.end(store)
+                )
+            restoring = each.state is ChangelogState.RESTORING and not each.suspect
+            if restoring and each.task.type is TaskType.ACTIVE and not self._behind(store):
                 each.state = ChangelogState.COMPLETED
                 self._listener.ended(each.task.type, store, each.records)
 
@@ -246,10 +244,9 @@ class StoreChangelogReader:
         """
         role = TaskType.ACTIVE if self.mode is ReaderMode.ACTIVE_RESTORING else TaskType.STANDBY
         waiting = [
-            (store, target)
+            store
             for store, each in self._changelogs.items()
-            if each.task.type is role and each.state is ChangelogState.RESTORING
-            if (target := self._target(each.task, store)).input.applied != target.input.position
+            if each.task.type is role and each.state is ChangelogState.RESTORING and self._behind(store)
         ]
         if not waiting:
             return []
@@ -258,19 +255,22 @@ class StoreChangelogReader:
         chosen = (waiting[turn:] + waiting[:turn])[: threads * MOST_STORES]
         shares: list[list[StoreTarget]] = [[] for _ in range(min(threads, len(chosen)))]
         self._turn += len(shares)
-        for number, (store, target) in enumerate(chosen):
-            share = shares[number % len(shares)]
+        for number, store in enumerate(chosen):
             room = WORK_PER_REQUEST * len(shares) // len(chosen)
-            share.append(_first(target, room if self._keeps_changelog(store) else None))
+            shares[number % len(shares)].append(self._part(store, room))
         return shares
 
-    def _target(self, task: Task, store: StoreId) -> StoreTarget:
-        declared = next(each for each in self._stores.declared(task.id) if each.name == store.store)
-        return self._stores.target(task.id, declared)
+    def _behind(self, store: StoreId) -> bool:
+        """Whether the store is anywhere but at the end: one that is beyond it is corrupted, which its client tells."""
+        return self._stores.position(store.store, store.partition) != self._stores.end(store)
 
-    def _keeps_changelog(self, store: StoreId) -> bool:
-        task = self._changelogs[store].task
-        return next(each.changelog for each in self._stores.declared(task.id) if each.name == store.store)
+    def _part(self, store: StoreId, room: int) -> StoreTarget:
+        """The next part of the work on a store. Rows without a changelog are given up all at once."""
+        task = self._changelogs[store].task.id
+        declared = next(each for each in self._stores.declared(task) if each.name == store.store)
+        if not declared.changelog:
+            return self._stores.target(task, declared)
+        return _first(self._stores.target(task, declared, room), room)
 
 
 def _ids(task: Task) -> list[StoreId]:

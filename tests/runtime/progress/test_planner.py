@@ -164,3 +164,16 @@ def test_global_table_that_an_epoch_has_opened_is_planned_from_there_on(applicat
         unit.took(plan, [TaskCommit("reader", 0, {}, -1, globals_={"places": {}} if opened else {})], committed.version)
 
     assert listed == [[[[30]], [[5]]], [[[30, 30]], [[5, 5]]], [[[30]], [[5]]], [[[30]], [[5]]]]
+
+
+def test_beginning_of_the_way_of_a_store_ends_with_a_range(applications: Applications) -> None:
+    committed = applications.start(T)
+    for _ in range(5):
+        applications.commit("t", "counts", 0, {}, segment("p-t-totals-changelog", 10))
+    committed.own.refresh()
+    planner = Planner(committed, MOST)
+
+    ways = [planner.store(TOTALS, 0, 3, {}, records) for records in (1, 7, 8, 30, 100, None)]
+
+    assert [way.position for way in ways] == [10, 10, 20, 40, 50, 50]
+    assert [len(way.ranges) for way in ways] == [1, 1, 2, 4, 5, 5]
