@@ -153,7 +153,9 @@ class StatusWriter:
 
     def _stores(self, task: TaskDescription) -> Iterator[StoreStatus]:
         for store in self._parts[task.id.subtopology].stores:
-            yield StoreStatus(store.name, task.offsets.get(store.name, 0), self._planner.end(store, task.id.partition))
+            yield StoreStatus(
+                store.name, task.offsets.get(store.name, 0), self._planner.end(store.name, task.id.partition)
+            )
 
     def _consumed(self, task: TaskDescription) -> int:
         """Positions in its topics, added up: only differences of this mean anything."""
