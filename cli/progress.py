@@ -1,30 +1,57 @@
-"""Shows the progress of a run: a live table on a terminal, lines elsewhere."""
+"""Shows the progress of a run: on a terminal a live table, with bars of long restores; lines elsewhere.
+
+What happens to clients and tasks while it runs is a line on the terminal, too: it would not be seen in the table.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import click
 
-from .terminal import console, is_terminal
+from .terminal import console, is_terminal, visible
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
     from ..runtime.driver.events import Event, Observer
+    from ..runtime.driver.restoring import Restoring, RestoringStore
 
 
 _STARTING = "starting Spark"
 
+MOST_BARS = 8
+"""The most stores of an application that have a bar: those with the most to do."""
+
+_WORTH_A_BAR = 100_000
+"""Changelog records that a store lacks: less takes a moment."""
+
+_BAR_WIDTH = 24
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A store that is being restored. `pace`: how fast, and how long it takes."""
+
+    store: str
+    client: str
+    position: int
+    end: int
+    pace: str
+
 
 @dataclass
 class Line:
-    """The progress of one application. `lags` has the lag after the last epoch of each subtopology and client."""
+    """The progress of one application. `lags` has the lag after the last epoch of each subtopology and client.
+
+    `bars`: of stores that take long to restore; `more`: how many of these have none.
+    """
 
     application: str
     records: int = 0
@@ -33,34 +60,64 @@ class Line:
     rate: float = 0.0
     lags: dict[tuple[str, str], int] = field(default_factory=dict)
     note: str = "starting"
+    bars: tuple[Bar, ...] = ()
+    more: int = 0
 
     @property
     def lag(self) -> int:
         """How many records of its topics are committed and not yet consumed."""
-        newest: dict[str, int] = {}
-        for (subtopology, _), lag in self.lags.items():
-            newest[subtopology] = lag
-        return sum(newest.values())
+        return sum(self.lags.values())
 
 
 class Progress:
-    """Adds up the events of each application. Any thread may call it: each application runs in one of its own."""
+    """Adds up the events of each application. Any thread may call it: each application runs in one of its own.
 
-    def __init__(self) -> None:
+    `say` is given what happens to clients, tasks and stores while an application runs, as sentences.
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda _: None) -> None:
+        self._say = say
         self._lines: dict[str, Line] = {}
+        self._restoring: dict[str, Restoring] = {}
         self._lock = threading.Lock()
         self._started: dict[str, float] = {}
 
     def on(self, event: Event) -> None:
         """Count one event."""
+        from ..runtime.driver.restoring import Restoring
+        from ..runtime.driver.sentences import sentence
+
         with self._lock:
             line = self._lines.setdefault(event.application, Line(event.application))
+            self._restoring.setdefault(event.application, Restoring()).on(event)
             self._note(line, event)
+            told = self._is_told(event)
+        if told:
+            self._say(sentence(event))
 
     def lines(self) -> list[Line]:
-        """The applications in the order in which they started."""
+        """The applications in the order in which they started, as they are now."""
         with self._lock:
-            return list(self._lines.values())
+            return [self._with_bars(line) for line in self._lines.values()]
+
+    def _with_bars(self, line: Line) -> Line:
+        """While stores are restored, the note says how far they are: epochs of other tasks go on meanwhile."""
+        restoring = self._restoring[line.application]
+        note = restoring.summary() or line.note
+        long = [each for each in restoring.stores if each.left >= _WORTH_A_BAR]
+        bars = tuple(
+            Bar(f"{each.store}/{each.partition}", each.client, each.position, each.end, _pace(restoring, each))
+            for each in sorted(long[:MOST_BARS], key=lambda each: (each.store, each.partition))
+        )
+        return replace(line, note=note, bars=bars, more=len(long) - len(bars))
+
+    def _is_told(self, event: Event) -> bool:
+        """Whether an event is a line of its own. How tasks are placed at the start is no news."""
+        from ..runtime.driver import events
+
+        moves = (events.ClientLost, events.ClientJoined, events.TasksPlaced, events.AssignmentFailed)
+        stores = (events.StoreDamaged, events.StoresStrange, events.StoreLost)
+        return isinstance(event, stores) or (isinstance(event, moves) and event.application in self._started)
 
     def _note(self, line: Line, event: Event) -> None:
         from ..runtime.driver import events
@@ -69,13 +126,14 @@ class Progress:
             case events.ApplicationStarted():
                 self._started[line.application] = time.monotonic()
                 line.note = "running"
+            case events.TasksPlaced():
+                line.lags = {}  # tasks that have moved are counted by their new clients
             case events.AssignmentFailed():
                 line.note = "assignor failed"
             case events.EpochCommitted():
                 line.records += event.records
                 line.dropped += sum(event.dropped.values())
                 line.commits += 1
-                line.lags.pop((event.subtopology, event.client), None)
                 line.lags[event.subtopology, event.client] = event.lag
                 passed = time.monotonic() - self._started.get(line.application, time.monotonic())
                 line.rate = line.records / passed if passed > 0 else 0.0
@@ -86,13 +144,6 @@ class Progress:
                 line.note = f"waits for {', '.join(event.writers)}"
             case events.RecordFailed():
                 line.note = "a record failed"
-            case events.StoreDamaged():
-                line.note = "restoring"
-            case events.StoreRestoring():
-                done = 100 * event.position // event.end
-                line.note = f"restoring {event.store}, partition {event.partition}: {done} %"
-            case events.StoreRestored():
-                line.note = "running"
             case events.ClientLost():
                 line.note = f"{event.client} is gone"
             case events.ClientJoined():
@@ -107,7 +158,8 @@ class _Live:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def __rich__(self) -> Table | str:
+    def __rich__(self) -> Group | str:
+        from rich.console import Group
         from rich.table import Table
 
         lines = self._progress.lines()
@@ -119,7 +171,30 @@ class _Live:
         for line in lines:
             numbers = (f"{line.records:,}", f"{line.rate:,.0f}", f"{line.lag:,}", f"{line.commits:,}")
             table.add_row(line.application, *numbers, line.note)
-        return table
+        return Group(table, *(_bars(line) for line in lines if line.bars))
+
+
+def _pace(restoring: Restoring, store: RestoringStore) -> str:
+    from ..runtime.driver.restoring import span
+
+    left = restoring.seconds_left(store)
+    return "" if left is None else f"{restoring.rate(store):,.0f}/s, {span(left)} left"
+
+
+def _bars(line: Line) -> Table:
+    """A bar for each store of an application that takes long to restore."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for justify in ("left", "left", "left", "right", "left"):
+        table.add_column(justify=justify, no_wrap=True)
+    for bar in line.bars:
+        done = ProgressBar(max(1, bar.end), bar.position, width=_BAR_WIDTH)
+        table.add_row(f"  {bar.store}", bar.client, done, f"{bar.position:,} of {bar.end:,}", bar.pace)
+    if line.more:
+        table.add_row(f"  and {line.more:,} more", "", "", "", "")
+    return table
 
 
 @contextmanager
@@ -133,7 +208,9 @@ def shown() -> Iterator[Observer]:
         yield Lines()
         return
     from rich.live import Live
+    from rich.text import Text
 
-    progress = Progress()
+    # Printed on the screen of the table, which rich draws again below.
+    progress = Progress(lambda text: screen.print(Text(visible(text, lines=True)), soft_wrap=True))
     with Live(_Live(progress), console=screen, refresh_per_second=4):
         yield progress

@@ -116,12 +116,14 @@ class _Screen:
 
 def headline(each: ApplicationTasks) -> str:
     """How an application's run fares, in a sentence or two."""
+    from ..runtime.driver.restoring import span
+
     status = each.status
     if status is None:
         return f"{each.application} has not been run on this log yet: `headwater run` starts it"
     ran = f"generation {status.generation} on {status.host}"
     process = "" if status.owner is None else f", process {status.owner.pid}"
-    since = _span(each.at - status.written_at)
+    since = span((each.at - status.written_at) / 1000)
     written = time_text(status.written_at // 1000 * 1000)
     counts = f"{status.records:,} records in {status.commits:,} commits"
     match each.condition:
@@ -160,25 +162,17 @@ def _order(task: TaskStatus) -> int:
 
 
 def _state(task: TaskStatus) -> str:
+    from ..runtime.driver.restoring import span
+
     if task.state != "restoring":
         return task.state
     left = task.seconds_left
-    ends = "" if left is None else f", {_span(round(left * 1000))} left"
+    ends = "" if left is None else f", {span(left)} left"
     return f"{task.state} {100 * task.restored:.0f} %{ends}"
 
 
 def _rate(task: TaskStatus) -> str:
     return f"{task.rate:,.0f}/s"
-
-
-def _span(ms: int) -> str:
-    """About how long: `12 s`, `5 min`, `3 h`, `2 days`."""
-    seconds = max(0, ms) // 1000
-    if seconds < 120:
-        return f"{seconds} s"
-    if seconds < 7200:
-        return f"{seconds // 60} min"
-    return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} days"
 
 
 def _time(ms: int) -> str:

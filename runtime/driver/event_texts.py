@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from ..placing.assigned import Move
 from . import events
 from .events import Event
+from .restoring import Restoring
 
 MOST_SAID = 10
 """The most tasks listed that move or are left out. The results of the run have all."""
 
+
+RESTORING_SECONDS = 10.0
+"""How often lines say how far the stores of an application are that are being restored."""
 
 WORTH_A_LINE = 100_000
 """Changelog records by which a store is restored: less takes a moment."""
@@ -154,12 +158,32 @@ def first_of(said: Sequence[str], between: str = ", ") -> str:
 
 
 class Lines:
-    """An observer that prints one line to stderr for each event, as a job's log shows them on a cluster."""
+    """An observer that prints one line to stderr for each event, as a job's log shows them on a cluster.
+
+    `seconds`: a clock that never goes back.
+    """
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._restoring: dict[str, Restoring] = {}
+        self._told: dict[str, float] = {}
 
     def on(self, event: Event) -> None:
-        """Print it, unless it is one of many: of a store that is restored the end is told, if it took some time."""
+        """Print it, unless it is one of many: of stores that are restored, all together are told every ten seconds, and
+        the end of each that took some time."""
+        restoring = self._restoring.setdefault(event.application, Restoring(self._seconds))
+        restoring.on(event)
         if isinstance(event, events.StoreRestoring):
+            now = self._seconds()
+            if now - self._told.setdefault(event.application, now) >= RESTORING_SECONDS:
+                self._told[event.application] = now
+                self._print(f"{event.application}: {restoring.summary()}")
             return
+        if not restoring.stores:
+            self._told.pop(event.application, None)
         if isinstance(event, events.StoreRestored) and event.records < WORTH_A_LINE:
             return
-        print(f"{time.strftime('%H:%M:%S')} {sentence(event)}", file=sys.stderr, flush=True)
+        self._print(sentence(event))
+
+    def _print(self, said: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')} {said}", file=sys.stderr, flush=True)

@@ -81,7 +81,7 @@ class NothingToRead:
 class EpochCommitted:
     """One subtopology's tasks on one client committed an epoch.
 
-    `records`: consumed. `lag`: records committed to the subtopology's sources but not consumed. `seconds`: from plan
+    `records`: consumed. `lag`: records committed to the sources of these tasks and not consumed. `seconds`: from plan
     to commit. `dropped`: `<step>:<reason>` -> records.
     """
 

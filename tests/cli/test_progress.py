@@ -1,11 +1,22 @@
 from __future__ import annotations
 
-from headwater.cli.progress import Progress
+import sys
+
+from terminal import on_terminal
+
+from headwater.cli.progress import MOST_BARS, Progress
 from headwater.runtime.driver.events import (
     ApplicationStarted,
+    ClientLost,
     EpochCommitted,
+    StoreDamaged,
+    StoreRestored,
+    StoreRestoring,
+    TasksPlaced,
     Waiting,
 )
+from headwater.runtime.placing.assigned import Move
+from headwater.runtime.task_id import TaskId
 
 
 def epoch(records: int, lag: int, *, subtopology: str = "late", client: str = "0", dropped: int = 0) -> EpochCommitted:
@@ -25,13 +36,25 @@ def test_epochs_of_several_clients_are_added_up() -> None:
     assert (line.records, line.commits, line.dropped) == (150, 2, 2)
 
 
-def test_lag_of_a_subtopology_is_that_of_its_newest_epoch() -> None:
+def test_lag_is_that_of_all_clients_and_subtopologies_after_their_newest_epochs() -> None:
     progress = Progress()
+    progress.on(epoch(100, 950, client="0"))
     progress.on(epoch(100, 900, client="0"))
     progress.on(epoch(50, 850, client="1"))
     progress.on(epoch(10, 40, subtopology="hourly"))
 
-    assert progress.lines()[0].lag == 890
+    assert progress.lines()[0].lag == 900 + 850 + 40
+
+
+def test_lag_of_tasks_that_move_is_that_of_their_new_clients() -> None:
+    progress = Progress()
+    progress.on(epoch(100, 900, client="0"))
+    progress.on(epoch(50, 850, client="1"))
+    progress.on(ClientLost("flights-delays", "1"))
+    progress.on(TasksPlaced("flights-delays", "sticky", 1, 4, 0))
+    progress.on(epoch(100, 1650, client="0"))
+
+    assert progress.lines()[0].lag == 1650
 
 
 def test_application_that_waits_says_for_whom() -> None:
@@ -39,3 +62,64 @@ def test_application_that_waits_says_for_whom() -> None:
     progress.on(Waiting("flights-delays", 5, ("flights-fleet",)))
 
     assert progress.lines()[0].note == "waits for flights-fleet"
+
+
+def restoring(position: int, partition: int = 0) -> StoreRestoring:
+    return StoreRestoring("flights-delays", "client-2", "totals", partition, position, 1_000_000)
+
+
+def test_stores_with_much_to_do_have_bars_and_the_line_says_how_far_all_are() -> None:
+    progress = Progress()
+    progress.on(ApplicationStarted("flights-delays", 3, 8, 0))
+    for partition in range(MOST_BARS + 2):
+        progress.on(restoring(100_000 * partition, partition))
+    progress.on(epoch(100, 900))
+
+    (line,) = progress.lines()
+    assert line.note.startswith("restoring 10 stores: 4,500,000 of 10,000,000 records")
+    assert [bar.store for bar in line.bars] == [f"totals/{partition}" for partition in range(MOST_BARS)]
+    assert (line.bars[3].client, line.bars[3].position, line.bars[3].end) == ("client-2", 300_000, 1_000_000)
+    assert line.more == 2
+
+    for partition in range(MOST_BARS + 2):
+        progress.on(StoreRestored("flights-delays", "client-2", "totals", partition, 1))
+    assert [(line.note, line.bars, line.more) for line in progress.lines()] == [("running", (), 0)]
+
+
+def test_rebalances_and_damage_are_said_as_they_happen_but_not_the_first_placing() -> None:
+    said: list[str] = []
+    progress = Progress(said.append)
+    placed = TasksPlaced("flights-delays", "sticky", 1, 4, 0, (Move(TaskId(0, 1), None, "client-1"),))
+    progress.on(TasksPlaced("flights-delays", "sticky", 2, 0, 8))
+    progress.on(ApplicationStarted("flights-delays", 3, 8, 0))
+    progress.on(epoch(100, 900))
+    progress.on(ClientLost("flights-delays", "client-2"))
+    progress.on(placed)
+    progress.on(StoreDamaged("flights-delays", "client-1", "totals", 1, "a page is broken"))
+
+    assert said == [
+        "flights-delays: client-2 is gone; its tasks go to other clients",
+        "flights-delays: sticky has placed the tasks on 1 client: 4 kept, 1 moved, 0 new\n"
+        "    0_1 from a client that is gone to client-1",
+        "flights-delays: store totals, partition 1, was damaged on client-1 and is wiped: a page is broken",
+    ]
+
+
+SHOWN = """
+from headwater.cli.progress import shown
+from headwater.runtime.driver.events import ApplicationStarted, ClientLost, StoreRestoring
+with shown() as observer:
+    observer.on(ApplicationStarted("flights-delays", 3, 8, 0))
+    observer.on(ClientLost("flights-delays", "client-2"))
+    observer.on(StoreRestoring("flights-delays", "client-1", "totals", 3, 250_000, 1_000_000))
+"""
+
+
+def test_terminal_has_lines_of_what_happens_above_the_table_and_bars_below() -> None:
+    printed = on_terminal([sys.executable, "-c", SHOWN], 120, {"NO_COLOR": "1"})
+    last = printed[printed.rindex("application") :].splitlines()
+    assert "flights-delays: client-2 is gone; its tasks go to other clients\n" in printed
+    assert last[1].split()[-7:] == ["restoring", "1", "store:", "250,000", "of", "1,000,000", "records"]
+    assert last[2].split()[:2] == ["totals/3", "client-1"]
+    assert "━━━" in last[2]
+    assert "250,000 of 1,000,000" in last[2]
