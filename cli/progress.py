@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ..runtime.driver.events import Event, Observer
-    from ..runtime.driver.restoring import Restoring, RestoringStore
+    from ..runtime.driver.restoring import Restoring
 
 
 _STARTING = "starting Spark"
@@ -30,7 +30,7 @@ MOST_BARS = 8
 """The most stores of an application that have a bar: those with the most to do."""
 
 _WORTH_A_BAR = 100_000
-"""Changelog records that a store lacks: less takes a moment."""
+"""Changelog records that a store lacked at first: less takes a moment."""
 
 _BAR_WIDTH = 24
 
@@ -102,11 +102,13 @@ class Progress:
 
     def _with_bars(self, line: Line) -> Line:
         """While stores are restored, the note says how far they are: epochs of other tasks go on meanwhile."""
+        from ..runtime.driver.restoring import pace
+
         restoring = self._restoring[line.application]
-        note = restoring.summary() or line.note
-        long = [each for each in restoring.stores if each.left >= _WORTH_A_BAR]
+        note = restoring.short() or line.note
+        long = [each for each in restoring.stores if each.work >= _WORTH_A_BAR]
         bars = tuple(
-            Bar(f"{each.store}/{each.partition}", each.client, each.position, each.end, _pace(restoring, each))
+            Bar(f"{each.store}/{each.partition}", each.client, each.position, each.end, pace(each).removeprefix(", "))
             for each in sorted(long[:MOST_BARS], key=lambda each: (each.store, each.partition))
         )
         return replace(line, note=note, bars=bars, more=len(long) - len(bars))
@@ -166,19 +168,25 @@ class _Live:
         if not lines:
             return _STARTING
         table = Table(box=None, pad_edge=False)
-        for title in ("application", "records", "records/s", "lag", "commits", ""):
-            table.add_column(title, justify="left" if title in ("application", "") else "right", no_wrap=True)
-        for line in lines:
-            numbers = (f"{line.records:,}", f"{line.rate:,.0f}", f"{line.lag:,}", f"{line.commits:,}")
-            table.add_row(line.application, *numbers, line.note)
+        titles = ("application", "records", "records/s", "lag", "commits", "")
+        rows = [
+            (
+                line.application,
+                f"{line.records:,}",
+                f"{line.rate:,.0f}",
+                f"{line.lag:,}",
+                f"{line.commits:,}",
+                line.note,
+            )
+            for line in lines
+        ]
+        for n, title in enumerate(titles):
+            # Of a note without room the rest is left out, and of nothing else.
+            needed = max(len(title), *(len(row[n]) for row in rows)) if title else None
+            table.add_column(title, justify="left" if n in (0, 5) else "right", no_wrap=True, min_width=needed)
+        for row in rows:
+            table.add_row(*row)
         return Group(table, *(_bars(line) for line in lines if line.bars))
-
-
-def _pace(restoring: Restoring, store: RestoringStore) -> str:
-    from ..runtime.driver.restoring import span
-
-    left = restoring.seconds_left(store)
-    return "" if left is None else f"{restoring.rate(store):,.0f}/s, {span(left)} left"
 
 
 def _bars(line: Line) -> Table:

@@ -12,7 +12,8 @@ from .events import Event
 
 @dataclass
 class RestoringStore:
-    """A store of an active task. `first`, `began`: where it stood, and when (seconds), as it was first heard of."""
+    """A store of an active task. `first`, `began`: where it stood, and when (seconds), as it was first heard of;
+    `position`, `heard`: as it was heard of last."""
 
     client: str
     store: str
@@ -20,7 +21,18 @@ class RestoringStore:
     first: int
     began: float
     position: int
+    heard: float
     end: int
+
+    @property
+    def rate(self) -> float:
+        """Records a second, up to when it was heard of last."""
+        return (self.position - self.first) / (self.heard - self.began) if self.heard > self.began else 0.0
+
+    @property
+    def work(self) -> int:
+        """Changelog records that were missing at first."""
+        return max(0, self.end - self.first)
 
     @property
     def left(self) -> int:
@@ -48,12 +60,9 @@ class Restoring:
         match event:
             case events.StoreRestoring():
                 key = event.client, event.store, event.partition
-                found = self._stores.get(key)
-                if found is None:
-                    begun = event.position, self._seconds()
-                    self._stores[key] = RestoringStore(*key, *begun, event.position, event.end)
-                else:
-                    found.position, found.end = event.position, event.end
+                now = event.position, self._seconds()
+                found = self._stores.setdefault(key, RestoringStore(*key, *now, *now, event.end))
+                found.position, found.heard, found.end = *now, event.end
             case events.StoreRestored() | events.StoreDamaged() | events.StoreLost():
                 self._stores.pop((event.client, event.store, event.partition), None)
             case events.ClientLost():
@@ -61,26 +70,30 @@ class Restoring:
             case events.TasksPlaced() | events.AssignmentFailed() | events.ApplicationStopped():
                 self._stores = {}
 
-    def rate(self, *stores: RestoringStore) -> float:
-        """Records a second, of these stores together, each since it was first heard of."""
-        now = self._seconds()
-        return sum((each.position - each.first) / (now - each.began) for each in stores if now > each.began)
-
-    def seconds_left(self, *stores: RestoringStore) -> float | None:
-        """How long these stores take together if it goes on so; None where nothing is known yet."""
-        rate = self.rate(*stores)
-        return sum(each.left for each in stores) / rate if rate > 0 else None
-
     def summary(self) -> str:
         """`restoring 3 stores: 1,200,000 of 4,000,000 records, 310,000/s, 9 s left`; empty where there are none."""
-        stores = self.stores
+        stores = self._stores.values()
         if not stores:
             return ""
         done, end = sum(each.position for each in stores), sum(each.end for each in stores)
-        number = "1 store" if len(stores) == 1 else f"{len(stores):,} stores"
-        left = self.seconds_left(*stores)
-        pace = "" if left is None else f", {self.rate(*stores):,.0f}/s, {span(left)} left"
-        return f"restoring {number}: {done:,} of {end:,} records{pace}"
+        return f"restoring {self._counted()}: {done:,} of {end:,} records{pace(*stores)}"
+
+    def short(self) -> str:
+        """`restoring 3 stores: 30 %`; empty where there are none."""
+        stores = self._stores.values()
+        if not stores:
+            return ""
+        done, end = sum(each.position for each in stores), sum(each.end for each in stores)
+        return f"restoring {self._counted()}: {100 * done // max(1, end)} %"
+
+    def _counted(self) -> str:
+        return "1 store" if len(self._stores) == 1 else f"{len(self._stores):,} stores"
+
+
+def pace(*stores: RestoringStore) -> str:
+    """`, 310,000/s, 9 s left`: of stores together; empty where nothing is known yet."""
+    rate = sum(each.rate for each in stores)
+    return f", {rate:,.0f}/s, {span(sum(each.left for each in stores) / rate)} left" if rate > 0 else ""
 
 
 def span(seconds: float) -> str:
