@@ -84,8 +84,8 @@ class Progress:
 
     def on(self, event: Event) -> None:
         """Count one event."""
+        from ..runtime.driver.event_texts import sentence
         from ..runtime.driver.restoring import Restoring
-        from ..runtime.driver.sentences import sentence
 
         with self._lock:
             line = self._lines.setdefault(event.application, Line(event.application))

@@ -25,6 +25,9 @@ EVERY_SECONDS = 1.0
 MOST_SHARE = 0.02
 """The most of the loop's time that goes into statuses: with thousands of tasks they come less often."""
 
+WITH_TEXT = 1.5
+"""What a status costs with its text and its file, in times of what it costs to put it together."""
+
 SAMPLES = 6
 """A rate is that of the time between the oldest and the newest of so many statuses."""
 
@@ -59,7 +62,6 @@ class StatusWriter:
         self._host, self._owner = this_process()
         self._started = _now()
         self._due = float("-inf")
-        self._every = EVERY_SECONDS
         self._since: dict[tuple[str, str], tuple[_Kept, int]] = {}
         self._samples: deque[tuple[float, dict[tuple[str, str], tuple[_Kept, int]]]] = deque(maxlen=SAMPLES)
         self._last: RunStatus | None = None
@@ -72,10 +74,11 @@ class StatusWriter:
     def write(self, rebalancing: bool) -> None:
         """Write how things stand."""
         begun = self._seconds()
-        self._last = self._status(rebalancing, begun)
+        found = self._status(rebalancing, begun)
+        every = max(EVERY_SECONDS, WITH_TEXT * (self._seconds() - begun) / MOST_SHARE)
+        self._due = begun + every
+        self._last = replace(found, every=round(every * 1000))
         self._write(self._last)
-        self._every = max(EVERY_SECONDS, (self._seconds() - begun) / MOST_SHARE)
-        self._due = begun + self._every
 
     def end(self, how: str) -> None:
         """The run is over: say so, with the tasks as they were at last.
@@ -119,7 +122,7 @@ class StatusWriter:
             owner=self._owner,
             started_at=self._started,
             written_at=now,
-            every=round(self._every * 1000),
+            every=round(EVERY_SECONDS * 1000),
             records=self._tally.records,
             commits=self._tally.commits,
             rebalancing=rebalancing,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.runtime.driver.event_texts import RESTORING_SECONDS, Lines
 from headwater.runtime.driver.events import (
     ClientLost,
     Event,
@@ -13,7 +14,6 @@ from headwater.runtime.driver.events import (
     TasksPlaced,
 )
 from headwater.runtime.driver.restoring import Restoring, pace, span
-from headwater.runtime.driver.sentences import RESTORING_SECONDS, Lines
 
 
 class Clock:
