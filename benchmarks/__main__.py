@@ -1,6 +1,6 @@
 """All measurements: `python -m benchmarks`."""
 
-from . import assignors, balanced, checksums, keyed_count_sum, memory, rack_aware
+from . import assignors, balanced, checksums, keyed_count_sum, memory, rack_aware, restore
 
 keyed_count_sum.main([])
 memory.main([])
@@ -8,3 +8,5 @@ assignors.main([])
 rack_aware.main()
 balanced.main()
 checksums.report()
+restore.main([])
+restore.main(["--link", "spark", "--no-peer"])

@@ -42,7 +42,11 @@ class Hooks:
 
     @_hookspec
     def headwater_register_restore_strategies(self, register: Register) -> None:
-        """Register restore strategies: `restore: {strategy: NAME}`. Makes a `runtime.restore` RestoreStrategy."""
+        """Register restore strategies: `restore: {strategy: NAME}`. Makes a `runtime.state` RestoreStrategy."""
+
+    @_hookspec
+    def headwater_register_restore_listeners(self, register: Register) -> None:
+        """Register restore listeners: all hear what any run restores. Makes a `runtime.state` RestoreListener."""
 
     @_hookspec
     def headwater_register_store_backends(self, register: Register) -> None:

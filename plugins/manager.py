@@ -70,6 +70,11 @@ class PluginManager:
         return self._asked("restore strategy", self.pluggy.hook.headwater_register_restore_strategies)
 
     @cached_property
+    def restore_listeners(self) -> Registry:
+        """Restore listeners. All of them are used."""
+        return self._asked("restore listener", self.pluggy.hook.headwater_register_restore_listeners)
+
+    @cached_property
     def store_backends(self) -> Registry:
         """Store backends, by `backend` of a store."""
         return self._asked("store backend", self.pluggy.hook.headwater_register_store_backends)

@@ -12,6 +12,7 @@ from ..plugins.manager import PluginManager
 from ..plugins.registry import Registry
 from .assignment.api.assignor import TaskAssignor
 from .log.log import Log
+from .state.restore_listener import RestoreListener
 from .state.restore_strategy import RestoreStrategy
 from .state.store import StoreBackend
 from .topology import PluginRef, Settings, Store
@@ -64,6 +65,11 @@ class ChosenPlugins:
             RestoreStrategy, self._plugins.restore_strategies, ref.name, ref.options
         )
         return strategy
+
+    def restore_listeners(self) -> Mapping[str, RestoreListener]:
+        """All restore listeners, by name; new ones each time."""
+        plugins = self._plugins.restore_listeners
+        return {name: _with_methods_of(RestoreListener, plugins, name, {}) for name in plugins}
 
 
 def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapping[str, Any]) -> Any:

@@ -53,6 +53,7 @@ class InstalledPlugins:
         return {
             "assignor": manager.assignors,
             "restore_strategy": manager.restore_strategies,
+            "restore_listener": manager.restore_listeners,
             "store_backend": manager.store_backends,
             "log": manager.logs,
         }

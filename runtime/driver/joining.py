@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from ..chosen_plugins import origin_of
+from ..chosen_plugins import ChosenPlugins, origin_of
 from ..placing.client import Client
 from ..placing.hosts import Racks
 from ..placing.place import Member
@@ -16,7 +16,9 @@ from ..progress.committed import Committed
 from ..progress.planner import Planner
 from ..restore.linked_stores import StateError
 from ..restore.links import StateLink
+from ..restore.listeners import Listeners
 from ..restore.requests import StateLocation, StateRequest, StoreAnswer
+from ..state.restore_listener import RestoreListener
 from ..task_id import StoreId
 from ..topology import Settings, Topology
 from .cluster import Cluster
@@ -78,10 +80,14 @@ class Joining:
                 self._commits,
                 self._submit,
                 partial(self._tell, member.client.name),
-                RestoreEvents(self._topology.application, member.client.name, self._observer),
+                self._listener(member.client.name),
             )
             for member in found
         ]
+
+    def _listener(self, client: str) -> RestoreListener:
+        plugins = ChosenPlugins(origin_of(self._settings)).restore_listeners()
+        return Listeners(RestoreEvents(self._topology.application, client, self._observer), plugins)
 
     def _held(self, client: Client, link: StateLink) -> Member:
         """A client as it finds itself: its folder, its process id, its stores."""

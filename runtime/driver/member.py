@@ -15,8 +15,8 @@ from ..progress.planner import Planner
 from ..restore.linked_stores import LinkedStores, StateError
 from ..restore.links import StateLink
 from ..restore.requests import StateLocation, StateRequest, StoreAnswer
-from ..restore.restore_listener import RestoreListener
 from ..restore.store_changelog_reader import StoreChangelogReader
+from ..state.restore_listener import RestoreListener
 from ..task_id import StoreId, TaskId, TopicPartition
 from ..tasks.state import State
 from ..tasks.stream_task import StreamTask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..restore.restore_listener import Suspended
+from ..state.restore_listener import Suspended
 from ..task_id import StoreId
 from ..tasks.state import TaskType
 from .events import Observer, StoreRestored, StoreRestoring

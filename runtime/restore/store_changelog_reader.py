@@ -13,13 +13,13 @@ from enum import Enum
 
 from ...errors import HeadwaterError
 from ..log.ranges import LogRange
+from ..state.restore_listener import NoListener, RestoreListener, Suspended
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import LockError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
 from .linked_stores import LinkedStores
 from .requests import StoreTarget
-from .restore_listener import NoListener, RestoreListener, Suspended
 
 WORK_PER_REQUEST = 4_194_304
 """Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, but it should not run

@@ -26,6 +26,7 @@ def made(registry: Any) -> object:
 CASES: dict[str, Callable[[PluginManager], object]] = {
     "headwater_register_assignors": lambda manager: made(manager.assignors),
     "headwater_register_restore_strategies": lambda manager: made(manager.restore_strategies),
+    "headwater_register_restore_listeners": lambda manager: made(manager.restore_listeners),
     "headwater_register_store_backends": lambda manager: made(manager.store_backends),
     "headwater_register_logs": lambda manager: made(manager.logs),
     "headwater_register_serdes": lambda manager: made(manager.serdes),

@@ -22,7 +22,6 @@ from headwater.runtime.restore import linked_stores, store_changelog_reader
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
-from headwater.runtime.restore.restore_listener import Suspended
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
     MOST_STALLS,
@@ -35,6 +34,7 @@ from headwater.runtime.spark.executor_link import OnExecutor
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import ProcessFile
+from headwater.runtime.state.restore_listener import Suspended
 from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
 from headwater.runtime.tasks.standby_task import StandbyTask

@@ -1,0 +1,106 @@
+"""Restore strategies and listeners of a project's own plugins, as the page on plugins shows them, in real runs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from local_application import LocalApplication
+from summing import PARTITIONS, RECORDS, fed, last_sums, summed
+
+from headwater.runtime.topology import PluginRef, Settings
+
+DOCS = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text()
+
+
+def example(hook: str) -> str:
+    """The first Python code in the section on a hook."""
+    return DOCS.split(f"\n### {hook}\n")[1].split("```python\n")[1].split("```")[0]
+
+
+def with_plugin(app: LocalApplication, name: str, code: str) -> Settings:
+    """Settings of a project that has this module; state is restored from the beginning."""
+    (app.path / "headwater.yml").write_text("name: test")
+    module = app.path / "plugins" / f"{name}.py"
+    module.parent.mkdir()
+    module.write_text(code)
+    shutil.rmtree(app.path / "state")
+    settings = app.settings()
+    return replace(settings, project_dir=str(app.path), plugins=(*settings.plugins, f"plugins.{name}"))
+
+
+@pytest.fixture
+def app(application) -> LocalApplication:
+    app = fed(application(summed()))
+    app.run(max_records=7)
+    return app
+
+
+def test_strategy_of_a_plugin_restores_as_the_page_shows_it(app, monkeypatch):
+    code = example("headwater_register_restore_strategies")
+    assert code.count("\n") <= 40
+    settings = with_plugin(app, "strategies", code)
+    app.topology = replace(app.topology, restore=PluginRef("by_size", {"megabytes": 0.0001}))
+    assert app.attempt(settings).status == "caught_up"  # imports the module, and restores
+    made = sys.modules["plugins.strategies"].BySize
+    slices, steps = made.slices, []
+    monkeypatch.setattr(
+        made, "slices", lambda self, request: (steps.append(each) or each for each in slices(self, request))
+    )
+    shutil.rmtree(app.path / "state")
+    fed(app)
+
+    result = app.attempt(settings)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert len(steps) > PARTITIONS
+    assert last_sums(app) == {
+        f"k{partition}": (2 * RECORDS, 2 * sum(range(RECORDS))) for partition in range(PARTITIONS)
+    }
+
+
+def test_listener_of_a_plugin_hears_of_each_store_as_the_page_shows_it(app, monkeypatch):
+    monkeypatch.chdir(app.path)
+    settings = with_plugin(app, "listeners", example("headwater_register_restore_listeners"))
+
+    result = app.attempt(settings)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    notes = (app.path / "restores.txt").read_text().splitlines()
+    assert len([note for note in notes if " begins at 0 of " in note]) == PARTITIONS
+    assert len([note for note in notes if note.endswith("records more, and runs")]) == PARTITIONS
+
+
+RAISES = """
+from headwater.plugins import hookimpl
+from headwater.runtime.state.restore_listener import NoListener
+
+class Raises(NoListener):
+    def batch(self, role, store, position, end, records):
+        raise ValueError("the disk for notes is full")
+
+@hookimpl
+def headwater_register_restore_listeners(register):
+    register("raises", Raises)
+"""
+
+
+def test_listener_that_raises_ends_the_run_with_one_error_that_names_it(app):
+    result = app.attempt(with_plugin(app, "raising", RAISES))
+
+    assert result.status == "failed"
+    assert "the restore listener 'raises' fails in `batch`: ValueError: the disk for notes is full" in result.error
+    assert "raising.py:7" in result.error
+    assert "a listener must not raise" in result.error
+
+
+def test_listener_that_lacks_a_method_is_refused_before_anything_is_restored(app):
+    result = app.attempt(with_plugin(app, "lacking", RAISES.replace("(NoListener)", "").replace("batch", "ended")))
+
+    assert result.status == "failed"
+    assert (
+        "the restore listener 'raises' (plugins.lacking:Raises) has no method started, batch, suspended" in result.error
+    )
