@@ -1,9 +1,9 @@
 """Compact JSON of frozen dataclasses: for commits and descriptions in the log, and for plans and requests to workers.
 
 A dataclass becomes an object with its fields, or, with `as_list`, a list of their values in order. Byte ranges are
-lists, because there are thousands of them. A field whose name would be a keyword ends in `_`, which the JSON leaves
-out. A field that the JSON lacks has its default, and unknown fields are ignored. So a new field needs a default; in a
-list it also must be the last one.
+lists, because there are thousands of them; named tuples are lists too. A field whose name would be a keyword ends in
+`_`, which the JSON leaves out. A field that the JSON lacks has its default, and unknown fields are ignored. So a new
+field needs a default; in a list it also must be the last one.
 
 Mappings become objects (with integer keys as text), tuples become lists, and `Any` is JSON as it is. A missing value is
 null. An empty object is read as None too, because older logs have that. How a class is read and written is worked out
@@ -54,7 +54,7 @@ def from_plain(kind: type[T], plain: Any) -> T:
 
 @cache
 def _writer(kind: Any) -> _Step:
-    if is_dataclass(kind):
+    if is_dataclass(kind) or _is_named_tuple(kind):
         return _writer_of_fields(kind)
     origin, args = get_origin(kind), get_args(kind)
     if origin is tuple and args[-1] is ...:
@@ -72,7 +72,7 @@ def _writer(kind: Any) -> _Step:
 
 @cache
 def _reader(kind: Any) -> _Step:
-    if is_dataclass(kind):
+    if is_dataclass(kind) or _is_named_tuple(kind):
         return _reader_of_fields(kind)
     origin, args = get_origin(kind), get_args(kind)
     if origin is tuple and args[-1] is ...:
@@ -123,12 +123,16 @@ def _reader_of_fields(kind: Any) -> _Step:
 def _fields(kind: Any, step: Callable[[Any], _Step]) -> list[tuple[str, str, _Step]]:
     """The name, the key in JSON and the step of each field."""
     hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]
+    names = kind._fields if _is_named_tuple(kind) else [field.name for field in fields(kind)]
     return [(name, name.removesuffix("_"), step(hints[name])) for name in names]
 
 
 def _as_list(kind: Any) -> bool:
-    return bool(getattr(kind, "as_list", False))
+    return _is_named_tuple(kind) or bool(getattr(kind, "as_list", False))
+
+
+def _is_named_tuple(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _apply(step: _Step, value: Any) -> Any:

@@ -45,7 +45,7 @@ def measured(task: TaskInfo, log: LogState) -> TaskInfo:
     return replace(
         task,
         state_bytes=sum(log.size(name, task.id.partition) for name in changelogs) if task.is_stateful else None,
-        records_per_second=log.tasks.records_per_second(task.id.name, task.id.partition),
+        records_per_second=log.tasks.records_per_second(task.id.key(log.application)),
     )
 
 

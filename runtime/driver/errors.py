@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import HeadwaterError, shortened
+from ..task_id import TaskKey
 
 MOST_OF_A_RECORD = 2_000
 """The most characters of a record in a message. Each of its values is shorter."""
@@ -20,8 +21,7 @@ class RecordError(HeadwaterError):
     def __init__(
         self,
         *,
-        subtopology: str,
-        task_partition: int,
+        task: TaskKey,
         topic: str,
         partition: int,
         offset: int,
@@ -36,8 +36,7 @@ class RecordError(HeadwaterError):
             "nothing of this task's epoch is committed; fix the step or the data and run again; "
             f"`headwater read {topic} --from {offset} --format json` shows all of the record",
         )
-        self.subtopology = subtopology
-        self.task_partition = task_partition
+        self.task = task
         self.topic = topic
         self.partition = partition
         self.offset = offset

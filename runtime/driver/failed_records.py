@@ -10,7 +10,7 @@ damaged file), none is looked for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...errors import HeadwaterError, MachineError
@@ -27,14 +27,6 @@ _LADDER = 8
 """The factor by which the first prefixes grow. A trial costs as much as its records, so short prefixes come first."""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A task that cannot continue."""
-
-    partition: int
-    error: RecordError
-
-
 def corruption_in(job: EpochJob, error: Exception) -> TaskCorruptedError | None:
     """The error of a store that must be restored, if that made an epoch's job fail; otherwise None."""
     facts = job.facts(error)
@@ -43,7 +35,7 @@ def corruption_in(job: EpochJob, error: Exception) -> TaskCorruptedError | None:
 
 def isolate(
     job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception
-) -> tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]:
+) -> tuple[tuple[TaskCommit, ...], tuple[RecordError, ...]]:
     """Run each task of a failed epoch alone. Returns the commits of those that succeed, and what stops the others.
 
     Raises the error itself if it is one of Headwater's own, JobError if no task fails because of a record,
@@ -80,7 +72,7 @@ def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Ex
 def _in_flight(plan: EpochPlan) -> str:
     """The records of a plan: `words[0]@0 to 19`."""
     ranges = [
-        f"{topic.topic}[{task.partition}]@{lane.ranges[0].start_offset} to {lane.ranges[-1].end_offset - 1}"
+        f"{topic.topic}[{task.key.partition}]@{lane.ranges[0].start_offset} to {lane.ranges[-1].end_offset - 1}"
         for thread in plan.threads
         for task in thread
         for topic in task.inputs
@@ -103,7 +95,7 @@ def _alone(plan: EpochPlan) -> list[EpochPlan]:
     ]
 
 
-def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> Failure:
+def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> RecordError:
     task = _task(plan)
     bad = _first_failing(job, part, plan)
     if bad is None:  # the failure was not a record's: for example, a worker was killed
@@ -130,18 +122,14 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
     step = facts.at
     if not step:
         step = next((at for at, run in job.steps() if error_of(run) is not None), "")
-    return Failure(
-        task.partition,
-        RecordError(
-            subtopology=part.name,
-            task_partition=task.partition,
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            step=step,
-            value=record.json,
-            cause=facts.cause,
-        ),
+    return RecordError(
+        task=task.key,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        step=step,
+        value=record.json,
+        cause=facts.cause,
     )
 
 

@@ -28,8 +28,9 @@ from ..tasks.stream_task import StreamTask
 from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
+from .errors import RecordError
 from .events import EpochCommitted, Observer, RecordFailed, Waiting
-from .failed_records import Failure, corruption_in, isolate
+from .failed_records import corruption_in, isolate
 from .group import Group
 from .member import GroupMember
 from .rebalance import Rebalancer
@@ -41,7 +42,7 @@ POLL_SECONDS = 0.02
 MOST_JOBS = 64
 """Epochs that are open at once."""
 
-Outcome = tuple[tuple[TaskCommit, ...], tuple[Failure, ...]]
+Outcome = tuple[tuple[TaskCommit, ...], tuple[RecordError, ...]]
 
 
 @dataclass(frozen=True)
@@ -235,10 +236,10 @@ class EpochLoop:
         if unit.lost:
             return
         for failure in failures:
-            self._failed.add(TaskKey(self._topology.application, unit.part.name, failure.partition))
-            self.tally.failure = self.tally.failure or failure.error
+            self._failed.add(failure.task)
+            self.tally.failure = self.tally.failure or failure
             self._observer.on(
-                RecordFailed(self._topology.application, unit.part.name, failure.partition, failure.error.message)
+                RecordFailed(self._topology.application, unit.part.name, failure.task.partition, failure.message)
             )
         # Before commits without progress are left out: a unit that took nothing is blocked until the log changes.
         unit.took(plan, commits, opened.version)

@@ -162,7 +162,7 @@ class StatusWriter:
 
     def _consumed(self, task: TaskDescription) -> int:
         """Positions in its topics, added up: only differences of this mean anything."""
-        topics = self._committed.own.tasks.positions(task.id.name, task.id.partition)
+        topics = self._committed.own.tasks.of(task.id.key(self._application)).positions
         return sum(sum(lanes.values()) for lanes in topics.values())
 
     def _rate(self, key: tuple[str, str], kept: _Kept, done: int, seconds: float) -> float:

@@ -48,6 +48,6 @@ class Unit:
         """Note what an epoch's tasks have taken; `version` is the committed state it was planned from."""
         for commit in commits:
             self.held_globals.update({table: plan.pinned(table) for table in commit.globals_})
-        full = {task.partition: task.max_records for thread in plan.threads for task in thread}
-        self.full = any(commit.records >= full[commit.partition] for commit in commits)
+        tasks = plan.tasks
+        self.full = any(commit.records >= tasks[commit.key(plan.application)].max_records for commit in commits)
         self.blocked_at = None if plan.advancing(commits) else version

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..task_id import TaskKey
 from .descriptions import FedTopic, TopologyDescription
 from .segments.segment import Segment
 
@@ -54,6 +55,10 @@ class TaskCommit:
     applied: Mapping[str, int] = field(default_factory=dict)
     globals_: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     records: int = 0
+
+    def key(self, application: str) -> TaskKey:
+        """Which task, in the log of `application`."""
+        return TaskKey(application, self.subtopology, self.partition)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..task_id import TaskKey
 from .commit_records import Listed
 from .commits import CommitStore
 from .ranges import Fetched, LogRange
@@ -100,9 +101,7 @@ class Log(Protocol):
         ...
 
 
-def epoch_file_name(
-    incarnation: str, generation: int, epoch: int, subtopology: str, partition: int, attempt: int
-) -> str:
+def epoch_file_name(incarnation: str, generation: int, epoch: int, task: TaskKey, attempt: int) -> str:
     """The name under which a task writes in one attempt of an epoch. It is unique among all writers."""
     prefix = f"{incarnation[:8]}-" if incarnation else ""
-    return f"{prefix}g{generation}-e{epoch}-{subtopology}-{partition}-a{attempt}"
+    return f"{prefix}g{generation}-e{epoch}-{task.subtopology}-{task.partition}-a{attempt}"

@@ -66,7 +66,7 @@ class LogState:
         self.unlisted: tuple[str, ...] = ()
         self._identity: str | None = None
         self._checksum = 0
-        self.tasks = TaskProgress()
+        self.tasks = TaskProgress(self.application)
         self._partitions = Partitions()
 
     @classmethod
@@ -271,7 +271,7 @@ class LogState:
         self.seeds = dict(found.seeds)
         self.topics = dict(found.topics)
         self.unlisted = found.unlisted
-        self.tasks = TaskProgress(found.tasks, found.paces)
+        self.tasks = TaskProgress(self.application, found.tasks, found.paces)
         self._partitions.add(found.segments)
 
     def _is_void(self, record: CommitRecord) -> bool:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
+from ..task_id import TaskKey
 from .commit_records import EpochRecord, TaskCommit
-
-_NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -27,6 +25,10 @@ class Pace:
     records: int = 0
     last_records: int = 0
     last_ms: int = 0
+
+    def key(self, application: str) -> TaskKey:
+        """Whose pace it is, in the log of `application`."""
+        return TaskKey(application, self.subtopology, self.partition)
 
     def next(self, record: EpochRecord, records: int) -> Pace:
         """The pace after one more epoch, in which the task took so many records."""
@@ -48,18 +50,20 @@ class Pace:
 
 
 class TaskProgress:
-    """The progress of each task after its last committed epoch, by subtopology and partition."""
+    """The progress of each task of an application after its last committed epoch."""
 
-    def __init__(self, tasks: Iterable[TaskCommit] = (), paces: Iterable[Pace] = ()) -> None:
+    def __init__(self, application: str, tasks: Iterable[TaskCommit] = (), paces: Iterable[Pace] = ()) -> None:
         """`tasks`: the last commit of each, with its counts added up and without segments."""
-        self._tasks = {(task.subtopology, task.partition): task for task in tasks}
-        self._paces = {(pace.subtopology, pace.partition): pace for pace in paces}
+        self._application = application
+        self._tasks = {task.key(application): task for task in tasks}
+        self._paces = {pace.key(application): pace for pace in paces}
 
     def add(self, record: EpochRecord) -> None:
         """Add an epoch."""
         for task in record.tasks:
-            self._move(task)
-            self._pace(record, task)
+            key = task.key(self._application)
+            self._tasks[key] = self._after(key, task)
+            self._paces[key] = self._pace(key, record, task)
 
     def all(self) -> tuple[TaskCommit, ...]:
         """All tasks, as the argument `tasks` of the class takes them."""
@@ -74,51 +78,28 @@ class TaskProgress:
         """Whether any task has consumed records, even one of a subtopology that was removed."""
         return any(task.positions for task in self._tasks.values())
 
-    def positions(self, subtopology: str, partition: int) -> Mapping[str, Mapping[int, int]]:
-        """Records a task has consumed: topic -> lane -> position."""
-        task = self._tasks.get((subtopology, partition))
-        return _NOTHING if task is None else task.positions
+    def of(self, task: TaskKey) -> TaskCommit:
+        """A task's last commit; before its first, that of a task that has read nothing.
 
-    def stream_time(self, subtopology: str, partition: int) -> int:
-        """A task's clock, ms; -1 before its first record."""
-        task = self._tasks.get((subtopology, partition))
-        return -1 if task is None else task.stream_time
+        `records` and `dropped` are of all its epochs together, and its segments are left out.
+        """
+        found = self._tasks.get(task)
+        return TaskCommit(task.subtopology, task.partition, {}, -1) if found is None else found
 
-    def clocks(self, subtopology: str, partition: int) -> Mapping[str, int]:
-        """A task's step clocks, ms."""
-        task = self._tasks.get((subtopology, partition))
-        return _NOTHING if task is None else task.clocks
-
-    def globals_(self, subtopology: str, partition: int) -> Mapping[str, Mapping[int, int]]:
-        """Global table -> partition -> position that a task's last epoch saw."""
-        task = self._tasks.get((subtopology, partition))
-        return _NOTHING if task is None else task.globals_
-
-    def dropped(self, subtopology: str, partition: int) -> Mapping[str, int]:
-        """`<step>:<reason>` -> records a task has dropped in all its epochs."""
-        task = self._tasks.get((subtopology, partition))
-        return _NOTHING if task is None else task.dropped
-
-    def records(self, subtopology: str, partition: int) -> int:
-        """Records a task has consumed in all its epochs."""
-        task = self._tasks.get((subtopology, partition))
-        return 0 if task is None else task.records
-
-    def records_per_second(self, subtopology: str, partition: int) -> float | None:
+    def records_per_second(self, task: TaskKey) -> float | None:
         """How fast a task took records in the last run with several epochs; None if no run had several."""
-        pace = self._paces.get((subtopology, partition))
+        pace = self._paces.get(task)
         return None if pace is None else pace.per_second()
 
-    def _move(self, task: TaskCommit) -> None:
-        key = (task.subtopology, task.partition)
+    def _after(self, key: TaskKey, task: TaskCommit) -> TaskCommit:
         before = self._tasks.get(key)
-        if before is not None:
-            dropped = dict(Counter(before.dropped) + Counter(task.dropped))
-            task = replace(task, dropped=dropped, records=before.records + task.records)
-        self._tasks[key] = replace(task, segments=())
+        if before is None:
+            return replace(task, segments=())
+        dropped = dict(Counter(before.dropped) + Counter(task.dropped))
+        return replace(task, dropped=dropped, records=before.records + task.records, segments=())
 
-    def _pace(self, record: EpochRecord, task: TaskCommit) -> None:
-        key = (task.subtopology, task.partition)
+    def _pace(self, key: TaskKey, record: EpochRecord, task: TaskCommit) -> Pace:
         pace = self._paces.get(key)
-        begun = Pace(task.subtopology, task.partition, record.generation, record.at, record.at)
-        self._paces[key] = begun if pace is None else pace.next(record, task.records)
+        if pace is None:
+            return Pace(task.subtopology, task.partition, record.generation, record.at, record.at)
+        return pace.next(record, task.records)

@@ -85,7 +85,7 @@ class Committed:
         application, name, partition = task
         state = self.states[application]
         topics = state.topology.subtopologies[name].sources
-        positions = state.tasks.positions(name, partition)
+        positions = state.tasks.of(task).positions
         behind = 0
         for topic in topics:
             writer = self._writer_state(state, topic)

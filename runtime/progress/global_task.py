@@ -12,11 +12,14 @@ from collections import Counter
 from ..log.commit_records import TaskCommit
 from ..operators.rows import null_keys
 from ..records.schema import key_columns
+from ..task_id import TaskKey
 from ..topology import GlobalTable, Topology
 from .committed import Committed
 
-GLOBAL_TASK = ("global", -1)
-"""The driver's own task in commits: its subtopology and partition. No other task has a negative partition."""
+
+def global_task(application: str) -> TaskKey:
+    """The driver's own task in commits. No other task has a negative partition."""
+    return TaskKey(application, "global", -1)
 
 
 class GlobalTask:
@@ -28,7 +31,9 @@ class GlobalTask:
     def __init__(self, topology: Topology, committed: Committed) -> None:
         self._committed = committed
         self._tables = {table.name: table for part in topology.subtopologies for table in part.global_tables}
-        self._counted = {name: dict(ends) for name, ends in committed.own.tasks.globals_(*GLOBAL_TASK).items()}
+        self._task = global_task(committed.application)
+        seen = committed.own.tasks.of(self._task).globals_
+        self._counted = {name: dict(ends) for name, ends in seen.items()}
         self._moved = False
         self.dropped: Counter[str] = Counter()
 
@@ -51,7 +56,7 @@ class GlobalTask:
             return ()
         dropped, self.dropped, self._moved = dict(self.dropped), Counter(), False
         seen = {name: dict(ends) for name, ends in self._counted.items()}
-        return (TaskCommit(*GLOBAL_TASK, {}, -1, dropped=dropped, globals_=seen),)
+        return (TaskCommit(self._task.subtopology, self._task.partition, {}, -1, dropped=dropped, globals_=seen),)
 
     def _null_keys(self, table: GlobalTable, partition: int, start: int) -> int:
         """The number of null keys from offset `start` on."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ..log.commit_records import SOURCE_LANE
 from ..log.state import LogState
 from ..records.schema import changelog_topic
-from ..task_id import TaskKey
+from ..task_id import TaskId, TaskKey
 from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store, Subtopology, Topic
 from .committed import Committed
@@ -40,24 +40,25 @@ class Planner:
         """Plan one task's epoch. `applied`: store -> changelog position that the client's copy is known to hold."""
         own = self._committed.own
         network = network or self._committed.network()
-        positions = own.tasks.positions(part.name, partition)
-        clocks = own.tasks.clocks(part.name, partition)
+        key = TaskKey(self._committed.application, part.name, partition)
+        done = own.tasks.of(key)
         return TaskPlan(
-            subtopology=part.name,
-            partition=partition,
+            key=key,
             max_records=self._max_records,
-            stream_time=own.tasks.stream_time(part.name, partition),
-            clocks=dict(clocks),
+            stream_time=done.stream_time,
+            clocks=dict(done.clocks),
             inputs=tuple(
-                self._topic(part, topic, partition, positions.get(topic.name, {}), failed, network)
+                self._topic(part, topic, partition, done.positions.get(topic.name, {}), failed, network)
                 for topic in part.sources
             ),
-            stores=tuple(self.store(store, partition, applied.get(store.name, 0), clocks) for store in part.stores),
+            stores=tuple(
+                self.store(store, partition, applied.get(store.name, 0), done.clocks) for store in part.stores
+            ),
         )
 
-    def clocks(self, subtopology: str, partition: int) -> Mapping[str, int]:
-        """The committed clocks of a task's steps, ms."""
-        return self._committed.own.tasks.clocks(subtopology, partition)
+    def clocks(self, task: TaskId) -> Mapping[str, int]:
+        """The committed clocks of the steps of one of the application's tasks, ms."""
+        return self._committed.own.tasks.of(task.key(self._committed.application)).clocks
 
     def store(
         self, store: Store, partition: int, applied: int, clocks: Mapping[str, int], records: int | None = None
@@ -126,7 +127,7 @@ class Planner:
                     partition,
                     task.partition,
                     consumed,
-                    state.tasks.stream_time(task.subtopology, task.partition),
+                    state.tasks.of(task).stream_time,
                     idle[task],
                 )
                 for task in tasks

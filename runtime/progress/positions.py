@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..task_id import TaskKey
 from ..topology import Topic, Topology
 from .committed import Committed
-from .global_task import GLOBAL_TASK
+from .global_task import global_task
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
         for topic in part.sources:
             for partition in range(topic.partitions):
                 yield from _of_task(committed, part.name, topic, partition)
-    counted = committed.own.tasks.globals_(*GLOBAL_TASK)
+    counted = committed.own.tasks.of(global_task(committed.application)).globals_
     tables = {table.name: table.topic for part in topology.subtopologies for table in part.global_tables}
     for name, topic in tables.items():
         for partition, position in counted.get(name, {}).items():
@@ -52,7 +53,8 @@ def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
 
 def _of_task(committed: Committed, part: str, topic: Topic, partition: int) -> Iterator[Gap]:
     ends = committed.of(topic).lane_ends(topic.name, partition)
-    for lane, position in sorted(committed.own.tasks.positions(part, partition).get(topic.name, {}).items()):
+    done = committed.own.tasks.of(TaskKey(committed.application, part, partition))
+    for lane, position in sorted(done.positions.get(topic.name, {}).items()):
         end = ends.get(lane, 0)
         if position > end:
             yield Gap(topic.name, partition, position, end, None if topic.writer is None else lane)

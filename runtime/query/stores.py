@@ -33,7 +33,7 @@ from ..state.directory import StateDirectory
 from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
-from ..task_id import StoreId
+from ..task_id import StoreId, TaskKey
 from ..topology import Store
 from .rows import FoundRows, Row, key_types, moments, table_schema
 from .wanted import wanted_columns
@@ -104,7 +104,8 @@ class StoreQuery:
         lower, upper = _bound(self.store, start), _bound(self.store, end)
         try:
             copy, changed = self._found(state, partition)
-            clock = state.tasks.clocks(self.subtopology, partition).get(self.store.name, -1)
+            task = TaskKey(self.application, self.subtopology, partition)
+            clock = state.tasks.of(task).clocks.get(self.store.name, -1)
             # A store may still have rows that have expired by the committed clock: the next epoch deletes them.
             low = max(filter(None, (lower, _bound(self.store, _oldest(self.store, clock)))), default=b"")
             for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):

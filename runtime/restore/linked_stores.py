@@ -143,7 +143,7 @@ class LinkedStores:
 
     def target(self, task: TaskId, store: Store, records: int | None = None) -> StoreTarget:
         """What brings a store to its committed position, or, of the way there, by `records` or more."""
-        clocks = self._planner.clocks(task.name, task.partition)
+        clocks = self._planner.clocks(task)
         applied = self.position(store.name, task.partition)
         return StoreTarget(task.partition, self._planner.store(store, task.partition, applied, clocks, records))
 

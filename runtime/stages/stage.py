@@ -31,7 +31,6 @@ from ..operators.task_epoch import TaskEpoch, Written
 from ..records.arrays import Int64s
 from ..records.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
-from ..task_id import TaskKey
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import GlobalTable, Store, Topic
 from .pipe import pipe_schema, receive, send
@@ -101,10 +100,10 @@ class Stage:
                         taken, edges = take(task, sources, worker.log)
                     except NegativeTimestampError as error:
                         at = next((str(node.at) for node in sources if node.topic.name == error.record.topic), "")
-                        raise StepError("Source", at, str(task.key(worker.plan.application)), error) from error
+                        raise StepError("Source", at, str(task.key), error) from error
                     commit = TaskCommit(
-                        task.subtopology,
-                        task.partition,
+                        task.key.subtopology,
+                        task.key.partition,
                         taken.positions,
                         taken.stream_time,
                         clocks=task.clocks,
@@ -113,21 +112,21 @@ class Stage:
                     yield task, commit, _numbered(edges) if worker.plan.trial else edges
 
     def _later(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskPlan, TaskCommit, Edges]]:
-        plans = {task.key(worker.plan.application): task for thread in worker.plan.threads for task in thread}
+        plans = worker.plan.tasks
         for arrived in receive(batches, self.reads):
             commit = from_json(TaskCommit, arrived.end)
-            yield plans[TaskKey(worker.plan.application, commit.subtopology, commit.partition)], commit, arrived.edges
+            yield plans[commit.key(worker.plan.application)], commit, arrived.edges
 
     def _run(self, task: TaskPlan, commit: TaskCommit, edges: Edges, worker: Worker) -> TaskCommit:
         """Run the operators, write the records that they make, and list these in the task's commit."""
         epoch = TaskEpoch(
-            task.partition,
+            task.key.partition,
             worker.plan.now,
             commit.clocks,
             lambda store: worker.store(task, store),
             worker.global_table,
         )
-        name = str(task.key(worker.plan.application))
+        name = str(task.key)
         for node in self.nodes:
             try:
                 node.run(edges, epoch)
@@ -164,22 +163,20 @@ def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
 
 def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Listed]:
     """Write the records of sinks and the changes of stores, topic by topic."""
-    plan = worker.plan
-    name = epoch_file_name(
-        plan.incarnation, plan.generation, plan.epoch, task.subtopology, task.partition, plan.attempt
-    )
+    plan, partition = worker.plan, task.key.partition
+    name = epoch_file_name(plan.incarnation, plan.generation, plan.epoch, task.key, plan.attempt)
     for topic, parts in epoch.sinks.values():
         if any(len(part.rows) for part in parts):
             # Worked out even in a trial: a record may fail here as well.
             table, partitions = _records(topic, parts)
             if plan.trial:
                 continue
-            yield from worker.log.write(plan.application, topic.name, name, table, partitions, task.partition)
+            yield from worker.log.write(plan.application, topic.name, name, table, partitions, partition)
     for store, rows in epoch.stores.items():
         changed = rows.changes()
         if changed is not None and not plan.trial:
             changelog = changelog_topic(plan.application, store)
-            yield from worker.log.write(plan.application, changelog, name, changed, task.partition, task.partition)
+            yield from worker.log.write(plan.application, changelog, name, changed, partition, partition)
 
 
 def _records(topic: Topic, parts: Sequence[Written]) -> tuple[pa.Table, Int64s]:

@@ -49,8 +49,8 @@ class TaskStores:
         Raises TaskMigratedError and TaskCorruptedError, see `catch_up`.
         """
         planned = next(each for each in task.stores if each.store == store.name)
-        found = self.find(store, task.partition)
-        note_sync(self._path(store, task.partition), planned.commit)
+        found = self.find(store, task.key.partition)
+        note_sync(self._path(store, task.key.partition), planned.commit)
         catch_up(found, planned, self._log, expire_below(store, planned))
         return found
 

@@ -69,17 +69,12 @@ class StoreInput:
 class TaskPlan:
     """One task's epoch."""
 
-    subtopology: str
-    partition: int
+    key: TaskKey
     max_records: int
     stream_time: int
     clocks: Mapping[str, int]
     inputs: tuple[TopicInput, ...]
     stores: tuple[StoreInput, ...] = ()
-
-    def key(self, application: str) -> TaskKey:
-        """The task's key in the application."""
-        return TaskKey(application, self.subtopology, self.partition)
 
     def advanced_by(self, commit: TaskCommit) -> bool:
         """Whether an epoch has made progress: it has taken records, or passed positions without records."""
@@ -117,6 +112,11 @@ class EpochPlan:
     incarnation: str = ""
     trial: bool = False
 
+    @property
+    def tasks(self) -> dict[TaskKey, TaskPlan]:
+        """The plan of each task."""
+        return {task.key: task for thread in self.threads for task in thread}
+
     def limited(self, records: int) -> EpochPlan:
         """The same plan, in which each task takes no more than `records`."""
         threads = tuple(tuple(replace(task, max_records=records) for task in thread) for thread in self.threads)
@@ -124,8 +124,8 @@ class EpochPlan:
 
     def advancing(self, commits: Iterable[TaskCommit]) -> tuple[TaskCommit, ...]:
         """The epoch's commits of tasks that made progress, see `TaskPlan.advanced_by`."""
-        tasks = {task.partition: task for thread in self.threads for task in thread}
-        return tuple(commit for commit in commits if tasks[commit.partition].advanced_by(commit))
+        tasks = self.tasks
+        return tuple(commit for commit in commits if tasks[commit.key(self.application)].advanced_by(commit))
 
     def pinned(self, table: str) -> dict[int, dict[int, int]]:
         """The positions of a client's copy of a global table after this epoch: partition -> lane -> end."""

@@ -13,6 +13,7 @@ from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.log.commit_records import TaskCommit
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.segments.segment import Batch, Segment
+from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
 
 JSON = st.recursive(
@@ -40,7 +41,7 @@ def test_commit_comes_back_equal(commit: TaskCommit) -> None:
     assert from_json(TaskCommit, to_json(commit)) == commit
 
 
-@pytest.mark.parametrize("kind", [Batch, Segment, LogRange, LaneInput, TopicInput, StoreInput, TaskPlan])
+@pytest.mark.parametrize("kind", [Batch, Segment, LogRange, LaneInput, TopicInput, StoreInput, TaskKey, TaskPlan])
 def test_each_part_of_a_plan_comes_back_equal(kind: type) -> None:
     batch = Batch(0, 10, 3, -5, 7, 1, 2)
     segment = Segment("t", 1, 0, "a/b.seg", (batch, batch), headers=True, base_offset=4, base_position=5)
@@ -48,8 +49,8 @@ def test_each_part_of_a_plan_comes_back_equal(kind: type) -> None:
     lane = LaneInput(2, 3, (within,), clock=7, idle=False, more=True)
     topic = TopicInput("t", (lane,))
     store = StoreInput("s", 1, 2, (within,), 3)
-    plan = TaskPlan("sub", 1, 10, -1, {"step": 4}, (topic,), (store,))
-    value = next(value for value in (batch, segment, within, lane, topic, store, plan) if type(value) is kind)
+    plan = TaskPlan(TaskKey("app", "sub", 1), 10, -1, {"step": 4}, (topic,), (store,))
+    value = next(value for value in (batch, segment, within, lane, topic, store, plan.key, plan) if type(value) is kind)
 
     assert from_json(kind, to_json(value)) == value
 
@@ -64,6 +65,11 @@ def test_form_is_an_object_of_the_fields_without_spaces_and_of_a_batch_a_list() 
         '{"subtopology":"hourly","partition":1,"positions":{"flights":{"0":7}},"stream_time":12,"clocks":{},'
         f'"segments":[{segment}],"dropped":{{}},"applied":{{}},"globals":{{}},"records":0}}'
     )
+
+
+def test_form_of_a_named_tuple_is_a_list() -> None:
+    assert to_json(TaskKey("app", "sub", 1)) == '["app","sub",1]'
+    assert from_json(TaskKey, '["app","sub",1]') == TaskKey("app", "sub", 1)
 
 
 def test_text_from_before_a_field_was_added_reads_with_its_default() -> None:

@@ -165,7 +165,7 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: RangeReader) -> 
             for reading, each, (chunk, _) in zip(readings, lanes, chunks, strict=True)
         },
         int(order[-1]) if counts else plan.stream_time,
-        plan.partition,
+        plan.key.partition,
         tuple(reading.topic.name for reading in readings),
         tuple((_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position) for chunk, _ in chunks),
     )

@@ -27,6 +27,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.task_id import TaskKey
 
 APPLICATION = "shop-spending"
 CLIENT = "client-1"
@@ -188,12 +189,13 @@ def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
         found[f"store {name} {part}"] = dict(store.range(None, None))
         store.close()
     for task in [(name, part) for name in state.topology.subtopologies for part in range(2)]:
+        done = state.tasks.of(TaskKey(APPLICATION, *task))
         found[f"task {task}"] = {
-            "positions": state.tasks.positions(*task),
-            "stream time": state.tasks.stream_time(*task),
-            "clocks": state.tasks.clocks(*task),
-            "dropped": state.tasks.dropped(*task),
-            "records": state.tasks.records(*task),
+            "positions": done.positions,
+            "stream time": done.stream_time,
+            "clocks": done.clocks,
+            "dropped": done.dropped,
+            "records": done.records,
         }
     return found
 

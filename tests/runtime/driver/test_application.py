@@ -23,6 +23,7 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.known_log import OtherLogError
+from headwater.runtime.task_id import TaskKey
 from headwater.runtime.topology import PluginRef, Settings
 
 pytestmark = pytest.mark.spark
@@ -131,7 +132,7 @@ def test_failing_record_is_named_and_other_tasks_commit(place: Place) -> None:
     assert '"text": "seven"' in result.error
     assert "CAST_INVALID_INPUT" in result.error
     state = LogState.load(place.log.commits(delays.APPLICATION))
-    consumed = [state.tasks.positions("late", partition) for partition in range(4)]
+    consumed = [state.tasks.of(TaskKey(delays.APPLICATION, "late", partition)).positions for partition in range(4)]
     assert sum(not positions for positions in consumed) == 1
 
 

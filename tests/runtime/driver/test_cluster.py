@@ -13,6 +13,7 @@ from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.placing.client import ClientLostError
+from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, TaskPlan
 from headwater.runtime.topology import Agg, Store, Topic
 
@@ -53,4 +54,4 @@ def test_job_that_was_given_up_starts_neither_an_epoch_nor_a_trial(cluster):
     with pytest.raises(ClientLostError):
         job.run(plan)
     with pytest.raises(ClientLostError):
-        job.try_each(plan, [TaskPlan("sums", 0, 1, -1, {}, ())])
+        job.try_each(plan, [TaskPlan(TaskKey(APPLICATION, "sums", 0), 1, -1, {}, ())])

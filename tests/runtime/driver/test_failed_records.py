@@ -28,6 +28,7 @@ from headwater.runtime.records.record_json import Record
 from headwater.runtime.spark.worker_errors import facts_of
 from headwater.runtime.stages.failed_stage import Facts, StageFailedError, with_facts
 from headwater.runtime.stages.stage import StepError
+from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, TaskPlan, TopicInput
 
 CHANGES = topic("changes", writer="p-t")
@@ -104,7 +105,7 @@ def planned(log: EmbeddedLog) -> EpochPlan:
     )
     (written,) = log.write("p-t", "changes", "a", table, 0, 0)
     within = replace(written, base_offset=0, base_position=0).range()
-    task = TaskPlan("reads", 0, 100, -1, {}, (TopicInput("changes", (LaneInput(0, 0, (within,)),)),))
+    task = TaskPlan(TaskKey("p-t", "reads", 0), 100, -1, {}, (TopicInput("changes", (LaneInput(0, 0, (within,)),)),))
     return EpochPlan("p-t", 1, 1, 0, 0, "c", ("embedded", {"path": str(log.root)}), "", ((task,),))
 
 
@@ -121,7 +122,7 @@ def test_first_record_that_fails_is_blamed_or_the_change_that_it_begins(
 
     _, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ValueError("it failed"))
 
-    assert (failure.error.offset, failure.error.step) == (blamed, "topologies/t.yml:7")
+    assert (failure.offset, failure.step) == (blamed, "topologies/t.yml:7")
 
 
 @pytest.mark.parametrize(("count", "bad", "jobs"), [(20_000, 13_333, 6), (400_000, 399_999, 8)])
@@ -150,7 +151,7 @@ def test_record_among_very_many_is_found_in_few_jobs(
 
     _, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ValueError("it failed"))
 
-    assert failure.error.offset == bad
+    assert failure.offset == bad
     assert fails.tried <= jobs
 
 
@@ -252,8 +253,7 @@ def test_long_values_are_shortened_in_the_report_of_a_record() -> None:
     record = Record(0, 7, 0, {"k": 1}, {"text": "y" * 20_000_000, "list": [1] * 5000, "deep": {"t": "z" * 900}}, {})
     value = short_json(record)
     error = RecordError(
-        subtopology="f",
-        task_partition=0,
+        task=TaskKey("a", "f", 0),
         topic="words",
         partition=0,
         offset=7,

@@ -23,6 +23,7 @@ from headwater.runtime.query.topic_table import read_table
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.schema import changelog_topic, topic_schema
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.task_id import TaskKey
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
 
 PARTITIONS = 2
@@ -127,7 +128,9 @@ def test_nothing_is_behind_once_all_records_are_taken(application):
     assert (result.records, result.waiting) == (RECORDS * PARTITIONS, 0)
     seeds, own = LogState.load(app.log.commits(SEEDS)), LogState.load(app.log.commits(APPLICATION))
     for partition in range(PARTITIONS):
-        assert own.tasks.positions("sums", partition) == {"words": seeds.lane_ends("words", partition)}
+        assert own.tasks.of(TaskKey(APPLICATION, "sums", partition)).positions == {
+            "words": seeds.lane_ends("words", partition)
+        }
     again = app.run()
     assert (again.commits, again.records) == (0, 0)
 

@@ -8,6 +8,9 @@ from headwater.runtime.log.errors import FullyRefreshedError
 from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.state import LogState
+from headwater.runtime.task_id import TaskKey
+
+LATE = TaskKey("app", "late", 0)
 
 
 @pytest.fixture
@@ -25,12 +28,12 @@ def left(log):
 
 def test_unlisted_files_of_older_generations_go_and_the_others_stay(log, state, records):
     state.commit(GenerationRecord(1, 0))
-    listed = write(log, records, epoch_file_name("", 1, 1, "late", 0, attempt=1))
-    write(log, records, epoch_file_name("", 1, 1, "late", 0, attempt=0))
+    listed = write(log, records, epoch_file_name("", 1, 1, LATE, attempt=1))
+    write(log, records, epoch_file_name("", 1, 1, LATE, attempt=0))
     state.commit(EpochRecord(1, 1, 0, (TaskCommit("late", 0, {}, 0, segments=listed),)))
     assert collect_garbage(log, "app", state) == 0
     state.commit(GenerationRecord(2, 0))
-    write(log, records, epoch_file_name("", 2, 1, "late", 0, attempt=0))
+    write(log, records, epoch_file_name("", 2, 1, LATE, attempt=0))
     assert collect_garbage(log, "app", state) == 1
     assert left(log) == ["g1-e1-late-0-a1.seg", "g2-e1-late-0-a0.seg"]
 
@@ -46,9 +49,9 @@ def test_unlisted_files_of_appends_go_after_a_day(log, state, records):
 
 
 def test_unlisted_files_of_an_earlier_incarnation_go_whatever_their_generation(log, state, records):
-    write(log, records, epoch_file_name("", 1, 1, "late", 0, attempt=0))  # as versions before this one named them
-    write(log, records, epoch_file_name("0ld0ld0ld0", 7, 1, "late", 0, attempt=0))
-    write(log, records, epoch_file_name("cafecafe00", 1, 1, "late", 0, attempt=0))
+    write(log, records, epoch_file_name("", 1, 1, LATE, attempt=0))  # as versions before this one named them
+    write(log, records, epoch_file_name("0ld0ld0ld0", 7, 1, LATE, attempt=0))
+    write(log, records, epoch_file_name("cafecafe00", 1, 1, LATE, attempt=0))
     state.commit(GenerationRecord(1, 0, TopologyDescription(incarnation="cafecafe00")))
     assert collect_garbage(log, "app", state) == 1
     assert left(log) == ["cafecafe-g1-e1-late-0-a0.seg", "g1-e1-late-0-a0.seg"]
@@ -59,7 +62,7 @@ def test_files_of_an_application_that_was_fully_refreshed_meanwhile_are_left_alo
     log.drop("app")
     successor = LogState.load(log.commits("app"))
     successor.commit(GenerationRecord(1, 0, TopologyDescription(incarnation="beefbeef00")))
-    write(log, records, epoch_file_name("beefbeef00", 1, 1, "late", 0, attempt=0))
+    write(log, records, epoch_file_name("beefbeef00", 1, 1, LATE, attempt=0))
     with pytest.raises(FullyRefreshedError):
         collect_garbage(log, "app", state)
     assert left(log) == ["beefbeef-g1-e1-late-0-a0.seg"]

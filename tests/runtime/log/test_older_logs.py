@@ -14,6 +14,7 @@ from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.descriptions import AggregateDescription, FedTopic, StoreDescription, SubtopologyDescription
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.state import LogState
+from headwater.runtime.task_id import TaskKey
 
 OLDER = Path(__file__).parent / "older" / "commits"
 
@@ -46,12 +47,9 @@ def test_application_of_an_older_log_is_what_it_was(commits: Path) -> None:
         window=(3_600_000, 3_600_000),
     )
     assert state.assignment["clients"]["46da35f2-3566-4242-b4c5-5a10820c8e3e"]["active"]["hourly"] == [0, 1]
-    assert state.tasks.positions("hourly", 1) == {"p-delays-hourly-repartition": {0: 3929, 1: 4024, 2: 4024, 3: 3984}}
-    assert (state.tasks.stream_time("hourly", 1), state.tasks.clocks("hourly", 1)) == (
-        71_988_732,
-        {"totals": 71_988_732},
-    )
-    assert state.tasks.records("hourly", 1) == 15_961
+    done = state.tasks.of(TaskKey("p-delays", "hourly", 1))
+    assert done.positions == {"p-delays-hourly-repartition": {0: 3929, 1: 4024, 2: 4024, 3: 3984}}
+    assert (done.stream_time, done.clocks, done.records) == (71_988_732, {"totals": 71_988_732}, 15_961)
     assert state.ranges("p-delays-totals-changelog", 1) == (
         LogRange(
             topic="p-delays-totals-changelog",

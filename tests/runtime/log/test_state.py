@@ -9,6 +9,7 @@ from headwater.runtime.log.commit_records import AppendRecord, EpochRecord, Gene
 from headwater.runtime.log.descriptions import FedTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
+from headwater.runtime.task_id import TaskKey
 
 
 @pytest.fixture
@@ -36,6 +37,10 @@ def epoch(*tasks, generation=1, number=1):
 UNKEPT = TopologyDescription(
     "delays", stores={"sums": StoreDescription(3, "key_value", "k string", "v int", changelog=False)}
 )
+
+
+def late(partition):
+    return TaskKey("flights-delays", "late", partition)
 
 
 def fed(name):
@@ -70,7 +75,7 @@ COMMANDS = {
 def view(state):
     """All that a state tells, of all topics and tasks, to compare two: whatever queries it has."""
     places = [(topic, partition) for topic in sorted(state.written()) for partition in range(3)]
-    tasks = [("late", partition) for partition in range(3)]
+    tasks = [(late(partition),) for partition in range(3)]
     lanes = [state.lane_ranges(*place, lane) for place in places for lane in range(3)]
     return queries(state, places) | queries(state.tasks, tasks) | {"snapshot": state.snapshot(), "lane_ranges": lanes}
 
@@ -93,11 +98,7 @@ def queries(asked, places):
 def test_application_without_commits_has_an_empty_state(commits):
     state = LogState.load(commits)
     assert (state.number, state.generation, state.topology, state.written()) == (0, 0, TopologyDescription(), set())
-    assert (state.tasks.positions("late", 0), state.tasks.stream_time("late", 0), state.tasks.clocks("late", 0)) == (
-        {},
-        -1,
-        {},
-    )
+    assert state.tasks.of(late(0)) == TaskCommit("late", 0, {}, -1)
     assert (state.end("t", 0), state.lane_ends("t", 0), state.lane_ranges("t", 0, 0), state.ranges("t", 0)) == (
         0,
         {},
@@ -196,10 +197,17 @@ def test_task_progress_is_that_of_its_last_commit_and_counts_add_up(state):
             )
         )
     )
-    assert (state.tasks.positions("late", 1), state.tasks.stream_time("late", 1)) == ({"f": {0: 7}}, 12)
-    assert (state.tasks.clocks("late", 1), state.tasks.globals_("late", 1)) == ({"w": 11}, {"g": {0: 3}})
-    assert (state.tasks.dropped("late", 1), state.tasks.records("late", 1)) == ({"w:late": 3, "j:null key": 1}, 7)
-    assert state.tasks.positions("late", 2) == {"f": {0: 1}}
+    done = state.tasks.of(late(1))
+    assert (done.positions, done.stream_time, done.segments) == ({"f": {0: 7}}, 12, ())
+    assert (done.clocks, done.globals_) == ({"w": 11}, {"g": {0: 3}})
+    assert (done.dropped, done.records) == ({"w:late": 3, "j:null key": 1}, 7)
+    assert state.tasks.of(late(2)).positions == {"f": {0: 1}}
+
+
+def test_task_of_another_application_with_the_same_names_has_read_nothing_here(state):
+    state.commit(epoch(TaskCommit("late", 1, {"f": {0: 7}}, 12, records=7)))
+    theirs = state.tasks.of(TaskKey("another", "late", 1))
+    assert (theirs.positions, theirs.stream_time, theirs.records) == ({}, -1, 0)
 
 
 def test_readers_state_follows_by_refreshing(state, commits, segment):
@@ -304,7 +312,7 @@ def test_reader_that_holds_the_lock_sees_whole_commits(state, segment):
         while not seen or seen[-1][0] < commits:
             with state.lock:
                 rows = sum(found.records for found in state.ranges("t", 0))
-                seen.append((state.tasks.stream_time("late", 0), rows, state.end("t", 0)))
+                seen.append((state.tasks.of(late(0)).stream_time, rows, state.end("t", 0)))
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()

@@ -13,6 +13,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.progress.errors import FencedError
+from headwater.runtime.task_id import TaskKey
 
 FIRST = TopologyDescription("t", incarnation="first")
 TASKS = (TaskCommit("part", 0, {}, 0, records=1),)
@@ -69,4 +70,4 @@ def test_void_commit_of_an_earlier_incarnation_does_not_stop_the_driver(log: Emb
     driver.claim(FIRST)
     log.commits("p-t").create(2, encode_commit(EpochRecord(1, 1, 0, TASKS, "of a driver that was left over")))
     assert driver.commit(1, TASKS) == 3
-    assert LogState.load(log.commits("p-t")).tasks.records("part", 0) == 1
+    assert LogState.load(log.commits("p-t")).tasks.of(TaskKey("p-t", "part", 0)).records == 1

@@ -12,7 +12,7 @@ from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
-from headwater.runtime.progress.global_task import GLOBAL_TASK, GlobalTask
+from headwater.runtime.progress.global_task import GlobalTask, global_task
 from headwater.runtime.topology import GlobalTable, Store, Subtopology, Topic, Topology
 
 EVENTS = Topic("events", 1, "k string", "v string")
@@ -68,7 +68,7 @@ def test_records_count_once_while_running(application: Application) -> None:
         task.advance()
         assert task.dropped == {"places:null_key": 1}
         committer.commit(1, task.take())
-        assert committed.own.tasks.dropped(*GLOBAL_TASK) == {"places:null_key": expected}
+        assert committed.own.tasks.of(global_task(committed.application)).dropped == {"places:null_key": expected}
 
 
 def test_restart_goes_on_where_the_commits_end(application: Application) -> None:
@@ -96,7 +96,7 @@ def test_records_without_drops_are_not_looked_at_again(application: Application)
     task.advance()
     assert not task.dropped
     committer.commit(1, task.take())
-    assert sum(committed.own.tasks.globals_(*GLOBAL_TASK)["places"].values()) == 1
+    assert sum(committed.own.tasks.of(global_task(committed.application)).globals_["places"].values()) == 1
     assert task.take() == ()
 
 

@@ -10,7 +10,7 @@ from commits import Applications, part, segment, topic, topology
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.errors import ConsumedRecordsMissingError
-from headwater.runtime.progress.global_task import GLOBAL_TASK
+from headwater.runtime.progress.global_task import global_task
 from headwater.runtime.progress.positions import Gap, gaps
 from headwater.runtime.topology import GlobalTable, Store, Topology
 
@@ -68,6 +68,7 @@ def test_writer_whose_commits_were_put_back_from_an_older_copy_is_missed(applica
 def test_records_of_a_global_table_that_are_gone_are_missed(applications: Applications) -> None:
     applications.feed("names", 1, 1, partition=1)
     applications.start(CLEANING)
-    applications.commit("cleaning", *GLOBAL_TASK, {}, globals_={"names": {1: 2}})
+    _, *task = global_task("p-cleaning")
+    applications.commit("cleaning", *task, {}, globals_={"names": {1: 2}})
     remove_last_commit(applications, "p-seed")
     assert found(applications, CLEANING) == [Gap("names", 1, 2, 1)]

@@ -13,6 +13,7 @@ from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.order.partition_group import NegativeTimestampError, Reading, RecordId, read_task
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import topic_schema
+from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import LaneInput, TaskPlan, TopicInput
 from headwater.runtime.topology import Topic
 
@@ -61,8 +62,7 @@ class Topics:
     def plan(self, *topics, most=10**9, stream_time=-1, positions=None, states=None):
         """`positions`, `states`: by (topic, lane); a state is (clock, idle)."""
         return TaskPlan(
-            "p",
-            0,
+            TaskKey("a", "p", 0),
             most,
             stream_time,
             {},
