@@ -168,7 +168,8 @@ class LocalApplication:
     def settings(self, max_records: int = WHOLE, clients: int = 1, state: str = "state") -> Settings:
         log = PluginRef(self.log_type, {"path": str(self.path / "log")})
         state_dir = str(self.path / state)
-        plugins = ("sparse_log",)
+        # Only where it is used: Spark's workers do not have the tests on their path.
+        plugins = ("sparse_log",) if self.log_type == "sparse" else ()
         return Settings(log, state_dir, clients, epoch_interval_ms=0, max_records=max_records, plugins=plugins)
 
     def attempt(
