@@ -182,7 +182,7 @@ def main(**_: object) -> None:
 
     A project is a folder with headwater.yml, profiles.yml, topics/ and topologies/; `headwater init` starts one.
     Commands work on the project of the current folder or of the nearest one above it. Options of a project stand
-    before or behind the command.
+    before or after the command.
     """
 
 

@@ -63,7 +63,7 @@ class Written:
 class TaskEpoch:
     """One task's epoch in one stage.
 
-    `partition`: the task's. `now`: the planned time of the epoch, ms. `clocks`: the steps' clocks, -1 before the first
+    `partition`: the task's. `now`: the planned time of the epoch, ms. `clocks`: of window stores, -1 before the first
     record. `open_store` returns a store at its planned position. `stores`, `global_tables`: those that were opened.
     """
 
@@ -86,11 +86,11 @@ class TaskEpoch:
         self._open_global = open_global
 
     def clock(self, name: str) -> int:
-        """A step's clock, ms; -1 before its first record."""
+        """The stream time that a window store has observed, ms; -1 before its first record."""
         return self.clocks.get(name, -1)
 
     def advance(self, name: str, time: int) -> None:
-        """Move a step's clock. It never goes back."""
+        """Move the clock of a window store. It never goes back."""
         self.clocks[name] = max(self.clock(name), time)
 
     def drop(self, step: str, reason: str, records: int) -> None:

@@ -57,7 +57,7 @@ class Planner:
         )
 
     def clocks(self, task: TaskId) -> Mapping[str, int]:
-        """The committed clocks of the steps of one of the application's tasks, ms."""
+        """The committed stream times of the window stores of one of the tasks, ms."""
         return self._committed.own.tasks.of(task.key(self._committed.application)).clocks
 
     def store(

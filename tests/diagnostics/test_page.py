@@ -22,10 +22,10 @@ file:line:column: error HW000: what is wrong
   hint: what to do
 ```
 
-Each stage reports all it finds. A value about which something was said is not spoken of again. An error stops the
+Each stage reports all it finds. Each value is reported once. An error stops the
 build, a warning does not. A code keeps its meaning for ever. `--format json` prints the same for programs, and
-`--format github` as annotations of a pull request. What is wrong with an option of the command line has its name in
-place of a file, and no line: `--target: error HW009: ...`.
+`--format github` as annotations of a pull request. For an option of the command line, the option's name
+stands in place of the file and its line: `--target: error HW009: ...`.
 
 This page is made from the compiler's own table and from the projects in `tests/diagnostics/`, of which the examples
 are the output.
