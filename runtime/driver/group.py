@@ -21,7 +21,7 @@ from ..placing.client import Client, ClientLostError
 from ..placing.place import place
 from ..progress.committed import Committed
 from ..task_id import StoreId, TaskId
-from ..tasks.errors import TaskCorruptedError
+from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..topology import Settings, Topology
 from .client_directories import ClientDirectories
 from .cluster import Cluster
@@ -155,6 +155,13 @@ class Group:
             if (found := {task.id for task in member.tasks.active} - set(assigned.active.get(name, ())))
         }
 
+    def carried_out(self, assigned: Assigned) -> bool:
+        """Whether all members have their tasks. One that was lost and found has none, whatever it had before."""
+        return all(
+            {task.id for task in member.tasks.active} == set(assigned.active.get(name, ()))
+            for name, member in self.members.items()
+        )
+
     def revoke(self, leaving: dict[str, set[TaskId]]) -> None:
         """Suspend tasks that leave their clients."""
         for name, tasks in leaving.items():
@@ -169,6 +176,9 @@ class Group:
                 member.tasks.handle_assignment(assigned.active.get(name, ()), assigned.standby.get(name, ()))
             except ClientLostError:
                 continue  # `watch` finds it gone
+            except (TaskCorruptedError, TaskMigratedError):
+                # Of tasks that leave: they are closed by now, dirty. What remains is to begin with the new ones.
+                member.tasks.handle_assignment(assigned.active.get(name, ()), assigned.standby.get(name, ()))
             finally:
                 member.tasks.handle_rebalance_complete()
 

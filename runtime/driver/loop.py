@@ -215,7 +215,7 @@ class EpochLoop:
             return unit.job.run(plan), ()
         except Exception as error:  # whatever a user's expression or function raises
             if unit.lost or self._cluster.lost(unit.member.client):
-                return (), ()
+                raise ClientLostError(plan.application, unit.member.client.name) from error
             if (found := corruption_in(unit.job, error)) is not None:
                 raise found from error
             return isolate(unit.job, unit.part, plan, error)
@@ -227,6 +227,7 @@ class EpochLoop:
         try:
             commits, failures = future.result()
         except ClientLostError:
+            self._end(opened, ())  # the client may be there again before anybody has noticed
             return
         except TaskCorruptedError as error:
             unit.held_globals.clear()  # the stages of an epoch restore what they lack of global tables

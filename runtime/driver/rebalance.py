@@ -37,7 +37,7 @@ class Rebalancer:
         if self._group.watch():
             before = self._group.assigned
             placed = self._group.place()
-            if self._next is not None or placed.differs(before):
+            if self._next is not None or placed.differs(before) or not self._group.carried_out(placed):
                 self._next, self._leaving = placed, self._group.leaving(placed)
         if self._next is None:
             return

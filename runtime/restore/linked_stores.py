@@ -10,6 +10,7 @@ from ...errors import HeadwaterError
 from ..progress.planner import Planner
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.state import State, TaskType
 from ..tasks.task import Task
 from ..topology import Store, Subtopology
 from .links import StateLink
@@ -68,8 +69,13 @@ class LinkedStores:
         return {store.name: self.position(store.name, task.partition) for store in self.declared(task)}
 
     def note(self, tasks: Iterable[Task]) -> None:
-        """Epochs have brought stores of these tasks to the tasks' offsets."""
+        """Epochs have brought the stores of those of the tasks that run to the tasks' offsets.
+
+        Not of the others: a slice may have brought their stores further than the tasks know yet.
+        """
         for task in tasks:
+            if task.type is not TaskType.ACTIVE or task.state is not State.RUNNING:
+                continue
             self._positions.update({StoreId(store, task.id.partition): at for store, at in task.offsets.items()})
 
     def stored(self) -> Mapping[TaskId, Mapping[str, int]]:

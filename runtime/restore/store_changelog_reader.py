@@ -15,7 +15,7 @@ from ...errors import HeadwaterError
 from ..log.ranges import LogRange
 from ..state.restore_listener import NoListener, RestoreListener, Suspended
 from ..task_id import StoreId, TaskId
-from ..tasks.errors import LockError
+from ..tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
 from .linked_stores import LinkedStores
@@ -137,6 +137,8 @@ class StoreChangelogReader:
             if each.task.id not in ended:
                 continue
             del self._changelogs[store]
+            if each.suspect:
+                self._suspects.add(each.task.id)
             if each.state is ChangelogState.RESTORING:
                 active = each.task.type is TaskType.ACTIVE
                 reason = Suspended.PROMOTED if not active and each.task.state is State.RUNNING else Suspended.MIGRATED
@@ -203,7 +205,7 @@ class StoreChangelogReader:
             return {}
         done, worked = self.slice, self._worked
         self.slice, self._worked = None, {}
-        errors = done.result()
+        errors = {**done.result(), **self._ahead(worked)}
         moved = False
         for store, before in worked.items():
             position = self._stores.position(store.store, store.partition)
@@ -220,8 +222,24 @@ class StoreChangelogReader:
         failed: dict[TaskId, Exception] = {}
         for store, error in errors.items():
             if (each := self._changelogs.get(store)) is not None:
+                if isinstance(error, TaskMigratedError):
+                    # A slice of before this client was lost and found has moved it on: no other driver has this one's
+                    # generation. So its position is to be looked up again.
+                    error = TaskCorruptedError(error.message, store=store.store)
                 failed.setdefault(each.task.id, error)
         return failed
+
+    def _ahead(self, worked: Collection[StoreId]) -> dict[StoreId, Exception]:
+        """The stores that stand behind the committed ends of their changelogs: they hold what was never committed."""
+        errors: dict[StoreId, Exception] = {}
+        for store in worked:
+            if (each := self._changelogs.get(store)) is None:
+                continue
+            to = self._target(each.task, store).input
+            if to.applied > to.position:
+                cause = f"store {store.store} is ahead of its changelog: {to.applied} > {to.position}"
+                errors[store] = TaskCorruptedError(cause, store=store.store)
+        return errors
 
     def _look(self) -> None:
         """Begin with changelogs that are new, and complete those of active tasks that have come to their ends."""

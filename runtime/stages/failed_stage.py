@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from ...errors import HeadwaterError, MachineError, shortened
 from ...plugins.errors import named
-from ..tasks.errors import TaskCorruptedError
+from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from .pipe import TextError
 from .stage import StepError
 
@@ -63,6 +63,8 @@ def facts_of(error: Exception) -> Facts:
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
         case TaskCorruptedError():
             return Facts("corrupted", error.reason)
+        case TaskMigratedError():  # a store that is ahead: no other driver has a part in this one's generation
+            return Facts("corrupted", error.message)
         case OSError() | MemoryError():
             return facts_of(MachineError.of(error))
         case HeadwaterError():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..log.commit_records import TaskCommit
@@ -12,6 +12,10 @@ from .task import Task
 
 class RemoteStores(Protocol):
     """The stores of a client's tasks, which lie where the client is."""
+
+    def note(self, tasks: Iterable[Task]) -> None:
+        """Epochs have brought the stores of those of the tasks that run to the tasks' offsets."""
+        ...
 
     def checkpoint(self, tasks: Collection[Task]) -> None:
         """Make stores durable as they are, and write their positions down."""

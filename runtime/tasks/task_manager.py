@@ -241,6 +241,7 @@ class TaskManager:
         A task that has something that is not committed is closed dirty, which is no error: what made that so was told.
         """
         failed: dict[TaskId, Exception] = {}
+        self._stores.note(tasks)
         dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
         clean = [task for task in tasks if task not in dirty]
         self._reader.unregister([task.id for task in clean])
@@ -268,6 +269,7 @@ class TaskManager:
 
     def _close_dirty(self, tasks: Collection[Task]) -> None:
         """Close and forget tasks, whatever they have."""
+        self._stores.note(tasks)
         self._reader.unregister([task.id for task in tasks])
         for task in tasks:
             task.suspend()

@@ -38,6 +38,9 @@ LOGS: Mapping[str, Callable[[Path], Log]] = {"embedded": EmbeddedLog, "sparse": 
 
 PROJECT = "test"
 APPLICATION = "test-app"
+MOVES = 0.3
+"""How likely a client comes or goes at an event."""
+
 WHOLE = 10**9
 """Most records of an epoch, where all that is there goes into one."""
 
@@ -104,6 +107,29 @@ class Stopping:
             self._left -= 1
             if not self._left:
                 self.stop.set()
+
+
+class Moving(Stopping):
+    """An observer that also has clients come and go, at any event. One client is there at all times."""
+
+    def __init__(self, after: int, cluster: LocalCluster, clients: int, chances: random.Random) -> None:
+        super().__init__(after)
+        self._cluster = cluster
+        self._names = [f"client-{number}" for number in range(1, clients + 1)]
+        self._here = set(self._names)
+        self._chances = chances
+
+    def on(self, event: Event) -> None:
+        super().on(event)
+        if self._chances.random() >= MOVES:
+            return
+        name = self._chances.choice(self._names)
+        if name not in self._here:
+            self._here.add(name)
+            self._cluster.find(name)
+        elif len(self._here) > 1:
+            self._here.remove(name)
+            self._cluster.lose(name)
 
 
 class FailingJob(LocalJob):
@@ -198,14 +224,18 @@ class LocalApplication:
         assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
         return result
 
-    def run_randomly(self, seed: int) -> None:
-        """Until nothing is left: in random cuts, on clients that come and go; tasks stall, and epochs fail."""
+    def run_randomly(self, seed: int, *, moving: bool = False) -> None:
+        """Until nothing is left: in random cuts, on other clients in each run; tasks stall, and epochs fail.
+
+        `moving`: clients come and go during a run too.
+        """
         chances = random.Random(seed)
         for _ in range(1000):
             cluster = FailingCluster(chances.randrange(1, 3), self.expressions)
-            stopping = Stopping(chances.randrange(1, 40))
+            commits, clients = chances.randrange(1, 40), chances.randrange(1, 4)
+            stopping = Moving(commits, cluster, clients, chances) if moving else Stopping(commits)
             result = self.attempt(
-                self.settings(chances.choice([1, 3, 7, 50, WHOLE]), clients=chances.randrange(1, 4)),
+                self.settings(chances.choice([1, 3, 7, 50, WHOLE]), clients=clients),
                 cluster,
                 stopping,
                 stop=stopping.stop,

@@ -26,6 +26,7 @@ from headwater.runtime.driver.events import (
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.commit_json import decode_commit
 from headwater.runtime.log.commit_records import AssignmentRecord
+from headwater.runtime.placing.client import Client
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.topology import Assignment, PluginRef
 
@@ -143,6 +144,25 @@ def test_client_that_comes_and_goes_again_and_again_costs_no_record(application)
 
     result = app.attempt(app.settings(max_records=2, clients=3), cluster, Story(flap))
     assert (result.status, result.error) == ("caught_up", None)
+    whole(app)
+
+
+class Blinking(LocalCluster):
+    """A client that was lost is there again before anybody looks who is there."""
+
+    def present(self, count: int) -> tuple[Client, ...]:
+        self._lost.clear()
+        return super().present(count)
+
+
+def test_client_that_is_there_again_at_once_gets_its_tasks_back(application):
+    app = fed(application(summed()))
+    sticky(app)
+    cluster = Blinking()
+    story = Story(lambda commits: cluster.lose("client-2") if commits == 3 else None)
+    result = app.attempt(app.settings(max_records=3, clients=2), cluster, story)
+    assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
+    assert (len(story.of(ClientLost)), len(story.of(ClientJoined))) == (1, 1)
     whole(app)
 
 

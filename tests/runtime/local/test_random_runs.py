@@ -1,0 +1,42 @@
+"""Clients that come and go at any moment of a run, epochs that fail and tasks that stall: what is written stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from local_application import LocalApplication
+from summing import PARTITIONS, RECORDS, SUMS, fed, summed
+
+from headwater.runtime.restore import client_stores, store_changelog_reader
+from headwater.runtime.topology import Assignment, PluginRef
+
+
+def sums_in_order(app: LocalApplication) -> dict[str, list[tuple[int, int]]]:
+    """Each key's records as they were written."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for row in app.read(SUMS):
+        found.setdefault(row["key.k"], []).append((row["value.n"], row["value.s"]))
+    return found
+
+
+IN_ORDER = {f"k{n}": [(x + 1, sum(range(x + 1))) for x in range(RECORDS)] for n in range(PARTITIONS)}
+
+
+@pytest.fixture
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice is a step of few records: many a client goes while it restores."""
+    monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 600)
+
+
+@pytest.mark.usefixtures("short_slices")
+@pytest.mark.parametrize("log", ["embedded", "sparse"])
+@pytest.mark.parametrize(("assignor", "standbys"), [("sticky", 0), ("sticky", 1), ("high_availability", 1)])
+def test_clients_that_come_and_go_while_epochs_fail_cost_no_record(application, log, assignor, standbys):
+    for seed in range(3):
+        app = fed(application(summed(), log=log))
+        assignment = Assignment(PluginRef(assignor), standby_replicas=standbys, probing_rebalance_interval_ms=60_000)
+        app.topology = replace(app.topology, assignment=assignment)
+        app.run_randomly(seed, moving=True)
+        assert sums_in_order(app) == IN_ORDER
