@@ -239,6 +239,7 @@ class Group:
             self._directories.lock(client)
             self._take_in([client])
         except ClientLostError:  # it came and went
+            self._directories.unlock(client)
             return False
         except HeadwaterError as error:
             self._directories.unlock(client)
