@@ -233,11 +233,11 @@ class StoreChangelogReader:
         """The stores that stand behind the committed ends of their changelogs: they hold what was never committed."""
         errors: dict[StoreId, Exception] = {}
         for store in worked:
-            if (each := self._changelogs.get(store)) is None:
+            if store not in self._changelogs:
                 continue
-            to = self._target(each.task, store).input
-            if to.applied > to.position:
-                cause = f"store {store.store} is ahead of its changelog: {to.applied} > {to.position}"
+            position, end = self._stores.position(store.store, store.partition), self._stores.end(store)
+            if position > end:
+                cause = f"store {store.store} is ahead of its changelog: {position} > {end}"
                 errors[store] = TaskCorruptedError(cause, store=store.store)
         return errors
 
@@ -279,7 +279,7 @@ class StoreChangelogReader:
         return shares
 
     def _behind(self, store: StoreId) -> bool:
-        """Whether the store is anywhere but at the end: one that is beyond it is corrupted, which its client tells."""
+        """Whether the store is anywhere but at the end: one that is beyond it is corrupted, see `_ahead`."""
         return self._stores.position(store.store, store.partition) != self._stores.end(store)
 
     def _part(self, store: StoreId, room: int) -> StoreTarget:
