@@ -117,7 +117,8 @@ class Progress:
         """Whether an event is a line of its own. How tasks are placed at the start is no news."""
         from ..runtime.driver import events
 
-        moves = (events.ClientLost, events.ClientJoined, events.TasksPlaced, events.AssignmentFailed)
+        clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
+        moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
         stores = (events.StoreDamaged, events.StoresStrange, events.StoreLost)
         return isinstance(event, stores) or (isinstance(event, moves) and event.application in self._started)
 
