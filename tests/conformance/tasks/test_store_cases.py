@@ -1,0 +1,156 @@
+"""What Kafka Streams' own tests ask of changelogs, state and files, numbered as the table in README.md has them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from client_tasks import T00, T01, T02, ClientTasks
+
+from headwater.runtime.restore.store_changelog_reader import ChangelogState, ReaderMode
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.restore_listener import Suspended
+from headwater.runtime.task_id import StoreId
+from headwater.runtime.tasks.errors import LockError
+from headwater.runtime.tasks.state import State, TaskType
+
+S0, S1 = StoreId("s", 0), StoreId("s", 1)
+
+
+class Heard:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
+        self.words.append(f"{role.value} {store} started at {position} of {end}")
+
+    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
+        self.words.append(f"{role.value} {store} at {position} of {end} by {records}")
+
+    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
+        self.words.append(f"{role.value} {store} ended after {records}")
+
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+        self.words.append(f"{role.value} {store} {reason.value} after {records}")
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> ClientTasks:
+    return ClientTasks(tmp_path)
+
+
+def listened(client: ClientTasks) -> Heard:
+    heard = Heard()
+    client.reader._listener = heard
+    return heard
+
+
+def position(client: ClientTasks, partition: int) -> int:
+    return LmdbStore(client.directory.store_path(StoreId("s", partition))).position
+
+
+def test_23_store_that_stands_at_the_end_is_started_and_ended_without_a_batch(client: ClientTasks) -> None:
+    client.append(0, 10)
+    client.run(T00)
+    client.manager.shutdown(clean=True)
+    heard = listened(client)
+    client.run(T00)
+    assert heard.words == ["active s/0 started at 10 of 10", "active s/0 ended after 0"]
+    assert client.reader.state(S0) is ChangelogState.COMPLETED
+
+
+def test_24_active_store_is_completed_at_the_committed_end_and_a_standby_never_is(client: ClientTasks) -> None:
+    client.append(0, 10)
+    client.append(1, 10)
+    client.run(T00, standby=[T01])
+    client.append(0, 2)  # committed after the active task was restored: that is for its epochs to apply
+    client.append(1, 2)
+    for _ in range(3):
+        client.manager.try_to_complete_restoration()
+    assert (position(client, 0), position(client, 1)) == (10, 12)
+    assert client.reader.state(S0) is ChangelogState.COMPLETED
+    assert client.reader.state(S1) is ChangelogState.RESTORING
+
+
+def test_27_mode_follows_from_what_is_registered(client: ClientTasks) -> None:
+    client.append(0, 5)
+    client.append(1, 5)
+    client.run(standby=[T01])
+    assert client.reader.mode is ReaderMode.STANDBY_UPDATING
+    client.manager.handle_assignment([T00], [T01])
+    client.append(1, 1)
+    client.manager.try_to_complete_restoration()
+    assert client.reader.mode is ReaderMode.ACTIVE_RESTORING
+    assert client.reader.offsets(T01) == {"s": 5}, "a standby task waits for the active ones"
+    for _ in range(4):
+        client.manager.try_to_complete_restoration()
+    assert client.reader.offsets(T01) == {"s": 6}
+    client.manager.handle_assignment([], [])
+    assert (client.reader.state(S0), client.reader.state(S1)) == (None, None)
+
+
+def test_28_positions_are_those_of_the_stores_and_other_folders_are_passed_over(
+    client: ClientTasks, tmp_path: Path
+) -> None:
+    client.append(0, 11)
+    client.run(T00, T01)
+    client.manager.shutdown(clean=True)
+    LmdbStore(client.directory.store_path(StoreId("other", 0))).apply([], 0, 999)
+    again = ClientTasks(tmp_path)
+    assert again.manager.offset_sums() == {T00: 11, T01: 0}
+
+
+def test_29_store_that_is_missing_is_restored_and_its_neighbours_stay(client: ClientTasks, tmp_path: Path) -> None:
+    client.append(0, 4)
+    client.append(1, 5)
+    client.run(T00, T01)
+    client.manager.shutdown(clean=True)
+    shutil.rmtree(client.directory.store_path(S0))
+    again = ClientTasks(tmp_path)
+    heard = listened(again)
+    again.run(T00, T01)
+    assert [word for word in heard.words if "started" in word] == [
+        "active s/0 started at 0 of 4",
+        "active s/1 started at 5 of 5",
+    ]
+    assert (position(again, 0), position(again, 1)) == (4, 5)
+
+
+def test_30_store_stands_where_its_last_transaction_says_after_any_end(client: ClientTasks, tmp_path: Path) -> None:
+    client.append(0, 4)
+    client.run(T00)
+    client.process(T00)
+    client.manager.shutdown(clean=False)
+    again = ClientTasks(tmp_path)
+    assert again.manager.offset_sums()[T00] == 4
+    again.run(T00)
+    assert again.state(T00) is State.RUNNING
+
+
+def test_32_directory_without_stores_is_empty_though_it_has_files_of_its_own(client: ClientTasks) -> None:
+    assert sorted(path.name for path in client.directory.path.iterdir()) == [".process.json"]
+    assert client.directory.stores() == []
+
+
+def test_32_second_lock_is_refused(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "client-1", "p-t")
+    with directory.locked(), pytest.raises(LockError, match="is in use by"), directory.locked():
+        pass
+    with directory.locked():
+        assert directory.stores() == []
+
+
+def test_32_cleaner_leaves_what_is_owned_and_what_was_touched_lately(client: ClientTasks) -> None:
+    client.run(T00, T01, T02)
+    client.manager.shutdown(clean=True)
+    last = StoreId("s", 2)
+    for store in (S0, S1):
+        for path in (client.directory.store_path(store), *client.directory.store_path(store).iterdir()):
+            os.utime(path, (0, 0))
+    assert client.directory.clean(owned=[S0], delay_s=600) == [S1]
+    assert client.directory.stores() == [S0, last]
