@@ -74,6 +74,11 @@ class GenerationRecord:
     topology: TopologyDescription = field(default_factory=TopologyDescription)
     assignment: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def incarnation(self) -> str:
+        """The incarnation of the application that begins or goes on with it. Empty where `topology` has none."""
+        return self.topology.incarnation
+
 
 @dataclass(frozen=True)
 class EpochRecord:

@@ -9,7 +9,7 @@ A reader that needs several results of the same moment (a writer's clock and its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -31,15 +31,13 @@ from .commits import CommitStore
 from .descriptions import FedTopic, TopologyDescription
 from .errors import CommitDamagedError, CommitFormatError, CommitGapError, FullyRefreshedError, GenerationError
 from .ranges import LogRange
+from .record_segments import grown_by, placed_in
 from .segments.partitions import Partitions
-from .segments.segment import Segment
 from .snapshot import Snapshot
 from .task_progress import TaskProgress
 
 SNAPSHOT_EVERY = 100
 """The number of commits between two snapshots. A start reads at most so many commit records."""
-
-_NOTHING: Mapping[str, Any] = {}
 
 
 class LogState:
@@ -145,7 +143,7 @@ class LogState:
                 raise GenerationError(self.application, self.generation, record.generation)
             if isinstance(record, GenerationRecord) and record.generation <= self.generation:
                 raise GenerationError(self.application, self.generation, record.generation)
-            placed = self._placed(record)
+            placed = placed_in(record, self._partitions)
             self.check_same()
             data = encode_commit(placed)
             try:
@@ -169,11 +167,7 @@ class LogState:
         If it does not continue this state, raises CommitOrderError and changes nothing.
         """
         with self.lock:
-            segments = _segments(record)
-            partitions = self._before(record)
-            partitions.check(segments, self.number + 1)
-            partitions.add(segments)
-            self._partitions = partitions
+            self._partitions = grown_by(record, self._partitions, self.number + 1)
             self.number += 1
             self.unlisted = ()
             match record:
@@ -188,10 +182,6 @@ class LogState:
                     self.unlisted = tuple(path for task in record.tasks for path in self._applied(task))
                 case AppendRecord():
                     self._fed(record)
-
-    def place(self, segments: Iterable[Segment]) -> tuple[Segment, ...]:
-        """The segments with the offsets and positions that they get if they are the next to be committed."""
-        return self._partitions.place(segments)
 
     def written(self) -> set[str]:
         """The topics, changelogs among them, that hold records."""
@@ -278,32 +268,9 @@ class LogState:
         """Whether a driver of an earlier incarnation made the commit, before it noticed that the application began
         again.
         """
-        match record:
-            case EpochRecord() | AssignmentRecord():
-                theirs = record.incarnation
-            case GenerationRecord():
-                theirs = record.topology.incarnation
-            case _:
-                return False
-        return bool(theirs and self.incarnation) and theirs != self.incarnation
-
-    def _before(self, record: CommitRecord) -> Partitions:
-        """The partitions after which the segments of a record are placed."""
-        if isinstance(record, AppendRecord) and record.replace and record.topic:
-            return self._partitions.without(record.topic.name)
-        return self._partitions
-
-    def _placed(self, record: CommitRecord) -> CommitRecord:
-        """The record with its segments placed."""
-        segments = self._before(record).place(_segments(record))
-        match record:
-            case EpochRecord():
-                rest = iter(segments)
-                tasks = (replace(task, segments=tuple(next(rest) for _ in task.segments)) for task in record.tasks)
-                return replace(record, tasks=tuple(tasks))
-            case AppendRecord():
-                return replace(record, segments=segments)
-        return record
+        if isinstance(record, AppendRecord):
+            return False
+        return bool(record.incarnation and self.incarnation) and record.incarnation != self.incarnation
 
     def _applied(self, task: TaskCommit) -> Iterator[str]:
         """Remove the changes that have reached a store without changelog. Returns their files."""
@@ -321,12 +288,3 @@ class LogState:
             self.topics[record.topic.name] = replace(record.topic, since=since)
         if record.source:
             self.seeds[record.source.topic] = record.source
-
-
-def _segments(record: CommitRecord) -> tuple[Segment, ...]:
-    match record:
-        case EpochRecord():
-            return tuple(segment for task in record.tasks for segment in task.segments)
-        case AppendRecord():
-            return record.segments
-    return ()

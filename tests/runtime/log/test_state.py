@@ -8,6 +8,7 @@ from headwater.runtime.log.commit_json import encode_commit
 from headwater.runtime.log.commit_records import AppendRecord, EpochRecord, GenerationRecord, SeedSource, TaskCommit
 from headwater.runtime.log.descriptions import FedTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
+from headwater.runtime.log.segments.partitions import Partitions
 from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
 from headwater.runtime.task_id import TaskKey
 
@@ -63,7 +64,6 @@ COMMANDS = {
     "check_same",
     "commit",
     "apply",
-    "place",
     "snapshot",
     "lane_ranges",
     "commits",
@@ -172,9 +172,10 @@ def test_range_of_a_segment_that_covers_more_than_its_records_ends_where_the_nex
     assert reloaded.ranges("t", 0) == state.ranges("t", 0)
 
 
-def test_placing_alone_changes_nothing(state, segment):
-    assert places(state.place([segment(3), segment(2)])) == [(0, 0, 0, 0), (0, 0, 3, 0 + 3)]
-    assert state.end("t", 0) == 0
+def test_placing_alone_changes_nothing(segment):
+    partitions = Partitions()
+    assert places(partitions.place([segment(3), segment(2)])) == [(0, 0, 0, 0), (0, 0, 3, 0 + 3)]
+    assert partitions.of("t", 0).end == 0
 
 
 def test_task_progress_is_that_of_its_last_commit_and_counts_add_up(state):
@@ -248,7 +249,7 @@ def test_generation_that_is_not_higher_is_refused(state):
 
 
 def test_commit_that_does_not_continue_the_last_one_is_refused_without_a_trace(state, commits, segment):
-    (placed,) = state.place([segment(3)])
+    (placed,) = Partitions().place([segment(3)])
     commits.create(2, encode_commit(epoch(task(0, (placed, placed)))))
     before = view(state)
     with pytest.raises(CommitOrderError) as caught:

@@ -1,0 +1,53 @@
+"""Where the segments of a commit record come to lie: at the ends of their partitions, in the order of the record.
+
+An append that replaces its topic begins at 0 again: what the topic had is taken out first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .commit_records import AppendRecord, CommitRecord, EpochRecord
+from .segments.partitions import Partitions
+from .segments.segment import Segment
+
+
+def placed_in(record: CommitRecord, partitions: Partitions) -> CommitRecord:
+    """The record with the offsets and positions that its segments get if it is committed next."""
+    segments = _before(record, partitions).place(_segments(record))
+    match record:
+        case EpochRecord():
+            rest = iter(segments)
+            tasks = (replace(task, segments=tuple(next(rest) for _ in task.segments)) for task in record.tasks)
+            return replace(record, tasks=tuple(tasks))
+        case AppendRecord():
+            return replace(record, segments=segments)
+    return record
+
+
+def grown_by(record: CommitRecord, partitions: Partitions, commit: int) -> Partitions:
+    """The partitions after a record that is commit number `commit`: the same, with its segments, or new ones.
+
+    Raises CommitOrderError, and changes nothing, if its segments do not come next.
+    """
+    after = _before(record, partitions)
+    segments = _segments(record)
+    after.check(segments, commit)
+    after.add(segments)
+    return after
+
+
+def _before(record: CommitRecord, partitions: Partitions) -> Partitions:
+    """The partitions at whose ends the segments of a record are placed."""
+    if isinstance(record, AppendRecord) and record.replace and record.topic:
+        return partitions.without(record.topic.name)
+    return partitions
+
+
+def _segments(record: CommitRecord) -> tuple[Segment, ...]:
+    match record:
+        case EpochRecord():
+            return tuple(segment for task in record.tasks for segment in task.segments)
+        case AppendRecord():
+            return record.segments
+    return ()
