@@ -133,7 +133,10 @@ def headline(each: ApplicationTasks) -> str:
         case "gone":
             said = f"{each.application} does not run any more: its process{process.removeprefix(', process')} is gone"
         case "silent":
-            said = f"{each.application} may have stopped: its driver on {status.host} writes nothing any more"
+            if status.lives:
+                said = f"{each.application} is busy: its driver{process}, is there, but writes nothing"
+            else:
+                said = f"{each.application} may have stopped: its driver on {status.host} writes nothing any more"
         case _:
             how = (status.ended or "").replace("_", " ")
             return f"{each.application} does not run: {how} {since} ago ({written}), {ran}, {counts}. At its end:"

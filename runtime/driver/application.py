@@ -229,6 +229,7 @@ class ApplicationRun:
                 self._topology, self._settings, committed, self._generation, group, commits.tally
             )
             group.assign(assigned)
+            self._status.write(False)  # the first jobs may take long to begin, and the last run's status stands there
             tasks = sum(len(member.tasks.active) for member in group.members.values())
             self._restored = sum(bool(task.stores) for each in group.members.values() for task in each.tasks.active)
             self._observer.on(ApplicationStarted(self._topology.application, self._generation, tasks, self._restored))

@@ -136,12 +136,18 @@ class RunStatus:
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
+    @property
+    def lives(self) -> bool | None:
+        """Whether its process is there; None if that is not known, as it is none of this machine."""
+        if self.owner is None or self.owner.boot_id != boot_id() or self.host != socket.gethostname():
+            return None
+        return self.owner.is_alive()
+
     def condition(self, now_ms: int) -> Condition:
         """How the run fares, as far as one can tell from here at this time."""
         if self.ended is not None:
             return "ended"
-        here = self.owner is not None and self.owner.boot_id == boot_id() and self.host == socket.gethostname()
-        if here and self.owner is not None and not self.owner.is_alive():
+        if self.lives is False:
             return "gone"
         return "silent" if now_ms - self.written_at > max(SILENT_MS, 3 * self.every) else "running"
 

@@ -103,6 +103,13 @@ def test_driver_elsewhere_that_writes_nothing_may_have_stopped(headwater: Headwa
     assert "6 min ago" in first
 
 
+def test_driver_here_that_lives_but_writes_nothing_is_busy(headwater: Headwater, write: Write) -> None:
+    write(status(written_at=now() - 390_000, every=1000))
+    assert headwater("tasks").stdout.startswith(
+        f"warning: shop-sales is busy: its driver, process {os.getpid()}, is there, but writes nothing. What it wrote"
+    )
+
+
 def test_run_that_ended_says_how(headwater: Headwater, write: Write) -> None:
     write(status(ended="caught_up", written_at=now() - 5_400_000 - 30_000))
     first = headwater("tasks").stdout.splitlines()[0]
