@@ -142,14 +142,10 @@ def links_of(kind: str) -> Iterator[list[StateLink]]:
     if kind == "driver":
         yield [InDriver() for _ in range(CLIENTS)]
         return
-    from pyspark.sql import SparkSession
-
     from headwater.runtime.spark.executor_link import OnExecutor
+    from headwater.runtime.spark.session.session import start_session
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(f"local[{CLIENTS}]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session = start_session({"master": f"local[{CLIENTS}]"})
     try:
         yield [
             OnExecutor(session, Client(f"client-{number}", 1), TOPOLOGY.application, lambda _: False)

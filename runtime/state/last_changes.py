@@ -11,7 +11,7 @@ from .store import Changes
 _COLUMNS = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary())])
 """Large: the values of a step may take more than 2 GB together."""
 
-FOLD_RECORDS = 65_536
+FOLD_RECORDS = 131_072
 FOLD_BYTES = 32 << 20
 
 

@@ -18,7 +18,7 @@ from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.restore import linked_stores, store_changelog_reader
+from headwater.runtime.restore import client_stores, linked_stores, store_changelog_reader
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
@@ -280,6 +280,25 @@ def test_standby_waits_for_active_tasks_then_follows_the_changelog_for_ever(plac
     assert client.reader.state(StoreId("hours", 1)) is ChangelogState.RESTORING
     client.reader.unregister([OTHER])
     assert client.heard.words[-1] == "standby hours/1 promoted after 2"
+
+
+def test_stores_that_a_slice_has_no_time_for_come_first_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_stores, "SLICE_SECONDS", -1.0)
+    place = Place(tmp_path, InDriver())
+    for task in (TASK, OTHER):
+        place.commit(task, *KEPT)
+    client = place.client()
+    for task in (TASK, OTHER):
+        client.task(task)
+    positions = []
+
+    for _ in range(2):
+        client.reader.restore()
+        positions.append([client.stores.position("hours", task.partition) for task in (TASK, OTHER)])
+
+    assert positions == [[len(KEPT), 0], [len(KEPT), len(KEPT)]]
 
 
 def test_small_store_does_not_wait_until_large_ones_are_restored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
