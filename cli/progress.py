@@ -119,7 +119,7 @@ class Progress:
 
         clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
         moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
-        stores = (events.StoreDamaged, events.StoresStrange, events.StoreLost)
+        stores = (events.StoreDamaged, events.ForeignStoresWiped, events.StoreLost)
         return isinstance(event, stores) or (isinstance(event, moves) and event.application in self._started)
 
     def _note(self, line: Line, event: Event) -> None:

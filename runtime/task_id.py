@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
+LATEST_OFFSET = -2
+"""Instead of an offset or a lag: the task runs, so it is at the end of its changelogs, wherever that is by now."""
+
 MAX_OFFSET_SUM = 2**63 - 1
 """The limit of an offset sum (KIP-441)."""
 

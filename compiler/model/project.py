@@ -1,7 +1,6 @@
 """A project as typed data: topics, and topologies with their tables, stores, flows and steps.
 
-References are names (`Scalar`s, which keep their positions). Durations are in milliseconds. Mistakes in a file have
-been reported before, and the values concerned are missing here.
+Names, durations and missing values are as in `language/entries.py`.
 """
 
 from __future__ import annotations

@@ -104,8 +104,8 @@ def sentence(event: Event) -> str:
                 f"{event.application}: store {event.store}, partition {event.partition}, was damaged on {event.client}"
                 f" and is wiped: {event.cause}"
             )
-        case events.StoresStrange():
-            return f"{event.application}: {_strange(event)}"
+        case events.ForeignStoresWiped():
+            return f"{event.application}: {_foreign(event)}"
         case events.StoreLost():
             return f"{event.application}: {lost(event.store, event.partition, event.client)}"
         case events.ApplicationStopped():
@@ -115,7 +115,7 @@ def sentence(event: Event) -> str:
             )
 
 
-def _strange(event: events.StoresStrange) -> str:
+def _foreign(event: events.ForeignStoresWiped) -> str:
     stores = tuple(f"{store} up to commit {number}" for store, number in sorted(event.stores.items()))
     return (
         f"{counted(len(stores), 'store')} on {event.client} had changes of commits that this log does not have, "

@@ -1,4 +1,8 @@
-"""The events of a run, as data for observers. Printing them is up to the observer."""
+"""The events of a run, as data for observers. Printing them is up to the observer.
+
+A new one also gets a sentence in `event_texts.py`; `cli/progress.py` says which of them a terminal shows as lines, and
+what is to stay goes into `results.py`. Numbers of dropped records are no events: they are in the commits of tasks.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +153,7 @@ class StoreDamaged:
 
 
 @dataclass(frozen=True)
-class StoresStrange:
+class ForeignStoresWiped:
     """Stores of a client were made of commits that the log does not have, and are wiped.
 
     The log may be a copy on which other runs have continued, for example. Stores with a changelog are restored from it.
@@ -195,7 +199,7 @@ Event = (
     | StoreRestoring
     | StoreRestored
     | StoreDamaged
-    | StoresStrange
+    | ForeignStoresWiped
     | StoreLost
     | ApplicationStopped
 )

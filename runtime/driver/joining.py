@@ -23,7 +23,7 @@ from ..task_id import StoreId
 from ..topology import Settings, Topology
 from .cluster import Cluster
 from .errors import SharedStateError
-from .events import Observer, StoreDamaged, StoreLost, StoresStrange
+from .events import ForeignStoresWiped, Observer, StoreDamaged, StoreLost
 from .member import Commit, GroupMember, Submit
 from .restore_events import RestoreEvents
 
@@ -94,8 +94,8 @@ class Joining:
         (answer,) = link.ask([StateRequest("hold", replace(self._location, folder=client.folder))])
         if answer.failure is not None:
             raise StateError(client.name, answer.failure)
-        if answer.strangers:
-            self._observer.on(StoresStrange(self._topology.application, client.name, answer.strangers))
+        if answer.foreign_stores:
+            self._observer.on(ForeignStoresWiped(self._topology.application, client.name, answer.foreign_stores))
         for each in answer.stores:
             self._tell(client.name, each)
         return Member(

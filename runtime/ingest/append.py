@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..log.commit_records import SOURCE_LANE, AppendRecord, Listed
+from ..log.commit_records import EXTERNAL_LANE, AppendRecord, Listed
 from ..log.declared_topics import check_unchanged
 from ..log.descriptions import FedTopic
 from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
@@ -77,7 +77,7 @@ def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[
         piece = replace(piece, table=_with_normal_keys(topic, piece.table))
         partitions = _partitions(topic, piece, row)
         name = f"s-{uuid.uuid4().hex}"
-        written += log.write(application, topic.name, name, piece.table, partitions, SOURCE_LANE)
+        written += log.write(application, topic.name, name, piece.table, partitions, EXTERNAL_LANE)
         row += len(piece)
     return tuple(written)
 

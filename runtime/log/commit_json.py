@@ -1,7 +1,8 @@
 """Commit records as bytes: compact JSON, so that people can read a commit.
 
-`docs/log.md` describes the form. A change of the form raises `FORMAT`. A record of another format is refused, never
-guessed at.
+The fields are those of `commit_records.py` and `descriptions.py`, written by the rules of `dataclass_json.py`. A
+snapshot (`snapshot.py`) has the same form. `docs/log.md` describes it. A change of the form raises `FORMAT`. A record
+of another format is refused, never guessed at.
 """
 
 from __future__ import annotations

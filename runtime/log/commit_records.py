@@ -14,7 +14,7 @@ from ..task_id import TaskKey
 from .descriptions import FedTopic, TopologyDescription
 from .segments.segment import Segment
 
-SOURCE_LANE = 0
+EXTERNAL_LANE = 0
 """The one lane of a topic that is fed from outside (seeds, appends)."""
 
 Listed = Segment

@@ -8,7 +8,8 @@ from functools import cached_property
 from ..assignment.api.cluster import Lags, ProcessId
 from ..log.state import LogState
 from ..records.schema import changelog_topic
-from ..task_id import MAX_OFFSET_SUM, StoreId, TaskId
+from ..task_id import StoreId, TaskId
+from ..tasks.offset_sums import offset_sum
 from ..topology import Store, Subtopology
 from .assigned import Assigned
 
@@ -73,10 +74,9 @@ def _applied(tasks: Mapping[TaskId, Subtopology], held: Mapping[StoreId, int]) -
     sums = {}
     for task, part in tasks.items():
         ids = (StoreId(store.name, task.partition) for store in part.stores)
-        positions = [held[store] for store in ids if store in held]
-        if positions:
-            # As in Kafka Streams, where a sum of offsets that overflows is pinned to the greatest long.
-            sums[task] = min(sum(positions), MAX_OFFSET_SUM)
+        total = offset_sum(held[store] for store in ids if store in held)
+        if total is not None:
+            sums[task] = total
     return sums
 
 

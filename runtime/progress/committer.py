@@ -1,4 +1,8 @@
-"""The driver's part of exactly-once: claims a generation, and writes the epochs of tasks as a sequence of commits."""
+"""The driver's part of exactly-once: claims a generation, and writes the epochs of tasks as a sequence of commits.
+
+When an epoch is due is decided in `driver/units.py`: there is one commit for each epoch of a unit, the tasks of one
+subtopology on one client.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ..log.commit_records import SOURCE_LANE
+from ..log.commit_records import EXTERNAL_LANE
 from ..log.state import LogState
 from ..records.schema import changelog_topic
 from ..task_id import TaskId, TaskKey
@@ -13,7 +13,7 @@ from ..topology import GlobalTable, Store, Subtopology, Topic
 from .committed import Committed
 from .idleness import Network
 
-NOTHING_YET = LaneInput(SOURCE_LANE, 0, (), clock=-1, idle=False)
+NOTHING_YET = LaneInput(EXTERNAL_LANE, 0, (), clock=-1, idle=False)
 """The lane of a topic whose writing application has not started: it is empty, but records will come."""
 
 
@@ -106,10 +106,10 @@ class Planner:
         network: Network,
     ) -> TopicInput:
         if partition >= topic.partitions:  # a subtopology has as many tasks as its widest topic has partitions
-            return TopicInput(topic.name, (LaneInput(SOURCE_LANE, 0, ()),))
+            return TopicInput(topic.name, (LaneInput(EXTERNAL_LANE, 0, ()),))
         state = self._committed.of(topic)
         if topic.writer is None:
-            return TopicInput(topic.name, (self._lane(state, topic, partition, SOURCE_LANE, consumed),))
+            return TopicInput(topic.name, (self._lane(state, topic, partition, EXTERNAL_LANE, consumed),))
         writer = network.writer(topic.name)
         if writer is None:
             return TopicInput(topic.name, (NOTHING_YET,))

@@ -77,7 +77,7 @@ def _held(location: StateLocation) -> StateAnswer:
         directory.remove_all()
     if now != found:
         now.written(directory.path)
-    strangers = directory.remove_strangers(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
+    foreign_stores = directory.remove_foreign(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
     broken = () if found.closed else tuple(_broken(directory, location))
     backends = {store.name: ChosenPlugins(location.plugins).backend(store) for store in location.stores}
     opened = [
@@ -86,7 +86,7 @@ def _held(location: StateLocation) -> StateAnswer:
         if each.store in backends
     ]
     held = tuple(_stored_position(each, store) for each, store in opened)
-    return StateAnswer(folder, found.process_id, (*broken, *held), strangers=strangers)
+    return StateAnswer(folder, found.process_id, (*broken, *held), foreign_stores=foreign_stores)
 
 
 def _broken(directory: StateDirectory, location: StateLocation) -> Iterator[StoreAnswer]:

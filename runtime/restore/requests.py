@@ -95,12 +95,12 @@ class StoreAnswer:
 class StateAnswer:
     """The answer to a request. `folder`, `process_id`: of the client. `failure`: of the whole request.
 
-    `strangers`: `<store>/<partition>` of stores that were wiped, each with the number of the commit that made it. That
-    commit is not in the log.
+    `foreign_stores`: `<store>/<partition>` of stores that were wiped, each with the number of the commit that made it.
+    That commit is not in the log.
     """
 
     folder: str = ""
     process_id: str = ""
     stores: tuple[StoreAnswer, ...] = field(default=())
     failure: StoreFailure | None = None
-    strangers: Mapping[str, int] = field(default_factory=dict)
+    foreign_stores: Mapping[str, int] = field(default_factory=dict)

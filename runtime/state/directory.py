@@ -110,7 +110,7 @@ class StateDirectory:
             shutil.rmtree(doomed)
         note_of(path).unlink(missing_ok=True)
 
-    def remove_strangers(self, log: Log) -> dict[str, int]:
+    def remove_foreign(self, log: Log) -> dict[str, int]:
         """Wipe the stores that were made with commits which `log` does not have.
 
         Returns `<store>/<partition>` of each, with the number of that commit.

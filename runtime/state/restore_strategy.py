@@ -1,4 +1,8 @@
-"""Which committed changelog records bring a store, empty or an old copy, to its committed position."""
+"""Which committed changelog records bring a store, empty or an old copy, to its committed position.
+
+The protocol is here and not in `restore`, where it is used, because `chosen_plugins.py`, which lies below `restore`,
+checks plugins by it. The built-in strategy is `restore/changelog_strategy.py`.
+"""
 
 from __future__ import annotations
 

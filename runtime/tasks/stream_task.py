@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..log.commit_records import TaskCommit
-from ..task_id import TaskId, TopicPartition
+from ..task_id import LATEST_OFFSET, TaskId, TopicPartition
 from .checkpoints import Checkpoints
 from .errors import TaskMigratedError
 from .state import Lifecycle, Operation, State, TaskType
-from .task import LATEST_OFFSET
 from .task_timeout import TaskTimeout
 
 _COMMITS = (State.RUNNING, State.SUSPENDED)

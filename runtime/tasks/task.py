@@ -10,9 +10,6 @@ from ..task_id import TaskId, TopicPartition
 from .state import State, TaskType
 from .task_timeout import TaskTimeout
 
-LATEST_OFFSET = -2
-"""Instead of an offset: at the end of the changelog, wherever that is by now."""
-
 
 class Task(Protocol):
     """One task in one role on one client: its state, and how far its stores are.

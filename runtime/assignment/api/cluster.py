@@ -12,13 +12,11 @@ from types import MappingProxyType
 from typing import NewType, TypeVar
 
 from ....errors import HeadwaterError
+from ...task_id import LATEST_OFFSET as LATEST_OFFSET
 from ...task_id import TaskId
 
 ProcessId = NewType("ProcessId", str)
 """The name of a client. It belongs to the client's state directory and survives restarts."""
-
-LATEST_OFFSET = -2
-"""Lag of a client that runs the task."""
 
 UNKNOWN_LAG = -3
 """Lag of a copy about which nothing is known."""

@@ -60,7 +60,7 @@ class FileRange:
 class Segment:
     """What one writer appended to one partition of one topic in one epoch.
 
-    `lane`: the partition number of the writing task (SOURCE_LANE for appends). `base_offset`: offset of its first
+    `lane`: the partition number of the writing task (EXTERNAL_LANE for appends). `base_offset`: offset of its first
     record in the partition; `base_position`: of its first record in the lane (both given at commit; -1 before).
     `headers`: whether any record of the file has headers. `head`: bytes of the schema at the start of the file,
     `head_checksum`: their crc32 (None in logs that were begun before there was one). `span`: how many offsets and

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.runtime.log.commit_records import (
-    SOURCE_LANE,
+    EXTERNAL_LANE,
     AppendRecord,
     EpochRecord,
     GenerationRecord,
@@ -42,7 +42,7 @@ def topology(name: str, *parts: Subtopology) -> Topology:
     return Topology(PROJECT, name, "1", "hash", parts)
 
 
-def segment(topic: str, rows: int, partition: int = 0, lane: int = SOURCE_LANE) -> Segment:
+def segment(topic: str, rows: int, partition: int = 0, lane: int = EXTERNAL_LANE) -> Segment:
     return Segment(topic, partition, lane, f"{topic}.seg", (Batch(0, 1, rows, 0, 0, 0, 0),))
 
 

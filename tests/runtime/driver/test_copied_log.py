@@ -12,7 +12,7 @@ from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.events import Event, StoreLost, StoresStrange
+from headwater.runtime.driver.events import Event, ForeignStoresWiped, StoreLost
 from headwater.runtime.driver.results import RunFailedError
 from headwater.runtime.log.errors import CommitsMissingError
 
@@ -80,7 +80,7 @@ class Shop:
 
     def told(self) -> tuple[list[set[str]], set[str]]:
         """The stores that were made of other commits, by client, and those that have lost their rows."""
-        strange = [set(each.stores) for each in self.observer.events if isinstance(each, StoresStrange)]
+        strange = [set(each.stores) for each in self.observer.events if isinstance(each, ForeignStoresWiped)]
         return strange, {each.store for each in self.observer.events if isinstance(each, StoreLost)}
 
 

@@ -20,7 +20,7 @@ from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob
-from headwater.runtime.log.commit_records import SOURCE_LANE, AppendRecord, TaskCommit
+from headwater.runtime.log.commit_records import EXTERNAL_LANE, AppendRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.state import LogState
@@ -188,7 +188,7 @@ class LocalApplication:
             columns.append(pa.array(headers, pa.string()))
         table = pa.Table.from_arrays(columns, schema=topic_schema(topic, headers is not None))
         seeds = LogState.load(self.log.commits(f"{PROJECT}-seed"))
-        written = self.log.write(seeds.application, topic.name, f"s-{seeds.number}", table, partition, SOURCE_LANE)
+        written = self.log.write(seeds.application, topic.name, f"s-{seeds.number}", table, partition, EXTERNAL_LANE)
         seeds.commit(AppendRecord(0, written))
 
     def settings(self, max_records: int = WHOLE, clients: int = 1, state: str = "state") -> Settings:

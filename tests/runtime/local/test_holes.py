@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from local_application import APPLICATION, PROJECT, LocalApplication, part
 
-from headwater.runtime.log.commit_records import SOURCE_LANE, AppendRecord
+from headwater.runtime.log.commit_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.declarations import Flow
@@ -140,7 +140,7 @@ def test_positions_without_records_are_passed_and_committed(application):
     app.run()
     seeds = LogState.load(app.log.commits(SEEDS))
     row = pa.Table.from_pylist([{"_timestamp": 0, "_order": 0, "_kind": 1}], topic_schema(WORDS))
-    gone, _ = app.log.write(SEEDS, "words", "compacted", row, 0, SOURCE_LANE)
+    gone, _ = app.log.write(SEEDS, "words", "compacted", row, 0, EXTERNAL_LANE)
     assert gone.rows == 0
     seeds.commit(AppendRecord(0, (gone,)))
     result = app.run()

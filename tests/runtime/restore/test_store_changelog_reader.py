@@ -204,11 +204,11 @@ def test_stores_of_commits_that_a_copied_log_does_not_have_are_wiped_and_the_oth
         place.commit(TASK, hour)
 
     answer = place.hold()
-    assert (answer.strangers, answer.failure) == ({"hours/0": 34}, None)
+    assert (answer.foreign_stores, answer.failure) == ({"hours/0": 34}, None)
     assert [(each.partition, each.position) for each in answer.stores] == [(1, 2)]
     place.client().restore(TASK)
     assert place.windows() == [window(hour) for hour in (*range(31), 50, 51)]
-    assert place.hold().strangers == {}
+    assert place.hold().foreign_stores == {}
 
 
 def test_restoring_comes_to_the_committed_end_of_all_tasks_and_is_told(place: Place) -> None:

@@ -54,7 +54,7 @@ def test_store_whose_note_cannot_be_read_is_of_no_log(log: EmbeddedLog, director
     store = directory.store_path(StoreId("s", 0))
     note_of(store).write_text(text)
     assert not is_of(log, store)
-    assert list(directory.remove_strangers(log)) == ["s/0"]
+    assert list(directory.remove_foreign(log)) == ["s/0"]
     assert (directory.stores(), synced_with(store)) == ([], None)
 
 
@@ -78,4 +78,4 @@ def test_wiped_store_leaves_no_note_and_the_next_one_is_taken(log: EmbeddedLog, 
     directory.remove(StoreId("s", 0))
     assert list(store.parent.iterdir()) == []
     note_sync(store, FIRST)
-    assert directory.remove_strangers(log) == {}
+    assert directory.remove_foreign(log) == {}

@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from headwater.runtime.log.commit_records import TaskCommit
-from headwater.runtime.task_id import TaskId
+from headwater.runtime.task_id import LATEST_OFFSET, TaskId
 from headwater.runtime.tasks.errors import IllegalTaskStateError, TaskMigratedError
 from headwater.runtime.tasks.state import State
 from headwater.runtime.tasks.stream_task import StreamTask
-from headwater.runtime.tasks.task import LATEST_OFFSET
 
 COMMIT = TaskCommit("counts", 1, {"events": {0: 5}}, 0, applied={"a": 9}, records=5)
 
