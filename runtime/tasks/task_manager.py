@@ -8,12 +8,13 @@ goes through `RemoteStores` and `ChangelogReader`, many tasks with one call.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from ..task_id import TaskId, TopicPartition
 from .assigned_tasks import AssignedTasks, TaskDescription
+from .closing import TaskCloser
 from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
 from .interfaces import ChangelogReader, Commits, RemoteStores
 from .offset_sums import offset_sum
@@ -56,6 +57,7 @@ class TaskManager:
         self._commits = commits
         self._declared = declared
         self._now_ms = now_ms
+        self._closer = TaskCloser(self.active, self.standby, stores, reader)
 
     def describe(self) -> tuple[TaskDescription, ...]:
         """All tasks, the active ones first."""
@@ -83,7 +85,7 @@ class TaskManager:
             self.active.maybe_resume_suspended(task_id, self._declared(task_id).inputs)
         closing = [task for task in self._all() if not _stays(task, active, standby)]
         recycled = {task.id for task in closing if task.id in active or task.id in standby}
-        for task, error in self._close(closing, recycled).items():
+        for task, error in self._closer.close(closing, recycled).items():
             failures.add(task, error)
         failures.raise_worst()
         for task_id in sorted(set(active)):
@@ -110,11 +112,11 @@ class TaskManager:
             try:
                 self._commit(participants)
             except TaskCorruptedError as error:
-                self._close_dirty_and_revive(task for task in participants if task.id in error.tasks)
+                self._closer.revive(task for task in participants if task.id in error.tasks)
             except Exception as error:  # of the log, whatever it is
                 first = error
         saved = [task for task in mine if not task.commit_needed]
-        self._checkpoint(task for task in saved if task.post_commit(enforce_checkpoint=True))
+        self._closer.checkpoint(task for task in saved if task.post_commit(enforce_checkpoint=True))
         self.active.suspend([task.id for task in mine])
         self._reader.unregister([task.id for task in mine])
         if first is not None:
@@ -126,13 +128,13 @@ class TaskManager:
         Only those of their stores are wiped that are found damaged, or ahead of the commits.
         """
         standbys = [task for task in self.standby if task.id in corrupted]
-        self._close_dirty_and_revive(standbys)
+        self._closer.revive(standbys)
         ids = {task.id for task in self.active if task.id in corrupted}
         try:
             self.commit([task for task in self.active.running if task.id not in ids])
         except TaskCorruptedError as error:
             ids |= {task.id for task in self.active if task.id in error.tasks}
-        self._close_dirty_and_revive(task for task in self.active if task.id in ids)
+        self._closer.revive(task for task in self.active if task.id in ids)
         return bool(ids)
 
     def handle_lost_all(self) -> None:
@@ -162,7 +164,7 @@ class TaskManager:
             if task.state is State.RESTORING or isinstance(task, StandbyTask):
                 task.offsets.update(self._reader.offsets(task.id))
         self.active.update_restored(self._reader.completed())
-        self._checkpoint(task for task in self.standby.running if task.post_commit(enforce_checkpoint=False))
+        self._closer.checkpoint(task for task in self.standby.running if task.post_commit(enforce_checkpoint=False))
         failures.raise_worst()
         return self.active.all_running and self.standby.all_running
 
@@ -209,8 +211,8 @@ class TaskManager:
             except Exception as error:  # of the log, whatever it is
                 first, dirty = error, {task.id for task in uncommitted}
         saved = [task for task in self._all() if clean and task.id not in dirty]
-        closed = self._close(saved, ()).values()
-        self._close_dirty(self._all())
+        closed = self._closer.close(saved, ()).values()
+        self._closer.close_dirty(self._all())
         first = first or next((each for each in closed if not isinstance(each, TaskMigratedError)), None)
         if first is not None:
             raise first
@@ -225,82 +227,11 @@ class TaskManager:
             raise TaskCorruptedError(str(error), tasks=[task.id for task, _ in prepared]) from error
         for task, _ in prepared:
             task.timeout.clear()
-        self._checkpoint(task for task, _ in prepared if task.post_commit(enforce_checkpoint=False))
+        self._closer.checkpoint(task for task, _ in prepared if task.post_commit(enforce_checkpoint=False))
         return len(prepared)
-
-    def _checkpoint(self, due: Iterable[Task]) -> None:
-        tasks = list(due)
-        if tasks:
-            self._stores.checkpoint(tasks)
-        for task in tasks:
-            task.checkpointed()
-
-    def _close(self, tasks: Sequence[Task], recycled: Collection[TaskId]) -> dict[TaskId, Exception]:
-        """Close and forget tasks; of those that are `recycled` the stores stay open. What went wrong.
-
-        A task that has something that is not committed is closed dirty, which is no error: what made that so was told.
-        """
-        failed: dict[TaskId, Exception] = {}
-        self._stores.note(tasks)
-        dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
-        clean = [task for task in tasks if task not in dirty]
-        self._reader.unregister([task.id for task in clean])
-        for task in clean:
-            if task.state is not State.SUSPENDED:
-                task.suspend()
-        self._checkpoint(task for task in clean if task.id in recycled and task.post_commit(enforce_checkpoint=True))
-        released = [task for task in clean if task.id not in recycled]
-        if released:
-            try:
-                failed.update(self._stores.close(released, clean=True))
-            except Exception as error:  # the client itself cannot be reached
-                failed.update({task.id: error for task in released})
-        for task in clean:
-            if task.id in failed:
-                dirty.append(task)
-                continue
-            if task.id in recycled:
-                task.prepare_recycle()
-            else:
-                task.close_clean()
-            self._remove(task)
-        self._close_dirty(dirty)
-        return {task_id: failed[task_id] for task_id in sorted(failed)}
-
-    def _close_dirty(self, tasks: Collection[Task]) -> None:
-        """Close and forget tasks, whatever they have."""
-        self._stores.note(tasks)
-        self._reader.unregister([task.id for task in tasks])
-        for task in tasks:
-            task.suspend()
-            task.close_dirty()
-            self._remove(task)
-        if tasks:
-            with suppress(Exception):  # Nothing remains to be saved.
-                self._stores.close(tasks, clean=False)
-
-    def _close_dirty_and_revive(self, corrupted: Iterable[Task]) -> None:
-        """Have tasks begin again, with what of their stores is sound."""
-        tasks = list(corrupted)
-        if not tasks:
-            return
-        self._reader.unregister([task.id for task in tasks])
-        for task in tasks:
-            task.suspend()
-            task.close_dirty()
-            task.revive()
-        with suppress(Exception):  # Their stores are looked at before anything else is done with them.
-            self._stores.close(tasks, clean=False)
-        self._reader.suspect([task.id for task in tasks])
 
     def _all(self) -> list[Task]:
         return [*self.active, *self.standby]
-
-    def _remove(self, task: Task) -> None:
-        if isinstance(task, StreamTask):
-            self.active.remove(task)
-        elif isinstance(task, StandbyTask):
-            self.standby.remove(task)
 
     def _refuse_both(self) -> None:
         for task in self.active:
