@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from ..assignment.measured_tasks import tasks_of
 from ..chosen_plugins import origin_of
 from ..log.commit_records import TaskCommit
 from ..placing.assigned import Assigned
@@ -164,7 +165,7 @@ class EpochLoop:
                 eager = until_caught_up and not self._running
                 if id(unit) in busy or not unit.due(now, interval, version, eager):
                     continue
-                if not self._planner.unread(part, [task.id.partition for task in tasks]):
+                if not self._planner.unread(task.id for task in tasks):
                     continue
                 unit.started = now
                 plan = self._plan(unit, tasks)
@@ -257,7 +258,7 @@ class EpochLoop:
                     client=unit.member.client.name,
                     commit=last.number,
                     records=last.records,
-                    lag=self._planner.unread(unit.part, unit.partitions),
+                    lag=self._planner.unread(unit.tasks),
                     seconds=time.monotonic() - opened.started,
                     dropped=last.dropped,
                 )
@@ -276,25 +277,20 @@ class EpochLoop:
     def _nothing_left(self) -> bool:
         """Whether no unit can take a record as things stand; notes what has to wait, and for whom."""
         version = self._committed.version
-        placed: set[TaskKey] = set()
+        placed: set[TaskId] = set()
         waiting = 0
         for part in self._topology.subtopologies:
             for member in self._group.members.values():
                 unit = self._units.get((part.number, member.client.name))
-                tasks = [task for task in member.tasks.active if task.id.subtopology == part.number]
-                keys = [task.id.key(self._topology.application) for task in tasks]
-                placed.update(keys)
-                count = self._planner.unread(part, [key.partition for key in keys if key not in self._failed])
+                tasks = [task.id for task in member.tasks.active if task.id.subtopology == part.number]
+                placed.update(tasks)
+                application = self._topology.application
+                count = self._planner.unread(task for task in tasks if task.key(application) not in self._failed)
                 # The unit has not tried since the last commit, so it may be able to take these records now.
                 if count and (unit is None or unit.blocked_at != version):
                     return False
                 waiting += count
-            unplaced = [
-                number
-                for number in range(part.partitions)
-                if TaskKey(self._topology.application, part.name, number) not in placed
-            ]
-            waiting += self._planner.unread(part, unplaced)
+        waiting += self._planner.unread(task for task in tasks_of(self._topology) if task not in placed)
         self.tally.waiting = waiting
         self.tally.empty = self._committed.empty()
         if self.tally.waiting:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..log.commit_records import TaskCommit
+from ..task_id import TaskId
 from ..tasks.plan import EpochPlan
 from ..topology import Subtopology
 from .cluster import EpochJob
@@ -31,9 +32,9 @@ class Unit:
     held_globals: dict[str, dict[int, dict[int, int]]] = field(default_factory=dict)
 
     @property
-    def partitions(self) -> list[int]:
-        """The partitions of all its tasks, whatever state they are in."""
-        return sorted(task.id.partition for task in self.member.tasks.active if task.id.subtopology == self.part.number)
+    def tasks(self) -> list[TaskId]:
+        """All its tasks, whatever state they are in."""
+        return [task.id for task in self.member.tasks.active if task.id.subtopology == self.part.number]
 
     def due(self, now: float, interval: float, version: tuple[int, ...], eager: bool) -> bool:
         """Whether to start an epoch: there may be something to take, and the commit interval has passed.

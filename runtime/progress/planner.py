@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..log.commit_records import EXTERNAL_LANE
 from ..log.state import LogState
@@ -24,10 +24,9 @@ class Planner:
         self._committed = committed
         self._max_records = max_records
 
-    def unread(self, part: Subtopology, partitions: Collection[int]) -> int:
-        """Records committed to the subtopology's sources that its tasks have not consumed."""
-        application = self._committed.application
-        return sum(self._committed.unread(TaskKey(application, part.name, partition)) for partition in partitions)
+    def unread(self, tasks: Iterable[TaskId]) -> int:
+        """Records committed to the sources of the application's tasks that these have not consumed."""
+        return sum(self._committed.unread(task.key(self._committed.application)) for task in tasks)
 
     def task(
         self,

@@ -11,7 +11,7 @@ from headwater.runtime.driver.units import Unit
 from headwater.runtime.log.commit_records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
-from headwater.runtime.task_id import TaskKey
+from headwater.runtime.task_id import TaskId, TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
 from headwater.runtime.topology import GlobalTable, Store
 
@@ -69,7 +69,8 @@ def test_tasks_see_their_own_partition(applications: Applications) -> None:
     applications.feed("events", 3, partition=1)
     planner = Planner(applications.start(T), MOST)
     assert [rows(planner.task(READS, number, {}).inputs[0].lanes[0]) for number in range(2)] == [[], [3]]
-    assert (planner.unread(READS, [0]), planner.unread(READS, [0, 1])) == (0, 3)
+    tasks = [TaskId(READS.number, number, READS.name) for number in range(2)]
+    assert (planner.unread(tasks[:1]), planner.unread(tasks)) == (0, 3)
 
 
 def test_narrow_topic_has_nothing_for_the_tasks_beyond_it(applications: Applications) -> None:
