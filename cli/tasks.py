@@ -76,13 +76,13 @@ def _repeat(project: Project, style: str) -> None:
 def _draw(project: Project) -> None:
     from rich.live import Live
 
-    with Live(_Screen(project.tasks()), console=console(), screen=True, auto_refresh=False) as live:
+    with Live(Screen(project.tasks()), console=console(), screen=True, auto_refresh=False) as live:
         while True:
-            live.update(_Screen(project.tasks()), refresh=True)
+            live.update(Screen(project.tasks()), refresh=True)
             time.sleep(_WATCH_SECONDS)
 
 
-class _Screen:
+class Screen:
     """All applications on one screen. Tasks that are on their way come first; the last line says what has no room."""
 
     def __init__(self, found: Sequence[ApplicationTasks]) -> None:

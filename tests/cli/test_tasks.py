@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -15,9 +16,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import Result
+from rich.console import Console
 from terminal import on_terminal
 
 from headwater import Project
+from headwater.api.tasks import ApplicationTasks
+from headwater.cli.tasks import Screen
 from headwater.runtime.driver.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
 from headwater.runtime.state.process_file import Owner
 
@@ -191,3 +195,18 @@ def test_terminal_shows_the_table_and_warns_in_colour(shop: Path, write: Write) 
     assert "restoring 25 %, 15 s left" in printed
     write(status(host="far-away", owner=None, written_at=0))
     assert "\x1b[1;33mwarning: " in on_terminal([*COMMAND, "--project-dir", str(shop)], 120)
+
+
+def test_watched_screen_has_what_is_on_its_way_first_and_says_what_has_no_room() -> None:
+    tasks = tuple(
+        TaskStatus(f"0_{n}", "sales", n, "active", "restoring" if n == 30 else "running", 0, 0, 0.0) for n in range(40)
+    )
+    found = status(clients=(ClientStatus("client-1", 2, "", tasks),))
+    screen = Console(width=120, height=12, record=True, file=io.StringIO())
+    screen.print(Screen([ApplicationTasks(APPLICATION, found.written_at, "running", found)]))
+
+    lines = [line.split() for line in screen.export_text().splitlines()]
+    assert lines[2][:4] == ["client-1", "0_30", "active", "restoring"]
+    assert lines[3][:2] == ["client-1", "0_0"]
+    assert lines[-1][:4] == ["and", str(40 - (len(lines) - 4)), "more", "tasks;"]
+    assert len(lines) <= 12
