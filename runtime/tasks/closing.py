@@ -50,11 +50,15 @@ class TaskCloser:
         dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
         clean = [task for task in tasks if task not in dirty]
         self._reader.unregister([task.id for task in clean])
+        halfway = [task for task in clean if task.state is State.RESTORING and task.id not in recycled]
         for task in clean:
             if task.state is not State.SUSPENDED:
                 task.suspend()
         self.checkpoint(task for task in clean if task.id in recycled and task.post_commit(enforce_checkpoint=True))
-        released = [task for task in clean if task.id not in recycled]
+        if halfway:  # Nobody waits for the end of a restore that is stopped: the next one goes on from there.
+            with suppress(Exception):
+                self._stores.close(halfway, clean=False)
+        released = [task for task in clean if task.id not in recycled and task not in halfway]
         if released:
             try:
                 failed.update(self._stores.close(released, clean=True))

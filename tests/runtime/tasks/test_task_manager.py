@@ -173,3 +173,16 @@ def test_tasks_taken_over_by_a_second_client_are_restored_from_the_log(client: C
     second = ClientTasks(tmp_path, "client-2")
     second.run(T00)
     assert second.stores.offsets(T00) == {"s": 10}
+
+
+def test_clean_end_of_a_restore_leaves_the_store_where_it_is_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    slices = LaterSlices()
+    client = ClientTasks(tmp_path, submit=slices)
+    client.append(0, 10)
+    client.manager.handle_assignment([T00])
+    assert not client.manager.try_to_complete_restoration()
+    client.manager.shutdown(clean=True)
+    again = ClientTasks(tmp_path)
+    assert again.manager.offset_sums().get(T00, 0) == 0
+    again.run(T00)
+    assert again.reader.offsets(T00) == {"s": 10}
