@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, SUMS, fed, summed
+from summing import PARTITIONS, RECORDS, SUMS, fed, summed, summed_by_text
 
 from headwater.runtime.restore import client_stores, store_changelog_reader
 from headwater.runtime.topology import Assignment, PluginRef
@@ -40,3 +40,12 @@ def test_clients_that_come_and_go_while_epochs_fail_cost_no_record(application, 
         app.topology = replace(app.topology, assignment=assignment)
         app.run_randomly(seed, moving=True)
         assert sums_in_order(app) == IN_ORDER
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_two_subtopologies_with_a_repartition_between_them_lose_nothing_to_moving_clients(application):
+    for seed in range(2):
+        app = fed(application(*summed_by_text()))
+        app.run_randomly(seed, moving=True)
+        assert {row["key.k"]: row["value.n"] for row in app.read(SUMS)} == dict.fromkeys(IN_ORDER, RECORDS)
+        assert len(app.read(SUMS)) == RECORDS * PARTITIONS
