@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .api.project import Project
     from .compiler.outcomes import InvalidProjectError, UnknownNameError
     from .errors import HeadwaterError
-    from .runtime.driver.results import RunFailedError
+    from .runtime.driver.reports.results import RunFailedError
 
 __all__ = ["HeadwaterError", "InvalidProjectError", "Project", "RunFailedError", "UnknownNameError", "__version__"]
 
@@ -19,7 +19,7 @@ _HOMES = {
     "HeadwaterError": ".errors",
     "InvalidProjectError": ".compiler.outcomes",
     "Project": ".api.project",
-    "RunFailedError": ".runtime.driver.results",
+    "RunFailedError": ".runtime.driver.reports.results",
     "UnknownNameError": ".compiler.outcomes",
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..runtime.progress.full_refresh import forget_state
 from ..runtime.spark.clients import local_state
-from ..runtime.state.directory import StateDirectory
+from ..runtime.state.directories.directory import StateDirectory
 from .code import TARGET
 from .files import CheckedFiles
 from .selection import Selection

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..plugins.registry import Registry
-    from ..runtime.driver.events import Observer
-    from ..runtime.driver.results import RunResults
+    from ..runtime.driver.reports.events import Observer
+    from ..runtime.driver.reports.results import RunResults
     from ..runtime.ingest.append import AppendResult
     from ..runtime.ingest.seeds import SeedResult
     from ..runtime.log.log import Log

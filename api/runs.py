@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ..private_files import write_text
 from ..runtime.driver.application import refused, run_topologies
-from ..runtime.driver.events import Observer
-from ..runtime.driver.results import RunResults
+from ..runtime.driver.reports.events import Observer
+from ..runtime.driver.reports.results import RunResults
 from ..runtime.driver.stopping import stopping
 from ..runtime.log.declared_topics import applications_of, gone_with
 from ..runtime.progress.full_refresh import refresh_fully

@@ -10,7 +10,7 @@ from ..compiler.target_settings import absolute, settings_of
 from ..runtime.chosen_plugins import ChosenPlugins, origin_of
 from ..runtime.log.log import Log
 from ..runtime.spark.clients import local_state
-from ..runtime.state.known_log import check_known_by, place_of
+from ..runtime.state.directories.known_log import check_known_by, place_of
 from ..runtime.topology import Settings
 from .files import CheckedFiles
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..runtime.driver.status import Condition, RunStatus, TaskStatus
+from ..runtime.driver.reports.status import Condition, RunStatus, TaskStatus
 from .files import CheckedFiles
 from .selection import Selection
 from .target import Target

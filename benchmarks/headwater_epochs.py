@@ -16,7 +16,7 @@ import pyarrow as pa
 import yaml
 
 from headwater import Project
-from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.reports.events import EpochCommitted, Event
 
 from .records import PARTITIONS, PER_EPOCH, epoch
 

@@ -70,7 +70,7 @@ def _profile(project: Project) -> str:
 
 
 def _log(project: Project) -> str:
-    from ..runtime.driver.event_texts import counted
+    from ..runtime.driver.reports.event_texts import counted
 
     settings, log = project.settings(), project.log()
     held = counted(len(log.applications()), "application")
@@ -79,7 +79,7 @@ def _log(project: Project) -> str:
 
 def _state(project: Project) -> str:
     from ..runtime.spark.clients import local_state
-    from ..runtime.state.machine import refuse_network_file_system
+    from ..runtime.state.directories.machine import refuse_network_file_system
 
     settings = project.settings()
     path = local_state(settings)

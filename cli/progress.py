@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from ..runtime.driver.events import Event, Observer
-    from ..runtime.driver.restoring import Restoring
+    from ..runtime.driver.reports.events import Event, Observer
+    from ..runtime.driver.reports.restoring import Restoring
 
 
 _STARTING = "starting Spark"
@@ -84,8 +84,8 @@ class Progress:
 
     def on(self, event: Event) -> None:
         """Count one event."""
-        from ..runtime.driver.event_texts import sentence
-        from ..runtime.driver.restoring import Restoring
+        from ..runtime.driver.reports.event_texts import sentence
+        from ..runtime.driver.reports.restoring import Restoring
 
         with self._lock:
             line = self._lines.setdefault(event.application, Line(event.application))
@@ -102,7 +102,7 @@ class Progress:
 
     def _with_bars(self, line: Line) -> Line:
         """While stores are restored, the note says how far they are: epochs of other tasks go on meanwhile."""
-        from ..runtime.driver.restoring import pace
+        from ..runtime.driver.reports.restoring import pace
 
         restoring = self._restoring[line.application]
         note = restoring.short() or line.note
@@ -115,7 +115,7 @@ class Progress:
 
     def _is_told(self, event: Event) -> bool:
         """Whether an event is a line of its own. How tasks are placed at the start is no news."""
-        from ..runtime.driver import events
+        from ..runtime.driver.reports import events
 
         clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
         moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
@@ -123,7 +123,7 @@ class Progress:
         return isinstance(event, stores) or (isinstance(event, moves) and event.application in self._started)
 
     def _note(self, line: Line, event: Event) -> None:
-        from ..runtime.driver import events
+        from ..runtime.driver.reports import events
 
         match event:
             case events.ApplicationStarted():
@@ -211,7 +211,7 @@ def shown() -> Iterator[Observer]:
     """An observer that shows a run until the block ends: live where stderr is a terminal."""
     screen = console(err=True)
     if not is_terminal(err=True) or screen.is_dumb_terminal:
-        from ..runtime.driver.event_texts import Lines
+        from ..runtime.driver.reports.event_texts import Lines
 
         click.echo(_STARTING, err=True)
         yield Lines()

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.driver.event_texts import counted, first_of, not_carried_out, nothing_in, waiting
+from ..runtime.driver.reports.event_texts import counted, first_of, not_carried_out, nothing_in, waiting
 from . import tables
 from .terminal import ERROR, WARNING, say
 
 if TYPE_CHECKING:
-    from ..runtime.driver.results import RunResults
+    from ..runtime.driver.reports.results import RunResults
     from ..runtime.ingest.seeds import SeedResult
 
 

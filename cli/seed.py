@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..errors import HeadwaterError
-from ..runtime.driver.event_texts import counted
+from ..runtime.driver.reports.event_texts import counted
 from .findings import warn
 from .options import ProjectOptions, project_options
 from .results import show_seeds

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..api.project import Project
     from ..api.tasks import ApplicationTasks
-    from ..runtime.driver.status import TaskStatus
+    from ..runtime.driver.reports.status import TaskStatus
 
 HEADER = ("client", "task", "role", "state", "stores", "lag", "rate", "since")
 _RIGHT = (5, 6)
@@ -116,7 +116,7 @@ class Screen:
 
 def headline(each: ApplicationTasks) -> str:
     """How an application's run fares, in a sentence or two."""
-    from ..runtime.driver.restoring import span
+    from ..runtime.driver.reports.restoring import span
 
     status = each.status
     if status is None:
@@ -165,7 +165,7 @@ def _order(task: TaskStatus) -> int:
 
 
 def _state(task: TaskStatus) -> str:
-    from ..runtime.driver.restoring import span
+    from ..runtime.driver.reports.restoring import span
 
     if task.state != "restoring":
         return task.state

@@ -30,8 +30,11 @@ from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
-from .event_texts import lost
-from .events import (
+from .failed_records import user_error
+from .group.group import Group
+from .loop import EpochLoop
+from .reports.event_texts import lost
+from .reports.events import (
     ApplicationStarted,
     ApplicationStopped,
     AssignmentFailed,
@@ -42,11 +45,8 @@ from .events import (
     StoreLost,
     TasksPlaced,
 )
-from .failed_records import user_error
-from .group import Group
-from .loop import EpochLoop
-from .results import ApplicationResult, RunResults, Status
-from .status_writer import StatusWriter
+from .reports.results import ApplicationResult, RunResults, Status
+from .reports.status_writer import StatusWriter
 
 
 def run_topologies(
@@ -230,11 +230,7 @@ class ApplicationRun:
             )
             group.assign(assigned)
             self._status.write(False)  # the first jobs may take long to begin, and the last run's status stands there
-            tasks = sum(len(member.tasks.active) for member in group.members.values())
-            self._restored = sum(bool(task.stores) for each in group.members.values() for task in each.tasks.active)
-            self._observer.on(ApplicationStarted(self._topology.application, self._generation, tasks, self._restored))
-            if empty := committed.empty():
-                self._observer.on(NothingToRead(self._topology.application, empty))
+            self._started(group, committed)
             loop = self._loop = EpochLoop(
                 self._topology,
                 self._settings,
@@ -256,6 +252,15 @@ class ApplicationRun:
         if loop.tally.failure is not None:
             return "failed"
         return "caught_up" if loop.tally.caught_up else "interrupted"
+
+    def _started(self, group: Group, committed: Committed) -> None:
+        """Tell that the tasks are with their clients."""
+        tasks = [task for member in group.members.values() for task in member.tasks.active]
+        self._restored = sum(bool(task.stores) for task in tasks)
+        application = self._topology.application
+        self._observer.on(ApplicationStarted(application, self._generation, len(tasks), self._restored))
+        if empty := committed.empty():
+            self._observer.on(NothingToRead(application, empty))
 
     def _claim(self, committer: Committer, description: TopologyDescription, assigned: Assigned) -> None:
         """Claim the application, unless the run has lost another one, because then it is not the newest run."""

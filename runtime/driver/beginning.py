@@ -16,7 +16,7 @@ from ..progress.compatibility import differences
 from ..progress.errors import ConsumedRecordsMissingError, IncompatibleStateError
 from ..progress.inputs import check_topics
 from ..progress.positions import gaps
-from ..state.known_log import check_known_by, place_of
+from ..state.directories.known_log import check_known_by, place_of
 from ..topology import Settings, Topology
 
 

@@ -12,7 +12,7 @@ from ..log.commit_records import TaskCommit
 from ..placing.client import Client
 from ..restore.links import StateLink
 from ..stages.failed_stage import Facts
-from ..state.process_file import Owner
+from ..state.directories.process_file import Owner
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Settings, Subtopology
 

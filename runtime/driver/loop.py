@@ -30,11 +30,11 @@ from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
 from .errors import RecordError
-from .events import EpochCommitted, Observer, RecordFailed, Waiting
 from .failed_records import corruption_in, isolate
-from .group import Group
-from .member import GroupMember
-from .rebalance import Rebalancer
+from .group.group import Group
+from .group.member import GroupMember
+from .group.rebalance import Rebalancer
+from .reports.events import EpochCommitted, Observer, RecordFailed, Waiting
 from .units import Unit
 
 POLL_SECONDS = 0.02

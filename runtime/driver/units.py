@@ -10,7 +10,7 @@ from ..task_id import TaskId
 from ..tasks.plan import EpochPlan
 from ..topology import Subtopology
 from .cluster import EpochJob
-from .member import GroupMember
+from .group.member import GroupMember
 
 
 @dataclass

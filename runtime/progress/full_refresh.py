@@ -9,7 +9,7 @@ from pathlib import Path
 from ...errors import HeadwaterError
 from ..log.declared_topics import reads
 from ..log.log import Log
-from ..state.directory import StateDirectory
+from ..state.directories.directory import StateDirectory
 
 
 class ReaderError(HeadwaterError):

@@ -29,8 +29,8 @@ from ..records.types import parse_columns
 from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
 from ..state.catch_up import changes, slices
 from ..state.codec import RowCodec
-from ..state.directory import StateDirectory
-from ..state.process_file import ProcessFile
+from ..state.directories.directory import StateDirectory
+from ..state.directories.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey

@@ -15,10 +15,10 @@ from pathlib import Path
 from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
 from ..state.catch_up import apply_slices, catch_up, start_empty
-from ..state.claim import claim, executor_process
-from ..state.directory import StateDirectory
-from ..state.known_log import check_known, place_of
-from ..state.process_file import Owner, ProcessFile
+from ..state.directories.claim import claim, executor_process
+from ..state.directories.directory import StateDirectory
+from ..state.directories.known_log import check_known, place_of
+from ..state.directories.process_file import Owner, ProcessFile
 from ..state.restore_strategy import RestoreRequest
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import keep_note, note_sync

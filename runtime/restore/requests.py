@@ -28,10 +28,10 @@ that all stores are closed.
 class StateLocation:
     """Where the state of one application on one client lies, and what is needed to work on it.
 
-    `folder`: the client's, below `state_dir`; empty: claim a free one (see `state.claim`). `process_id`: the one that
-    the directory must have. `incarnation`: of the application; stores of another one are removed. `log`, `strategy`:
-    plugin name and options. `stores`: as the topology declares them. `tables`: those of global tables. `log_identity`:
-    see `Log.identity`.
+    `folder`: the client's, below `state_dir`; empty: claim a free one (see `state.directories.claim`). `process_id`:
+    the one that the directory must have. `incarnation`: of the application; stores of another one are removed. `log`,
+    `strategy`: plugin name and options. `stores`: as the topology declares them. `tables`: those of global tables.
+    `log_identity`: see `Log.identity`.
     """
 
     state_dir: str

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
 from ..placing.client import Client, Executor
-from ..state.process_file import Owner
+from ..state.directories.process_file import Owner
 from ..topology import Settings
 from .placed_rows import executors
 

@@ -10,7 +10,7 @@ from ...errors import HeadwaterError
 from ..driver.cluster import EpochJob
 from ..placing.client import Client
 from ..restore.links import InDriver, StateLink
-from ..state.process_file import Owner
+from ..state.directories.process_file import Owner
 from ..topology import Settings, Subtopology
 from .clients import ExecutorWatch, clients_of, driver_jvm, local_state
 from .executor_link import OnExecutor

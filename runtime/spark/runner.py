@@ -13,7 +13,7 @@ from ...errors import INTERRUPTED, HeadwaterError, MachineError
 from ..topology import PluginRef, Settings, Topology
 
 if TYPE_CHECKING:
-    from ..driver.results import RunResults
+    from ..driver.reports.results import RunResults
 
 
 def main(
@@ -66,7 +66,7 @@ def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
 def _run(topology: Topology, settings: Settings, until_caught_up: bool) -> RunResults:
     """Start Spark and run the topology on it. If the log refuses the topology, Spark is not started."""
     from ..driver.application import refused, run_topologies
-    from ..driver.event_texts import Lines
+    from ..driver.reports.event_texts import Lines
     from ..driver.stopping import stopping
     from .clients import local_state
     from .cluster import SparkCluster

@@ -22,7 +22,7 @@ from ...unusable_paths import unusable_paths_told
 from ..log.commit_records import CommitMark
 from ..log.durable_files import sync_directory, sync_file
 from ..log.log import Log
-from .machine import started_at
+from .directories.machine import started_at
 from .whole_files import write_whole
 
 _SUFFIX = ".commit"

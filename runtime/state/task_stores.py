@@ -20,7 +20,7 @@ from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store
 from .catch_up import catch_up
 from .codec import RowCodec
-from .directory import StateDirectory
+from .directories.directory import StateDirectory
 from .store import Changes, StateStore, StoreBackend
 from .synced_commit import note_sync
 

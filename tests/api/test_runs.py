@@ -19,12 +19,12 @@ from jsonschema import Draft7Validator
 
 from headwater import Project, RunFailedError
 from headwater.cli.main import main
-from headwater.runtime.driver.events import ApplicationStopped, EpochCommitted, Event
-from headwater.runtime.driver.results import ApplicationResult, RunResults
+from headwater.runtime.driver.reports.events import ApplicationStopped, EpochCommitted, Event
+from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
 from headwater.runtime.log.declared_topics import WriterChangedError
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.full_refresh import ReaderError, readers
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.tasks.errors import LockError
 
 if TYPE_CHECKING:

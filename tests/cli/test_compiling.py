@@ -13,8 +13,8 @@ from click.testing import Result
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.reading.load import load_project
 from headwater.compiler.target_settings import spark_of
-from headwater.runtime.state.directory import StateDirectory
-from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 
 Headwater = Callable[..., Result]
 

@@ -8,12 +8,12 @@ import pytest
 
 from headwater.api.tasks import ApplicationTasks
 from headwater.cli.tasks import headline
-from headwater.runtime.driver.event_texts import lost, sentence
-from headwater.runtime.driver.events import ClientJoined, ClientLost, ClientRefused, Event, StoreDamaged
-from headwater.runtime.driver.group import ALONE_SECONDS, MOST_RECOVERIES
-from headwater.runtime.driver.status import RunStatus
+from headwater.runtime.driver.group.group import ALONE_SECONDS, MOST_RECOVERIES
+from headwater.runtime.driver.reports.event_texts import lost, sentence
+from headwater.runtime.driver.reports.events import ClientJoined, ClientLost, ClientRefused, Event, StoreDamaged
+from headwater.runtime.driver.reports.status import RunStatus
 from headwater.runtime.progress.errors import FencedError
-from headwater.runtime.state.process_file import PATIENCE_S, Owner
+from headwater.runtime.state.directories.process_file import PATIENCE_S, Owner
 from headwater.runtime.tasks.errors import LockError
 
 DOCS = Path(__file__).parents[2] / "docs"

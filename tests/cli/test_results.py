@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.cli.results import show_run
-from headwater.runtime.driver.results import ApplicationResult, RunResults
+from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure
 from headwater.runtime.task_id import TaskId
 

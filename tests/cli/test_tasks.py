@@ -22,8 +22,8 @@ from terminal import on_terminal
 from headwater import Project
 from headwater.api.tasks import ApplicationTasks
 from headwater.cli.tasks import Screen
-from headwater.runtime.driver.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
-from headwater.runtime.state.process_file import Owner
+from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
+from headwater.runtime.state.directories.process_file import Owner
 
 Headwater = Callable[..., Result]
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "tasks.json").read_text())

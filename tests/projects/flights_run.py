@@ -18,7 +18,7 @@ from headwater.runtime.spark.cluster import SparkCluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headwater.runtime.driver.results import RunResults
+    from headwater.runtime.driver.reports.results import RunResults
 
 FLIGHTS = Path(__file__).parents[2] / "projects" / "flights"
 EVERYTHING = 10**8

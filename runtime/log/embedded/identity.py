@@ -1,7 +1,7 @@
 """The id of a log. A log gets it when it is made, and a copy keeps it.
 
-A state directory remembers the log that its stores were made of (see `state.process_file`). So a log that is missing,
-not mounted or moved is noticed, and an empty folder in its place is not taken for a new log.
+A state directory remembers the log that its stores were made of (see `state.directories.process_file`). So a log that
+is missing, not mounted or moved is noticed, and an empty folder in its place is not taken for a new log.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ....private_files import write_text
 from ...log.durable_files import sync_directory
-from ..machine import boot_id
+from ..directories.machine import boot_id
 from ..whole_files import write_whole
 
 _MARKER = "unsynced"

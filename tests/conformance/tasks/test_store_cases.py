@@ -10,7 +10,7 @@ import pytest
 from client_tasks import T00, T01, T02, ClientTasks
 
 from headwater.runtime.restore.store_changelog_reader import ChangelogState, ReaderMode
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.restore_listener import Suspended
 from headwater.runtime.task_id import StoreId

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.events import AssignmentFailed, Event, TasksPlaced
+from headwater.runtime.driver.reports.events import AssignmentFailed, Event, TasksPlaced
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,10 @@ import pytest
 from commits import Applications, part, topic, topology
 
 from headwater.runtime.driver.application import refused
-from headwater.runtime.driver.events import ApplicationStopped, Event
+from headwater.runtime.driver.reports.events import ApplicationStopped, Event
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.state.known_log import OtherLogError
-from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.state.directories.known_log import OtherLogError
+from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 from headwater.runtime.topology import PluginRef, Settings
 
 ORDERS, NAMES = topic("orders"), topic("names")

@@ -20,8 +20,14 @@ from pyspark.sql import SparkSession
 from waiting import wait_until
 
 from headwater import Project
-from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, NothingToRead, TasksPlaced
-from headwater.runtime.driver.results import RunResults
+from headwater.runtime.driver.reports.events import (
+    ApplicationStarted,
+    EpochCommitted,
+    Event,
+    NothingToRead,
+    TasksPlaced,
+)
+from headwater.runtime.driver.reports.results import RunResults
 
 pytestmark = pytest.mark.spark
 

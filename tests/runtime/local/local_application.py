@@ -15,8 +15,8 @@ from sparse_log import SparseLog
 
 from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.events import EpochCommitted, Event, Observer
-from headwater.runtime.driver.results import ApplicationResult
+from headwater.runtime.driver.reports.events import EpochCommitted, Event, Observer
+from headwater.runtime.driver.reports.results import ApplicationResult
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob

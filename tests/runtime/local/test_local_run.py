@@ -22,7 +22,7 @@ from summing import (
     summed_by_text,
 )
 
-from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
+from headwater.runtime.driver.reports.events import ClientLost, EpochCommitted, Event, Observer
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source

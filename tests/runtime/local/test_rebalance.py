@@ -12,8 +12,8 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import (
+from headwater.runtime.driver.reports.event_texts import sentence
+from headwater.runtime.driver.reports.events import (
     ClientJoined,
     ClientLost,
     ClientRefused,
@@ -27,7 +27,7 @@ from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.commit_json import decode_commit
 from headwater.runtime.log.commit_records import AssignmentRecord
 from headwater.runtime.placing.client import Client
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.topology import Assignment, PluginRef
 
 
@@ -167,7 +167,7 @@ def test_client_that_is_there_again_at_once_gets_its_tasks_back(application):
 
 
 def test_all_clients_gone_for_long_is_an_error_that_says_so(application, monkeypatch):
-    monkeypatch.setattr("headwater.runtime.driver.group.ALONE_SECONDS", 0.05)
+    monkeypatch.setattr("headwater.runtime.driver.group.group.ALONE_SECONDS", 0.05)
     app = fed(application(summed()))
     cluster = LocalCluster()
 

@@ -22,7 +22,7 @@ from headwater.runtime.operators.table import Table
 from headwater.runtime.operators.task_epoch import TaskEpoch
 from headwater.runtime.stages.pipe import pipe_schema
 from headwater.runtime.state.codec import RowCodec
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.topology import Agg, Store, Topic

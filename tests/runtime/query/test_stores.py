@@ -26,9 +26,9 @@ from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.records.window_keys import window_keys
 from headwater.runtime.state.catch_up import catch_up
 from headwater.runtime.state.codec import RowCodec
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.plan import StoreInput
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window

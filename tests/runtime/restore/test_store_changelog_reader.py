@@ -31,9 +31,9 @@ from headwater.runtime.restore.store_changelog_reader import (
     StoreChangelogReader,
 )
 from headwater.runtime.spark.executor_link import OnExecutor
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directories.process_file import ProcessFile
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.state.process_file import ProcessFile
 from headwater.runtime.state.restore_listener import Suspended
 from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError

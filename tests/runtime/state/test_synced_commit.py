@@ -12,7 +12,7 @@ import pytest
 
 from headwater.runtime.log.commit_records import CommitMark
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.synced_commit import is_of, note_of, note_sync, synced_with
 from headwater.runtime.task_id import StoreId

@@ -19,7 +19,7 @@ from headwater.runtime.restore.linked_stores import LinkedStores
 from headwater.runtime.restore.links import InDriver
 from headwater.runtime.restore.requests import StateLocation, StateRequest
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.state import State
 from headwater.runtime.tasks.task import Task

@@ -12,10 +12,10 @@ import socket
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ...errors import HeadwaterError
-from ..dataclass_json import from_plain, to_plain
-from ..state.machine import boot_id
-from ..state.process_file import Owner
+from ....errors import HeadwaterError
+from ...dataclass_json import from_plain, to_plain
+from ...state.directories.machine import boot_id
+from ...state.directories.process_file import Owner
 
 VERSION = 1
 """Of the form. A reader ignores fields that it does not know, so it grows only where one changes its meaning."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.driver.event_texts import RESTORING_SECONDS, Lines
-from headwater.runtime.driver.events import (
+from headwater.runtime.driver.reports.event_texts import RESTORING_SECONDS, Lines
+from headwater.runtime.driver.reports.events import (
     ClientLost,
     Event,
     StoreDamaged,
@@ -13,7 +13,7 @@ from headwater.runtime.driver.events import (
     StoreRestoring,
     TasksPlaced,
 )
-from headwater.runtime.driver.restoring import Restoring, pace, span
+from headwater.runtime.driver.reports.restoring import Restoring, pace, span
 
 
 class Clock:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from ..placing.assigned import Move
+from ...placing.assigned import Move
 from . import events
 from .events import Event
 from .restoring import Restoring
@@ -59,6 +59,11 @@ def lost(store: str, partition: int, client: str) -> str:
     )
 
 
+StoreEvent = (
+    events.StoreRestoring | events.StoreRestored | events.StoreDamaged | events.ForeignStoresWiped | events.StoreLost
+)
+
+
 def sentence(event: Event) -> str:
     """An event as a sentence."""
     match event:
@@ -89,30 +94,30 @@ def sentence(event: Event) -> str:
             return f"{event.application}: {waiting(event.records, event.writers)}"
         case events.RecordFailed():
             return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
-        case events.StoreRestoring():
-            return (
-                f"{event.application}: store {event.store}, partition {event.partition}, is restored on {event.client}"
-                f": {event.position:,} of {counted(event.end, 'record')}"
-            )
-        case events.StoreRestored():
-            return (
-                f"{event.application}: store {event.store}, partition {event.partition}, is restored on {event.client}"
-                f" by {counted(event.records, 'record')}"
-            )
-        case events.StoreDamaged():
-            return (
-                f"{event.application}: store {event.store}, partition {event.partition}, was damaged on {event.client}"
-                f" and is wiped: {event.cause}"
-            )
-        case events.ForeignStoresWiped():
-            return f"{event.application}: {_foreign(event)}"
-        case events.StoreLost():
-            return f"{event.application}: {lost(event.store, event.partition, event.client)}"
         case events.ApplicationStopped():
             return (
                 f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
                 f"in {counted(event.commits, 'commit')}"
             )
+        case _:
+            return f"{event.application}: {_of_store(event)}"
+
+
+def _of_store(event: StoreEvent) -> str:
+    match event:
+        case events.ForeignStoresWiped():
+            return _foreign(event)
+        case events.StoreLost():
+            return lost(event.store, event.partition, event.client)
+    store = f"store {event.store}, partition {event.partition},"
+    match event:
+        case events.StoreRestoring():
+            done = f"{event.position:,} of {counted(event.end, 'record')}"
+            return f"{store} is restored on {event.client}: {done}"
+        case events.StoreRestored():
+            return f"{store} is restored on {event.client} by {counted(event.records, 'record')}"
+        case events.StoreDamaged():
+            return f"{store} was damaged on {event.client} and is wiped: {event.cause}"
 
 
 def _foreign(event: events.ForeignStoresWiped) -> str:

@@ -7,21 +7,21 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Protocol
 
-from ..assignment.threads import deal_to_threads
-from ..log.commit_records import TaskCommit
-from ..placing.client import Client
-from ..placing.place import Member
-from ..progress.planner import Planner
-from ..restore.linked_stores import LinkedStores, StateError
-from ..restore.links import StateLink
-from ..restore.requests import StateLocation, StateRequest, StoreAnswer
-from ..restore.store_changelog_reader import StoreChangelogReader
-from ..state.restore_listener import RestoreListener
-from ..task_id import StoreId, TaskId, TopicPartition
-from ..tasks.state import State
-from ..tasks.stream_task import StreamTask
-from ..tasks.task_manager import DeclaredTask, TaskManager
-from ..topology import Subtopology, Topology
+from ...assignment.threads import deal_to_threads
+from ...log.commit_records import TaskCommit
+from ...placing.client import Client
+from ...placing.place import Member
+from ...progress.planner import Planner
+from ...restore.linked_stores import LinkedStores, StateError
+from ...restore.links import StateLink
+from ...restore.requests import StateLocation, StateRequest, StoreAnswer
+from ...restore.store_changelog_reader import StoreChangelogReader
+from ...state.restore_listener import RestoreListener
+from ...task_id import StoreId, TaskId, TopicPartition
+from ...tasks.state import State
+from ...tasks.stream_task import StreamTask
+from ...tasks.task_manager import DeclaredTask, TaskManager
+from ...topology import Subtopology, Topology
 
 Submit = Callable[[Callable[[], dict[StoreId, Exception]]], Future[dict[StoreId, Exception]]]
 

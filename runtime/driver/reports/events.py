@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..placing.assigned import Move
-from ..task_id import TaskId
+from ...placing.assigned import Move
+from ...task_id import TaskId
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..placing.client import Client
-from ..state.directory import StateDirectory
-from ..state.process_file import Owner, ProcessFile
+from ...placing.client import Client
+from ...state.directories.directory import StateDirectory
+from ...state.directories.process_file import Owner, ProcessFile
 
 
 class ClientDirectories:

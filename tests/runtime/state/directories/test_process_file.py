@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 from headwater.runtime.tasks.errors import LockError
 
 

@@ -8,24 +8,24 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from ..chosen_plugins import ChosenPlugins, origin_of
-from ..placing.client import Client
-from ..placing.hosts import Racks
-from ..placing.place import Member
-from ..progress.committed import Committed
-from ..progress.planner import Planner
-from ..restore.linked_stores import StateError
-from ..restore.links import StateLink
-from ..restore.listeners import Listeners
-from ..restore.requests import StateLocation, StateRequest, StoreAnswer
-from ..state.restore_listener import RestoreListener
-from ..task_id import StoreId
-from ..topology import Settings, Topology
-from .cluster import Cluster
-from .errors import SharedStateError
-from .events import ForeignStoresWiped, Observer, StoreDamaged, StoreLost
+from ...chosen_plugins import ChosenPlugins, origin_of
+from ...placing.client import Client
+from ...placing.hosts import Racks
+from ...placing.place import Member
+from ...progress.committed import Committed
+from ...progress.planner import Planner
+from ...restore.linked_stores import StateError
+from ...restore.links import StateLink
+from ...restore.listeners import Listeners
+from ...restore.requests import StateLocation, StateRequest, StoreAnswer
+from ...state.restore_listener import RestoreListener
+from ...task_id import StoreId
+from ...topology import Settings, Topology
+from ..cluster import Cluster
+from ..errors import SharedStateError
+from ..reports.events import ForeignStoresWiped, Observer, StoreDamaged, StoreLost
+from ..reports.restore_events import RestoreEvents
 from .member import Commit, GroupMember, Submit
-from .restore_events import RestoreEvents
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")

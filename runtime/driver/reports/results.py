@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...errors import HeadwaterError
+from ....errors import HeadwaterError
 from .event_texts import counted
 
 Status = Literal["caught_up", "interrupted", "failed", "fenced", "not_started"]

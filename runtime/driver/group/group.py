@@ -14,19 +14,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ...errors import HeadwaterError
-from ..chosen_plugins import ChosenPlugins
-from ..placing.assigned import Assigned
-from ..placing.client import Client, ClientLostError
-from ..placing.place import place
-from ..progress.committed import Committed
-from ..task_id import StoreId, TaskId
-from ..tasks.errors import TaskCorruptedError, TaskMigratedError
-from ..topology import Settings, Topology
+from ....errors import HeadwaterError
+from ...chosen_plugins import ChosenPlugins
+from ...placing.assigned import Assigned
+from ...placing.client import Client, ClientLostError
+from ...placing.place import place
+from ...progress.committed import Committed
+from ...task_id import StoreId, TaskId
+from ...tasks.errors import TaskCorruptedError, TaskMigratedError
+from ...topology import Settings, Topology
+from ..cluster import Cluster
+from ..errors import NoClientsError
+from ..reports.events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
 from .client_directories import ClientDirectories
-from .cluster import Cluster
-from .errors import NoClientsError
-from .events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
 from .joining import Joining, for_each
 from .member import Commit, GroupMember
 

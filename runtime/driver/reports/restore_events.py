@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..state.restore_listener import Suspended
-from ..task_id import StoreId
-from ..tasks.state import TaskType
+from ...state.restore_listener import Suspended
+from ...task_id import StoreId
+from ...tasks.state import TaskType
 from .events import Observer, StoreRestored, StoreRestoring
 
 

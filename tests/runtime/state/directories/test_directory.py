@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.errors import LockError

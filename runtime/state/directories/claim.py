@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from ...private_files import make_folder, opener
-from ...unusable_paths import unusable_paths_told
+from ....private_files import make_folder, opener
+from ....unusable_paths import unusable_paths_told
 from .machine import refuse_network_file_system
 from .process_file import Owner, ProcessFile
 

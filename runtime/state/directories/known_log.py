@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import HeadwaterError
+from ....errors import HeadwaterError
 from .process_file import ProcessFile
 
 

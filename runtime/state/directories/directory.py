@@ -16,15 +16,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self, TextIO
 
-from ...private_files import make_folder, opener
-from ...unusable_paths import unusable_paths_told
-from ..log.commit_records import CommitMark
-from ..log.log import Log
-from ..task_id import StoreId
-from ..tasks.errors import LockError
+from ....private_files import make_folder, opener
+from ....unusable_paths import unusable_paths_told
+from ...log.commit_records import CommitMark
+from ...log.log import Log
+from ...task_id import StoreId
+from ...tasks.errors import LockError
+from ..synced_commit import half_noted, has, note_of, noted, synced_with
 from .machine import refuse_network_file_system, started_at
 from .process_file import ProcessFile
-from .synced_commit import half_noted, has, note_of, noted, synced_with
 
 LOCK = ".lock"
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.driver.status import (
+from headwater.runtime.driver.reports.status import (
     SILENT_MS,
     VERSION,
     ClientStatus,
@@ -19,7 +19,7 @@ from headwater.runtime.driver.status import (
     TaskStatus,
     this_process,
 )
-from headwater.runtime.state.process_file import Owner
+from headwater.runtime.state.directories.process_file import Owner
 
 HOST, OWNER = this_process()
 AT = 1_700_000_000_000

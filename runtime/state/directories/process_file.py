@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from ...private_files import make_folder
-from ...unusable_paths import unusable_paths_told
-from ..tasks.errors import LockError
+from ....private_files import make_folder
+from ....unusable_paths import unusable_paths_told
+from ...tasks.errors import LockError
+from ..whole_files import write_whole
 from .machine import boot_id, started_at
-from .whole_files import write_whole
 
 PATIENCE_S = 60.0
 """How long to wait for the JVM of a killed driver, in seconds. It notices the end at once and then shuts down."""

@@ -1,7 +1,7 @@
 import pytest
 
-from headwater.runtime.driver.event_texts import counted, sentence, waiting
-from headwater.runtime.driver.events import (
+from headwater.runtime.driver.reports.event_texts import counted, sentence, waiting
+from headwater.runtime.driver.reports.events import (
     ApplicationStopped,
     AssignmentFailed,
     EpochCommitted,

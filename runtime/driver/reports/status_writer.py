@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from ...errors import MachineError
-from ..progress.committed import Committed
-from ..progress.planner import Planner
-from ..tasks.assigned_tasks import TaskDescription
-from ..tasks.state import State, TaskType
-from ..topology import Settings, Topology
-from .epoch_commits import Tally
-from .group import Group
-from .member import GroupMember
+from ....errors import MachineError
+from ...progress.committed import Committed
+from ...progress.planner import Planner
+from ...tasks.assigned_tasks import TaskDescription
+from ...tasks.state import State, TaskType
+from ...topology import Settings, Topology
+from ..epoch_commits import Tally
+from ..group.group import Group
+from ..group.member import GroupMember
 from .status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
 
 EVERY_SECONDS = 1.0

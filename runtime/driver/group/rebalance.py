@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ..placing.assigned import Assigned
-from ..progress.committer import Committer
-from ..task_id import TaskId
+from ...placing.assigned import Assigned
+from ...progress.committer import Committer
+from ...task_id import TaskId
 from .group import Group
 
 

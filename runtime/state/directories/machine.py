@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from ...errors import HeadwaterError
+from ....errors import HeadwaterError
 
 _NETWORK_FILE_SYSTEMS = (
     frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs"})
