@@ -20,7 +20,7 @@ from .hookspecs import Hooks
 from .local_modules import import_from
 from .registry import Registry
 
-BUILTINS = ("headwater.runtime.builtins",)
+BUILTINS = ("headwater.runtime.builtin_plugins",)
 ENTRY_POINTS = "headwater"
 
 

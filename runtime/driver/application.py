@@ -30,7 +30,6 @@ from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
-from .failed_records import user_error
 from .group.group import Group
 from .loop import EpochLoop
 from .reports.event_texts import lost
@@ -47,6 +46,7 @@ from .reports.events import (
 )
 from .reports.results import ApplicationResult, RunResults, Status
 from .reports.status_writer import StatusWriter
+from .user_errors import user_error
 
 
 def run_topologies(
@@ -192,7 +192,7 @@ class ApplicationRun:
         error: HeadwaterError | None = None
         try:
             status = self._run(stop, until_caught_up)
-            error = self._loop.tally.failure if self._loop is not None else None
+            error = self._loop.failed.first if self._loop is not None else None
         except FencedError as fenced:
             status, error = "fenced", fenced
         except FullyRefreshedError as again:
@@ -249,7 +249,7 @@ class ApplicationRun:
             # Only after a loop that ended without an error. Else `__exit__` closes the stores without applying
             # anything.
             group.close()
-        if loop.tally.failure is not None:
+        if loop.failed.first is not None:
             return "failed"
         return "caught_up" if loop.tally.caught_up else "interrupted"
 

@@ -10,7 +10,6 @@ from ..log.commit_records import TaskCommit
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.global_task import GlobalTask
-from .errors import RecordError
 
 
 @dataclass
@@ -23,7 +22,6 @@ class Tally:
     waiting: int = 0
     waits_for: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
-    failure: RecordError | None = None
     caught_up: bool = False
 
 

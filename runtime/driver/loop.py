@@ -30,11 +30,12 @@ from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
 from .errors import RecordError
-from .failed_records import corruption_in, isolate
+from .failed_records import FailedRecords
 from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
-from .reports.events import EpochCommitted, Observer, RecordFailed, Waiting
+from .record_search import corruption_in, isolate
+from .reports.events import EpochCommitted, Observer, Waiting
 from .units import Unit
 
 POLL_SECONDS = 0.02
@@ -91,7 +92,7 @@ class EpochLoop:
         self._held = held
         self._status = status
         self._units: dict[tuple[int, str], Unit] = {}
-        self._failed: set[TaskKey] = set()
+        self.failed = FailedRecords(topology.application, observer)
         self._running: dict[Future[Outcome], _Open] = {}
         self.tally = commits.tally
 
@@ -103,7 +104,7 @@ class EpochLoop:
         """
         with ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=self._topology.application) as pool:
             while True:
-                ending = stop.is_set() or self.tally.failure is not None
+                ending = stop.is_set() or self.failed.first is not None
                 restored = False
                 self._rebalance()
                 if not ending:
@@ -177,7 +178,7 @@ class EpochLoop:
     def _may_run(self, member: GroupMember, task: StreamTask) -> bool:
         key = task.id.key(self._topology.application)
         leaves = self._rebalancer.leaves(member.client.name, task.id)
-        return not leaves and key not in self._failed and not self._held(key)
+        return not leaves and key not in self.failed.tasks and not self._held(key)
 
     def _unit(self, part: Subtopology, member: GroupMember) -> Unit:
         key = part.number, member.client.name
@@ -199,7 +200,7 @@ class EpochLoop:
             state_dir=self._settings.state_dir,
             threads=tuple(
                 tuple(
-                    self._planner.task(unit.part, task.partition, due[task].offsets, self._failed, network)
+                    self._planner.task(unit.part, task.partition, due[task].offsets, self.failed.tasks, network)
                     for task in thread
                     if task in due
                 )
@@ -238,17 +239,17 @@ class EpochLoop:
         if unit.lost:
             return
         for failure in failures:
-            self._failed.add(failure.task)
-            self.tally.failure = self.tally.failure or failure
-            self._observer.on(
-                RecordFailed(self._topology.application, unit.part.name, failure.task.partition, failure.message)
-            )
+            self.failed.add(failure)
         # Before commits without progress are left out: a unit that took nothing is blocked until the log changes.
         unit.took(plan, commits, opened.version)
         self._group.went_well(task.id for task in opened.tasks)
         self._end(opened, commits)
         committed = self._commits.tally.commits
-        unit.member.tasks.commit(opened.tasks)
+        try:
+            unit.member.tasks.commit(opened.tasks)
+        except TaskCorruptedError as error:  # nobody knows whether the commit was made; the log will tell
+            self._group.recover(unit.member, error.tasks, error)
+            return
         if self._commits.tally.commits > committed:
             last = self._commits.last
             self._observer.on(
@@ -285,7 +286,7 @@ class EpochLoop:
                 tasks = [task.id for task in member.tasks.active if task.id.subtopology == part.number]
                 placed.update(tasks)
                 application = self._topology.application
-                count = self._planner.unread(task for task in tasks if task.key(application) not in self._failed)
+                count = self._planner.unread(task for task in tasks if task.key(application) not in self.failed.tasks)
                 # The unit has not tried since the last commit, so it may be able to take these records now.
                 if count and (unit is None or unit.blocked_at != version):
                     return False

@@ -53,4 +53,4 @@ def test_page_has_the_limits_of_the_code() -> None:
     assert (ALONE_SECONDS, PATIENCE_S, MOST_RECOVERIES) == (60.0, 60.0, 5)
     assert "waits a minute for another one" in PAGE
     assert "waits up to a minute for its end" in PAGE
-    assert "are damaged six times in a row ends the run" in PAGE
+    assert "are damaged six times in a row ends the application" in PAGE

@@ -222,9 +222,16 @@ class Group:
         members, self.members = list(self.members.values()), {}
         for member in members:
             member.reader.wait()
-        for_each(members, lambda member: member.tasks.shutdown(clean=True))
-        # After all stores are closed. Without this note the next run reads all rows first, see `ProcessFile`.
-        for_each(members, lambda member: member.release())
+        for_each(members, self._closed)
+
+    def _closed(self, member: GroupMember) -> None:
+        """Close a client's tasks. One that is gone by now has nothing that is not committed."""
+        try:
+            member.tasks.shutdown(clean=True)
+            # After all stores are closed. Without this note the next run reads all rows first, see `ProcessFile`.
+            member.release()
+        except ClientLostError:
+            self._observer.on(ClientLost(self._topology.application, member.client.name))
 
     def _take_in(self, clients: Sequence[Client]) -> None:
         here = [member.client for member in self.members.values()]
