@@ -24,7 +24,7 @@ from pyspark.sql.functions import count
 from pyspark.sql.functions import sum as total_of
 
 from .records import PARTITIONS
-from .spark_streaming import STATE
+from .spark_streaming import STATE, run_to_the_end
 
 BATCHES = 4
 
@@ -72,16 +72,7 @@ def run(folder: Path) -> list[float]:
         def write(batch: DataFrame, _: int) -> None:
             batch.write.format("noop").mode("overwrite").save()
 
-        query = (
-            totals.writeStream.outputMode("update")
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .foreachBatch(write)
-            .start()
-        )
-        query.awaitTermination()
-        progress = [json.loads(report.json) for report in query.recentProgress]
-        return [report["durationMs"]["triggerExecution"] / 1000 for report in progress if report["numInputRows"]]
+        return run_to_the_end(totals, write, folder / "checkpoint")
     finally:
         spark.stop()
         shutil.rmtree(local, ignore_errors=True)

@@ -244,13 +244,12 @@ class EpochLoop:
         unit.took(plan, commits, opened.version)
         self._group.went_well(task.id for task in opened.tasks)
         self._end(opened, commits)
-        committed = self._commits.tally.commits
         try:
-            unit.member.tasks.commit(opened.tasks)
+            committed = unit.member.tasks.commit(opened.tasks)
         except TaskCorruptedError as error:  # nobody knows whether the commit was made; the log will tell
             self._group.recover(unit.member, error.tasks, error)
             return
-        if self._commits.tally.commits > committed:
+        if committed > 0:
             last = self._commits.last
             self._observer.on(
                 EpochCommitted(

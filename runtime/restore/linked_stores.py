@@ -101,7 +101,6 @@ class LinkedStores:
 
         A store that is far behind, as it was being restored, is closed as it stands.
         """
-        self.note(tasks)
         if not clean and not self._link.in_driver:
             return {}  # workers of an executor keep files open, clean or not
         ids = [task.id for task in tasks]

@@ -38,6 +38,15 @@ COST_OF_RANGE = 4096
 """In records: a file is opened, and its place travels with the request."""
 
 
+Errors = dict[StoreId, Exception]
+"""What went wrong with which store."""
+
+Slice = Future[Errors]
+
+Submit = Callable[[Callable[[], Errors]], Slice]
+"""Runs the work of a slice somewhere else."""
+
+
 class ReaderMode(Enum):
     """For whom slices are made."""
 
@@ -85,14 +94,14 @@ class StoreChangelogReader:
     def __init__(
         self,
         stores: LinkedStores,
-        submit: Callable[[Callable[[], dict[StoreId, Exception]]], Future[dict[StoreId, Exception]]],
+        submit: Submit,
         listener: RestoreListener | None = None,
     ) -> None:
         self._stores = stores
         self._submit = submit
         self._listener = listener or NoListener()
         self._changelogs: dict[StoreId, _Changelog] = {}
-        self.slice: Future[dict[StoreId, Exception]] | None = None
+        self.slice: Slice | None = None
         self._worked: dict[StoreId, int] = {}
         self._registered: set[TaskId] = set()
         self._suspects: set[TaskId] = set()
@@ -195,7 +204,7 @@ class StoreChangelogReader:
         if self.slice is not None:
             self.slice.exception()
 
-    def _begin(self, worked: dict[StoreId, int], work: Callable[[], dict[StoreId, Exception]]) -> None:
+    def _begin(self, worked: dict[StoreId, int], work: Callable[[], Errors]) -> None:
         self._worked = worked
         self.slice = self._submit(work)
 
@@ -229,9 +238,9 @@ class StoreChangelogReader:
                 failed.setdefault(each.task.id, error)
         return failed
 
-    def _ahead(self, worked: Collection[StoreId]) -> dict[StoreId, Exception]:
+    def _ahead(self, worked: Collection[StoreId]) -> Errors:
         """The stores that stand behind the committed ends of their changelogs: they hold what was never committed."""
-        errors: dict[StoreId, Exception] = {}
+        errors: Errors = {}
         for store in worked:
             if store not in self._changelogs:
                 continue
@@ -295,12 +304,12 @@ def _ids(task: Task) -> list[StoreId]:
     return [StoreId(store, task.id.partition) for store in task.stores]
 
 
-def _first(target: StoreTarget, room: int | None) -> StoreTarget:
-    """The part of the work that costs `room` at most, or little more. None: all of it."""
+def _first(target: StoreTarget, room: int) -> StoreTarget:
+    """The part of the work that costs `room` at most, or little more."""
     kept: list[LogRange] = []
     cost, position = 0, target.input.applied
     for each in target.input.ranges:
-        if room is not None and cost >= room:
+        if cost >= room:
             return replace(target, input=replace(target.input, ranges=tuple(kept), position=position))
         end = min(each.end, target.input.position)
         kept.append(each)

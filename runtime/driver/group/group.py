@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,15 +20,17 @@ from ...placing.assigned import Assigned
 from ...placing.client import Client, ClientLostError
 from ...placing.place import place
 from ...progress.committed import Committed
-from ...task_id import StoreId, TaskId
+from ...restore.store_changelog_reader import Slice
+from ...task_id import TaskId
 from ...tasks.errors import TaskCorruptedError, TaskMigratedError
+from ...tasks.interfaces import Commits
 from ...topology import Settings, Topology
 from ..cluster import Cluster
 from ..errors import NoClientsError
 from ..reports.events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
 from .client_directories import ClientDirectories
 from .joining import Joining, for_each
-from .member import Commit, GroupMember
+from .member import GroupMember
 
 ALONE_SECONDS = 60.0
 """How long an application waits for a client, once it has lost all."""
@@ -105,7 +107,7 @@ class Group:
                     member.tasks.shutdown(clean=False)
             self.members = {}
 
-    def join(self, incarnation: str, commits: Commit) -> None:
+    def join(self, incarnation: str, commits: Commits) -> None:
         """Have the clients join: each takes its state directory, and tells what is there.
 
         `incarnation`: of the application; copies of another one are removed. `commits`: of its tasks. Raises
@@ -199,7 +201,7 @@ class Group:
                 done = False  # `watch` finds it gone
         return done
 
-    def slices(self) -> list[Future[dict[StoreId, Exception]]]:
+    def slices(self) -> list[Slice]:
         """What is being restored just now."""
         return [member.reader.slice for member in self.members.values() if member.reader.slice is not None]
 

@@ -18,14 +18,16 @@ from ...restore.linked_stores import StateError
 from ...restore.links import StateLink
 from ...restore.listeners import Listeners
 from ...restore.requests import StateLocation, StateRequest, StoreAnswer
+from ...restore.store_changelog_reader import Submit
 from ...state.restore_listener import RestoreListener
 from ...task_id import StoreId
+from ...tasks.interfaces import Commits
 from ...topology import Settings, Topology
 from ..cluster import Cluster
 from ..errors import SharedStateError
 from ..reports.events import ForeignStoresWiped, Observer, StoreDamaged, StoreLost
 from ..reports.restore_events import RestoreEvents
-from .member import Commit, GroupMember, Submit
+from .member import GroupMember
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -43,7 +45,7 @@ class Joining:
         self._observer = observer
         self._planner = Planner(committed, settings.max_records)
         self._racks = Racks(settings)
-        self._commits: Commit
+        self._commits: Commits
         self._submit: Submit
         self._location = StateLocation(
             settings.state_dir,
@@ -56,7 +58,7 @@ class Joining:
             tables=tuple(table.store for part in topology.subtopologies for table in part.global_tables),
         )
 
-    def begin(self, incarnation: str, commits: Commit, submit: Submit) -> None:
+    def begin(self, incarnation: str, commits: Commits, submit: Submit) -> None:
         """`incarnation`: of the application; copies of another one are removed. `commits`: of the members' tasks;
         `submit`: runs the slices of their restores."""
         self._location = replace(self._location, incarnation=incarnation)

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from ...assignment.threads import deal_to_threads
-from ...log.commit_records import TaskCommit
 from ...placing.client import Client
 from ...placing.place import Member
 from ...progress.planner import Planner
 from ...restore.linked_stores import LinkedStores, StateError
 from ...restore.links import StateLink
 from ...restore.requests import StateLocation, StateRequest, StoreAnswer
-from ...restore.store_changelog_reader import StoreChangelogReader
+from ...restore.store_changelog_reader import StoreChangelogReader, Submit
 from ...state.restore_listener import RestoreListener
 from ...task_id import StoreId, TaskId, TopicPartition
-from ...tasks.state import State
+from ...tasks.interfaces import Commits
 from ...tasks.stream_task import StreamTask
 from ...tasks.task_manager import DeclaredTask, TaskManager
 from ...topology import Subtopology, Topology
-
-Submit = Callable[[Callable[[], dict[StoreId, Exception]]], Future[dict[StoreId, Exception]]]
-
-
-class Commit(Protocol):
-    """Commits what tasks have come to, all or nothing; the commit's number."""
-
-    def commit(self, tasks: Sequence[TaskCommit]) -> int:
-        """See `TaskManager`'s Commits."""
-        ...
 
 
 class GroupMember:
@@ -44,7 +31,7 @@ class GroupMember:
         location: StateLocation,
         topology: Topology,
         planner: Planner,
-        commits: Commit,
+        commits: Commits,
         submit: Submit,
         report: Callable[[StoreAnswer], None],
         listener: RestoreListener,
@@ -85,15 +72,6 @@ class GroupMember:
         (answer,) = self._link.ask([StateRequest("release", self._location)])
         if answer.failure is not None:
             raise StateError(self.client.name, answer.failure)
-
-    def restoring(self) -> bool:
-        """Whether a task waits for its stores."""
-        return bool(self.tasks.active.in_state(State.CREATED, State.RESTORING))
-
-    def offsets(self, task: TaskId) -> Mapping[str, int]:
-        """Store -> changelog records that the client's copy has applied, as far as it is known."""
-        found = self.tasks.active.get(task)
-        return {} if found is None else found.offsets
 
     def _declared(self, task: TaskId) -> DeclaredTask:
         part = self._parts[task.subtopology]

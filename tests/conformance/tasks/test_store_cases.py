@@ -7,36 +7,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from client_tasks import T00, T01, T02, ClientTasks
+from client_tasks import T00, T01, T02, ClientTasks, Heard
 
 from headwater.runtime.restore.store_changelog_reader import ChangelogState, ReaderMode
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.state.restore_listener import Suspended
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.errors import LockError
-from headwater.runtime.tasks.state import State, TaskType
+from headwater.runtime.tasks.state import State
 
 S0, S1 = StoreId("s", 0), StoreId("s", 1)
-
-
-class Heard:
-    """A listener that keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-
-    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
-        self.words.append(f"{role.value} {store} started at {position} of {end}")
-
-    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
-        self.words.append(f"{role.value} {store} at {position} of {end} by {records}")
-
-    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
-        self.words.append(f"{role.value} {store} ended after {records}")
-
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
-        self.words.append(f"{role.value} {store} {reason.value} after {records}")
 
 
 @pytest.fixture

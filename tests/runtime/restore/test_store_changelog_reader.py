@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from client_tasks import LaterSlices, at_once
+from client_tasks import Heard, LaterSlices, at_once
 from commits import Applications, part, topic, topology
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
@@ -34,11 +34,9 @@ from headwater.runtime.spark.executor_link import OnExecutor
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.directories.process_file import ProcessFile
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.state.restore_listener import Suspended
 from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
 from headwater.runtime.tasks.standby_task import StandbyTask
-from headwater.runtime.tasks.state import TaskType
 from headwater.runtime.tasks.stream_task import StreamTask
 from headwater.runtime.topology import Store, Window
 
@@ -138,25 +136,6 @@ class Restoring:
         closing = StreamTask(task, ("hours",))
         closing.initialize_if_needed(self.stores.offsets(task))
         assert self.stores.close([closing], clean=clean) == {}
-
-
-class Heard:
-    """A listener that keeps what it hears, in words."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-
-    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
-        self.words.append(f"{role.value} {store} started at {position} of {end}")
-
-    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
-        self.words.append(f"{role.value} {store} at {position} of {end} by {records}")
-
-    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
-        self.words.append(f"{role.value} {store} ended after {records}")
-
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
-        self.words.append(f"{role.value} {store} {reason.value} after {records}")
 
 
 def window(hour: int) -> bytes:

@@ -20,8 +20,9 @@ from headwater.runtime.restore.links import InDriver
 from headwater.runtime.restore.requests import StateLocation, StateRequest
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.restore_listener import Suspended
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
-from headwater.runtime.tasks.state import State
+from headwater.runtime.tasks.state import State, TaskType
 from headwater.runtime.tasks.task import Task
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 from headwater.runtime.topology import Store
@@ -65,6 +66,25 @@ class LaterSlices:
         for work, future in self._waiting:
             future.set_result(work())
         self._waiting.clear()
+
+
+class Heard:
+    """A restore listener that keeps what it hears, in words."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
+        self.words.append(f"{role.value} {store} started at {position} of {end}")
+
+    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
+        self.words.append(f"{role.value} {store} at {position} of {end} by {records}")
+
+    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
+        self.words.append(f"{role.value} {store} ended after {records}")
+
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+        self.words.append(f"{role.value} {store} {reason.value} after {records}")
 
 
 class FailingStores(LinkedStores):
