@@ -1,12 +1,13 @@
 """All measurements: `python -m benchmarks`."""
 
-from . import assignors, balanced, checksums, keyed_count_sum, memory, rack_aware, restore
+from . import assignors, balanced, checksums, keyed_count_sum, memory, rack_aware, rebalance, restore
 
 keyed_count_sum.main([])
 memory.main([])
 assignors.main([])
 rack_aware.main()
 balanced.main()
+rebalance.main([])
 checksums.report()
 restore.main([])
 restore.main(["--link", "spark", "--no-peer"])

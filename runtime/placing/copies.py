@@ -29,7 +29,13 @@ class Copies:
     ) -> None:
         self.tasks = tasks
         self.own = own
-        self.applied = {client: _applied(tasks, stores) for client, stores in held.items()}
+        # The client with the rows of a store without changelog owns the task, but a copy of that store is of no use.
+        everything = {
+            StoreId(store.name, task.partition): task for task, part in tasks.items() for store in part.stores
+        }
+        logged = {StoreId(store.name, task.partition): task for task, part in tasks.items() for store in _logged(part)}
+        self.applied = {client: _applied(everything, stores) for client, stores in held.items()}
+        self._of_changelogs = {client: _applied(logged, stores) for client, stores in held.items()}
 
     @cached_property
     def recorded(self) -> dict[TaskId, ProcessId]:
@@ -44,40 +50,50 @@ class Copies:
 
         Of several the one that ran the task last counts, and else the first by process id.
         """
+        holders: dict[TaskId, list[ProcessId]] = {}
+        for client in sorted(self.applied):
+            for task in self.applied[client]:
+                holders.setdefault(task, []).append(client)
         owners = {}
         for task in self.tasks:
             ran = self.recorded.get(task)
-            # A task without stores has no copies. Its previous owner is known from the log only.
-            had = [client for client in sorted(self.applied) if task in self.applied[client] or client == ran]
+            had = holders.get(task, [])
+            if ran in self.applied and ran not in had:
+                # A task without stores has no copies. Its previous owner is known from the log only.
+                had = sorted([*had, ran])
             if had:
                 owners[task] = max(had, key=lambda client: (self.applied[client].get(task, -1), client == ran))
         return owners
 
     def lags(self) -> Lags:
-        """The lags of all tasks with state on all clients."""
+        """The lags of all tasks with state on all clients. Only stores with a changelog count."""
         ends = {task: self._end(task) for task, part in self.tasks.items() if part.stores}
+        # Nearly all copies do not exist, so nearly all lags are the ends.
         return {
-            client: {task: _lag(applied.get(task, 0), end) for task, end in ends.items()}
-            for client, applied in self.applied.items()
+            client: {**ends, **{task: _lag(position, ends[task]) for task, position in applied.items()}}
+            for client, applied in self._of_changelogs.items()
         }
 
     def lags_of(self, task: TaskId) -> dict[ProcessId, int]:
         """How many records each copy of a task is behind, by client."""
         end = self._end(task)
-        return {client: _lag(applied[task], end) for client, applied in sorted(self.applied.items()) if task in applied}
+        found = sorted(self._of_changelogs.items())
+        return {client: _lag(applied[task], end) for client, applied in found if task in applied}
 
     def _end(self, task: TaskId) -> int:
-        return sum(_end(self.own, store, task.partition) for store in self.tasks[task].stores)
+        return sum(_end(self.own, store, task.partition) for store in _logged(self.tasks[task]))
 
 
-def _applied(tasks: Mapping[TaskId, Subtopology], held: Mapping[StoreId, int]) -> dict[TaskId, int]:
-    sums = {}
-    for task, part in tasks.items():
-        ids = (StoreId(store.name, task.partition) for store in part.stores)
-        total = offset_sum(held[store] for store in ids if store in held)
-        if total is not None:
-            sums[task] = total
-    return sums
+def _logged(part: Subtopology) -> list[Store]:
+    return [store for store in part.stores if store.changelog]
+
+
+def _applied(task_of: Mapping[StoreId, TaskId], held: Mapping[StoreId, int]) -> dict[TaskId, int]:
+    offsets: dict[TaskId, list[int]] = {}
+    for store, offset in held.items():
+        if store in task_of:
+            offsets.setdefault(task_of[store], []).append(offset)
+    return {task: total for task, each in offsets.items() if (total := offset_sum(each)) is not None}
 
 
 def _end(own: LogState, store: Store, partition: int) -> int:

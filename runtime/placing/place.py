@@ -104,11 +104,14 @@ def application_state(topology: Topology, members: Sequence[Member], copies: Cop
     Copies of a task on other clients than its previous owner count as standbys.
     """
     owners = copies.owners
+    owned: dict[ProcessId, set[TaskId]] = {}
+    for task, owner in owners.items():
+        owned.setdefault(owner, set()).add(task)
     clients = {
         member.id: ClientState(
             process_id=member.id,
             num_processing_threads=member.client.threads,
-            previous_active_tasks=frozenset(task for task, owner in owners.items() if owner == member.id),
+            previous_active_tasks=frozenset(owned.get(member.id, ())),
             previous_standby_tasks=frozenset(task for task in copies.applied[member.id] if owners[task] != member.id),
             client_tags=member.tags,
             rack_id=member.rack,

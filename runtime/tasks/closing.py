@@ -48,7 +48,8 @@ class TaskCloser:
         failed: dict[TaskId, Exception] = {}
         self._stores.note(tasks)
         dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
-        clean = [task for task in tasks if task not in dirty]
+        uncommitted = {task.id for task in dirty}
+        clean = [task for task in tasks if task.id not in uncommitted]
         self._reader.unregister([task.id for task in clean])
         halfway = [task for task in clean if task.state is State.RESTORING and task.id not in recycled]
         for task in clean:
@@ -58,7 +59,8 @@ class TaskCloser:
         if halfway:  # Nobody waits for the end of a restore that is stopped: the next one goes on from there.
             with suppress(Exception):
                 self._stores.close(halfway, clean=False)
-        released = [task for task in clean if task.id not in recycled and task not in halfway]
+        stopped = {task.id for task in halfway}
+        released = [task for task in clean if task.id not in recycled and task.id not in stopped]
         if released:
             try:
                 failed.update(self._stores.close(released, clean=True))

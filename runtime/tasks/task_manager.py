@@ -80,6 +80,7 @@ class TaskManager:
 
         Raises the worst error of closing (see Failures), and creates no task then.
         """
+        active, standby = frozenset(active), frozenset(standby)  # looked up for each task
         failures = Failures()
         for task_id in active:
             self.active.maybe_resume_suspended(task_id, self._declared(task_id).inputs)
@@ -88,11 +89,11 @@ class TaskManager:
         for task, error in self._closer.close(closing, recycled).items():
             failures.add(task, error)
         failures.raise_worst()
-        for task_id in sorted(set(active)):
+        for task_id in sorted(active):
             if task_id not in self.active:
                 has = self._declared(task_id)
                 self.active.add(StreamTask(task_id, has.stores, has.inputs))
-        for task_id in sorted(set(standby)):
+        for task_id in sorted(standby):
             has = self._declared(task_id)
             if task_id not in self.standby and has.stores:
                 self.standby.add(StandbyTask(task_id, has.stores, has.inputs))

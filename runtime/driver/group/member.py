@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from ...assignment.threads import deal_to_threads
 from ...placing.client import Client
@@ -46,7 +47,7 @@ class GroupMember:
             member.client.name, link, self._location, planner, topology.subtopologies, member.held, report
         )
         self.reader = StoreChangelogReader(self._stores, submit, listener)
-        self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, self._declared)
+        self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, cache(self._declared))
 
     @property
     def member(self) -> Member:

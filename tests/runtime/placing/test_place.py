@@ -138,7 +138,7 @@ def test_task_reads_its_sources_and_has_the_changelogs_that_are_kept(group: Grou
     assert {each.racks for each in info.topic_partitions} == {None}
 
 
-def test_lag_is_what_all_stores_of_a_task_lack_and_a_copy_beyond_the_end_is_none(group: Group) -> None:
+def test_lag_is_what_the_stores_with_a_changelog_lack_and_a_copy_beyond_the_end_is_none(group: Group) -> None:
     group.grow("names", 1, 30)
     group.grow("sums", 1, 12)
     group.hold("client-2", "names", 1, 25)
@@ -146,7 +146,7 @@ def test_lag_is_what_all_stores_of_a_task_lack_and_a_copy_beyond_the_end_is_none
     group.hold("client-1", "names", 1, 43)
     states = group.asked().client_states(compute_task_lags=True)
     lags = {name: {str(task): lag for task, lag in (each.lags or {}).items()} for name, each in states.items()}
-    assert lags == {"bb": {"0_0": 0, "0_1": 42}, "aa": {"0_0": 0, "0_1": 5}}
+    assert lags == {"bb": {"0_0": 0, "0_1": 30}, "aa": {"0_0": 0, "0_1": 5}}
     assert {each.lags for each in group.asked().clients.values()} == {None}
 
 
@@ -156,6 +156,12 @@ def test_client_that_holds_most_of_a_task_had_it_and_others_had_it_as_standby(gr
     group.hold("client-1", "names", 1, 7)
     group.hold("client-2", "names", 1, 7)
     assert group.had() == {"aa": ({"0_0", "0_1"}, set()), "bb": (set(), {"0_0", "0_1"})}
+
+
+def test_client_with_the_rows_of_a_store_without_changelog_had_the_task(group: Group) -> None:
+    group.grow("sums", 0, 12)
+    group.hold("client-2", "sums", 0, 12)
+    assert group.had()["aa"] == ({"0_0"}, set())
 
 
 def test_client_with_nothing_had_no_task(group: Group) -> None:
