@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..runtime.topology import Settings
     from .cleaning import Cleaning
     from .code import GeneratedCode
+    from .pauses import ApplicationPause, Pauses
     from .runs import Runs
     from .stores import Stores
     from .target import Target
@@ -249,6 +250,19 @@ class Project:
         """
         return self._tasks.now()
 
+    def pause(self) -> tuple[ApplicationPause, ...]:
+        """Have the selected topologies stand still, until `resume`. It does not wait for what they are working on.
+
+        Their drivers notice within a second, commit what is open, begin nothing, and keep their claims. The pause is in
+        the log: it also holds for a run that starts later. Only errors in headwater.yml and profiles.yml matter. Raises
+        InvalidProjectError, SelectorError, LogError.
+        """
+        return self._pauses.pause()
+
+    def resume(self) -> tuple[ApplicationPause, ...]:
+        """Have the selected topologies go on. Raises as `pause`."""
+        return self._pauses.resume()
+
     def cleanable(self, *, state: bool = False) -> tuple[Path, ...]:
         """The existing files and folders that `clean` would remove. Raises InvalidProjectError, SelectorError."""
         return self._cleaning.cleanable(state=state)
@@ -304,6 +318,12 @@ class Project:
         from .tasks import Tasks
 
         return Tasks(self._files, self._selection, self._target)
+
+    @cached_property
+    def _pauses(self) -> Pauses:
+        from .pauses import Pauses
+
+        return Pauses(self._files, self._selection, self._target)
 
     @cached_property
     def _cleaning(self) -> Cleaning:

@@ -49,7 +49,7 @@ class Runs:
         self._target.log_to_read()  # before `topologies`, which may have to start Spark
         topologies = self._code.topologies()
         settings = self._target.settings()
-        results = refused(topologies, settings, self._target.state_dir(), observer)
+        results = refused(topologies, settings, self._target.state_dir(), observer, until_caught_up=until_caught_up)
         if results is None:
             session = self._spark.session()
             with _stopping(stop) as event:

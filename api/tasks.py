@@ -18,12 +18,14 @@ class ApplicationTasks:
     """An application with what its driver has written last. `at`: when this was looked up, ms since 1970.
 
     `condition`: of the run; `never_run` without a `status`: nobody has run it on this log, or the text is damaged.
+    `paused_since`: when somebody paused it; its driver may have an epoch open yet, see `RunStatus.paused`.
     """
 
     application: str
     at: int
     condition: Condition | Literal["never_run"]
     status: RunStatus | None = None
+    paused_since: int | None = None
 
     @property
     def stale(self) -> bool:
@@ -36,6 +38,7 @@ class ApplicationTasks:
         return {
             "application": self.application,
             "condition": self.condition,
+            "paused_since": self.paused_since,
             "run": None
             if status is None
             else {
@@ -46,6 +49,7 @@ class ApplicationTasks:
                 "written_at": status.written_at,
                 "ended": status.ended,
                 "rebalancing": status.rebalancing,
+                "paused": status.paused,
                 "records": status.records,
                 "commits": status.commits,
                 "clients": [
@@ -81,7 +85,7 @@ class Tasks:
             text = log.read_status(application)
             status = None if text is None else RunStatus.of_text(application, text)
             condition = "never_run" if status is None else status.condition(now)
-            yield ApplicationTasks(application, now, condition, status)
+            yield ApplicationTasks(application, now, condition, status, log.paused_since(application))
 
 
 def _task(task: TaskStatus) -> dict[str, Any]:

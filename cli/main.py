@@ -27,6 +27,8 @@ COMMANDS = (
     "read",
     "query",
     "tasks",
+    "pause",
+    "resume",
     "assign",
     "simulate",
     "ls",

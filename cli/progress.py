@@ -119,8 +119,9 @@ class Progress:
 
         clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
         moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
-        stores = (events.StoreDamaged, events.ForeignStoresWiped, events.StoreLost)
-        return isinstance(event, stores) or (isinstance(event, moves) and event.application in self._started)
+        pauses = (events.ApplicationPaused, events.ApplicationResumed)
+        always = (events.StoreDamaged, events.ForeignStoresWiped, events.StoreLost, *pauses)
+        return isinstance(event, always) or (isinstance(event, moves) and event.application in self._started)
 
     def _note(self, line: Line, event: Event) -> None:
         from ..runtime.driver.reports import events
@@ -151,6 +152,10 @@ class Progress:
                 line.note = f"{event.client} is gone"
             case events.ClientJoined():
                 line.note = f"{event.client} has joined"
+            case events.ApplicationPaused():
+                line.note = "paused"
+            case events.ApplicationResumed():
+                line.note = "running"
             case events.ApplicationStopped():
                 line.note = event.reason.replace("_", " ")
 

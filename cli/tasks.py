@@ -60,6 +60,8 @@ def _print(found: Sequence[ApplicationTasks], style: str, indent: int | None = 2
         if number:
             click.echo()
         say(*([WARNING] if each.stale else []), headline(each))
+        if said := paused(each):
+            say(said)
         rows = [row for row, _ in task_rows(each)]
         if rows:
             tables.show(HEADER, rows, right=_RIGHT)
@@ -95,7 +97,8 @@ class Screen:
         room = console.height - 1
         left_out = 0
         for each in self._found:
-            head = Text(headline(each), style="bold yellow" if each.stale else "bold")
+            said = "\n".join(filter(None, (headline(each), paused(each))))
+            head = Text(said, style="bold yellow" if each.stale else "bold")
             room -= len(head.wrap(console, console.width)) + 2
             yield head
             rows = sorted(task_rows(each), key=lambda row: row[1])
@@ -141,6 +144,15 @@ def headline(each: ApplicationTasks) -> str:
             how = (status.ended or "").replace("_", " ")
             return f"{each.application} does not run: {how} {since} ago ({written}), {ran}, {counts}. At its end:"
     return f"{said}. What it wrote last, {since} ago ({written}):"
+
+
+def paused(each: ApplicationTasks) -> str:
+    """That an application is paused, or is about to be; empty if it is not."""
+    if each.paused_since is None:
+        return ""
+    said = f"paused since {_time(each.paused_since)}; `headwater resume` ends the pause"
+    working = each.condition == "running" and each.status is not None and not each.status.paused
+    return f"{said}; what it has begun is not finished yet" if working else said
 
 
 def task_rows(each: ApplicationTasks) -> Iterator[tuple[list[str], int]]:

@@ -32,6 +32,7 @@ from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
 from .group.group import Group
 from .loop import EpochLoop
+from .pausing import Pause, check_not_paused
 from .reports.event_texts import lost
 from .reports.events import (
     ApplicationStarted,
@@ -86,15 +87,20 @@ def run_topologies(
 
 
 def refused(
-    topologies: Sequence[Topology], settings: Settings, state_dir: Path | None, observer: Observer | None = None
+    topologies: Sequence[Topology],
+    settings: Settings,
+    state_dir: Path | None,
+    observer: Observer | None = None,
+    *,
+    until_caught_up: bool = False,
 ) -> RunResults | None:
-    """The results of a run whose applications are all refused because of the log; None if it can begin.
+    """The results of a run whose applications are all refused because of what the log says; None if it can begin.
 
     Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     check_log(topologies, settings, state_dir)
-    errors = [_refusal(topology, settings) for topology in topologies]
+    errors = [_refusal(topology, settings, until_caught_up) for topology in topologies]
     results = tuple(
         ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error))
         for topology, error in zip(topologies, errors, strict=True)
@@ -107,10 +113,12 @@ def refused(
     return RunResults(started, time.monotonic() - begun, results)
 
 
-def _refusal(topology: Topology, settings: Settings) -> HeadwaterError | None:
+def _refusal(topology: Topology, settings: Settings, until_caught_up: bool) -> HeadwaterError | None:
     """Why the application cannot start now; None if it can."""
     try:
         found = look(topology, settings)
+        if until_caught_up:
+            check_not_paused(topology, found.log)
         check_state(topology, Committed(found.log, topology, found.own))
     except FullyRefreshedError:  # it happened just now: the next look may find nothing wrong
         return None
@@ -210,6 +218,8 @@ class ApplicationRun:
             raise begun
         if stop.is_set():
             return "not_started"
+        if until_caught_up:
+            check_not_paused(self._topology, begun.log)
         committed = Committed(begun.log, self._topology, begun.own)
         with Group(self._cluster, self._topology, self._settings, committed, begun.plugins, self) as group:
             check_state(self._topology, committed)
@@ -229,7 +239,7 @@ class ApplicationRun:
                 self._topology, self._settings, committed, self._generation, group, commits.tally
             )
             group.assign(assigned)
-            self._status.write(False)  # the first jobs may take long to begin, and the last run's status stands there
+            self._status.write()  # the first jobs may take long to begin, and the last run's status stands there
             self._started(group, committed)
             loop = self._loop = EpochLoop(
                 self._topology,
@@ -239,13 +249,14 @@ class ApplicationRun:
                 begun.committer,
                 commits,
                 group,
+                Pause(begun.log, self._topology.application, self._observer),
                 self._observer,
                 self._held,
                 self._placed,
                 self._status.write_if_due,
             )
             loop.run(stop, until_caught_up)
-            self._status.write(False)  # once the tasks are closed, there is nothing to be told of them
+            self._status.write()  # once the tasks are closed, there is nothing to be told of them
             # Only after a loop that ended without an error. Else `__exit__` closes the stores without applying
             # anything.
             group.close()

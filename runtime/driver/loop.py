@@ -34,6 +34,7 @@ from .failed_records import FailedRecords
 from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
+from .pausing import Pause
 from .record_search import corruption_in, isolate
 from .reports.events import EpochCommitted, Observer, Waiting
 from .units import Unit
@@ -62,7 +63,8 @@ class EpochLoop:
     """Runs the tasks of one application. `group`: its clients, which have been given tasks.
 
     `held` says which tasks to leave alone for now: a way for tests to make a task slow. `placed` is called with each
-    assignment that is made while it runs. `status` is called in each round, and told whether tasks are on their way.
+    assignment that is made while it runs. `status` is called in each round, and told whether tasks are on their way,
+    and whether all is paused.
     """
 
     def __init__(
@@ -74,10 +76,11 @@ class EpochLoop:
         committer: Committer,
         commits: EpochCommits,
         group: Group,
+        pause: Pause,
         observer: Observer,
         held: Callable[[TaskKey], bool] = lambda _: False,
         placed: Callable[[Assigned], None] = lambda _: None,
-        status: Callable[[bool], None] = lambda _: None,
+        status: Callable[[bool, bool], None] = lambda _, __: None,
     ) -> None:
         self._topology = topology
         self._settings = settings
@@ -91,6 +94,7 @@ class EpochLoop:
         self._observer = observer
         self._held = held
         self._status = status
+        self._pause = pause
         self._units: dict[tuple[int, str], Unit] = {}
         self.failed = FailedRecords(topology.application, observer)
         self._running: dict[Future[Outcome], _Open] = {}
@@ -106,15 +110,17 @@ class EpochLoop:
             while True:
                 ending = stop.is_set() or self.failed.first is not None
                 restored = False
+                paused = self._pause.asked_for()
                 self._rebalance()
                 if not ending:
                     # In each round, so that a driver that has nothing to commit also notices a newer one.
                     self._committer.check()
                     self._committed.refresh()
+                if not ending and not paused:
                     self._commits.advance()
                     restored = self._group.advance()
                     self._start_due(pool, until_caught_up)
-                self._status(self._rebalancer.in_progress)
+                self._status(self._rebalancer.in_progress, paused and not self._running and not self._restoring())
                 if not self._running:
                     # Counts are committed with the next epoch. If no epoch is running, they need a commit of their own.
                     if ending:
@@ -124,14 +130,18 @@ class EpochLoop:
                         self._commits.flush()
                         self.tally.caught_up = True
                         break
-                self._wait(stop)
+                self._wait(stop, paused)
                 for future in [each for each in self._running if each.done()]:
                     self._finish(future)
         return self.tally
 
-    def _wait(self, stop: threading.Event) -> None:
+    def _restoring(self) -> bool:
+        return any(not each.done() for each in self._group.slices())
+
+    def _wait(self, stop: threading.Event, paused: bool) -> None:
         """Until a job or a slice of restoring is done, but not for long: clients come and go, and records come."""
-        working: list[Future[Any]] = [*self._running, *self._group.slices()]
+        # A slice that ends while all is paused is taken up when the pause ends.
+        working: list[Future[Any]] = [*self._running, *([] if paused else self._group.slices())]
         if working:
             wait(working, POLL_SECONDS, FIRST_COMPLETED)
         else:

@@ -100,6 +100,19 @@ class Log(Protocol):
         """The text that `write_status` was given last; None if there is none."""
         ...
 
+    def pause(self, application: str) -> None:
+        """Keep, durably, that an application is paused: its driver looks at it. It stays so until `resume`, whatever
+        becomes of the application's commits. Raises OSError, MachineError."""
+        ...
+
+    def resume(self, application: str) -> None:
+        """The application is not paused any more. No error if it was not. Raises OSError, MachineError."""
+        ...
+
+    def paused_since(self, application: str) -> int | None:
+        """When the application was paused, ms since 1970; None if it is not. Asked about twice a second."""
+        ...
+
 
 def epoch_file_name(incarnation: str, generation: int, epoch: int, task: TaskKey, attempt: int) -> str:
     """The name under which a task writes in one attempt of an epoch. It is unique among all writers."""

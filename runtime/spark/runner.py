@@ -73,7 +73,7 @@ def _run(topology: Topology, settings: Settings, until_caught_up: bool) -> RunRe
     from .session.gone_jvm import ignoring_a_gone_jvm
     from .session.session import start_session
 
-    results = refused([topology], settings, local_state(settings), Lines())
+    results = refused([topology], settings, local_state(settings), Lines(), until_caught_up=until_caught_up)
     if results is not None:
         return results
     session = start_session(settings.spark, topology.application)

@@ -81,6 +81,10 @@ def sentence(event: Event) -> str:
             return f"{event.application}: {event.client} has joined"
         case events.ClientRefused():
             return f"{event.application}: {event.client} has come, and is given no tasks: {event.cause}"
+        case events.ApplicationPaused():
+            return f"{event.application}: paused at {moment(event.since)}; `headwater resume` ends the pause"
+        case events.ApplicationResumed():
+            return f"{event.application}: resumed"
         case events.NothingToRead():
             return f"{event.application}: {nothing_in(event.topics)}"
         case events.EpochCommitted():
@@ -136,7 +140,7 @@ def _placed(event: events.TasksPlaced) -> str:
     if event.unassigned:
         said += f", {len(event.unassigned):,} left out ({first_of(tuple(map(str, event.unassigned)))})"
     if event.followup_deadline is not None:
-        said += f"; it wants to be asked again at {_time(event.followup_deadline)}"
+        said += f"; it wants to be asked again at {moment(event.followup_deadline)}"
     if event.moves:
         said += "\n    " + first_of(tuple(map(_moved, event.moves)), "\n    ")
     return said
@@ -149,7 +153,8 @@ def _moved(move: Move) -> str:
     return f"{move.task} from {move.source or emptied or 'a client that is gone'} to {move.target}{behind}"
 
 
-def _time(ms: int) -> str:
+def moment(ms: int) -> str:
+    """`2026-03-01 12:00:00 UTC`."""
     try:
         return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):  # an assignor may give any number

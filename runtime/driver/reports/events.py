@@ -74,6 +74,21 @@ class ClientRefused:
 
 
 @dataclass(frozen=True)
+class ApplicationPaused:
+    """Somebody has paused the application, at `since` in ms since 1970: no epoch and no slice of a restore begins."""
+
+    application: str
+    since: int
+
+
+@dataclass(frozen=True)
+class ApplicationResumed:
+    """The pause has ended: the application goes on."""
+
+    application: str
+
+
+@dataclass(frozen=True)
 class NothingToRead:
     """Topics that are fed from outside have never had a record, so there is nothing to process from them."""
 
@@ -192,6 +207,8 @@ Event = (
     | ClientLost
     | ClientJoined
     | ClientRefused
+    | ApplicationPaused
+    | ApplicationResumed
     | NothingToRead
     | EpochCommitted
     | Waiting

@@ -103,7 +103,8 @@ class RunStatus:
     """A run of an application, as its driver saw it at `written_at`. Times are ms since 1970, by the driver's clock.
 
     `host`, `owner`: of the driver. `rebalancing`: tasks are on their way from client to client. `every`: ms from one
-    status to the next. `ended`: how it ended, as in a run's results; None while it runs.
+    status to the next. `ended`: how it ended, as in a run's results; None while it runs. `paused`: no epoch is open,
+    and none begins.
     """
 
     application: str
@@ -118,6 +119,7 @@ class RunStatus:
     rebalancing: bool
     clients: tuple[ClientStatus, ...]
     ended: str | None = None
+    paused: bool = False
     version: int = VERSION
 
     def to_text(self) -> str:

@@ -66,15 +66,18 @@ class StatusWriter:
         self._samples: deque[tuple[float, dict[tuple[str, str], tuple[_Kept, int]]]] = deque(maxlen=SAMPLES)
         self._last: RunStatus | None = None
 
-    def write_if_due(self, rebalancing: bool) -> None:
-        """Write how things stand, unless that was just done. Costs nothing until it is due."""
-        if self._seconds() >= self._due:
-            self.write(rebalancing)
+    def write_if_due(self, rebalancing: bool, paused: bool = False) -> None:
+        """Write how things stand, unless that was just done. Costs nothing until it is due.
 
-    def write(self, rebalancing: bool) -> None:
+        `paused`: nothing is worked on, and nothing begins.
+        """
+        if self._seconds() >= self._due or (self._last is not None and paused != self._last.paused):
+            self.write(rebalancing, paused)
+
+    def write(self, rebalancing: bool = False, paused: bool = False) -> None:
         """Write how things stand."""
         begun = self._seconds()
-        found = self._status(rebalancing, begun)
+        found = replace(self._status(rebalancing, begun), paused=paused)
         every = max(EVERY_SECONDS, WITH_TEXT * (self._seconds() - begun) / MOST_SHARE)
         self._due = begun + every
         self._last = replace(found, every=round(every * 1000))
@@ -93,6 +96,7 @@ class StatusWriter:
                     records=self._tally.records,
                     commits=self._tally.commits,
                     rebalancing=False,
+                    paused=False,
                     ended=how,
                 )
             )

@@ -6,13 +6,14 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ....private_files import make_folder, write_text
+from ....private_files import make_folder, opener, write_text
 from ....unusable_paths import unusable_paths_told
 from ..commits import DirectoryCommitStore
 from ..durable_files import check_directory, make_directory, sync_directory, write_durably
@@ -29,8 +30,8 @@ SUFFIX = ".seg"
 
 class EmbeddedLog:
     """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`, the status of the last
-    run, `status/<application>.json`, and an empty file for each application that has committed,
-    `applications/<application>`.
+    run, `status/<application>.json`, and empty files: `applications/<application>` for each that has committed,
+    `paused/<application>` for each that is paused.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -151,6 +152,34 @@ class EmbeddedLog:
             return self._status(application).read_text("utf-8")
         except (FileNotFoundError, UnicodeDecodeError):
             return None
+
+    @unusable_paths_told
+    def pause(self, application: str) -> None:
+        """See `Log.pause`. A second pause keeps the time of the first."""
+        path = self._pause(application)
+        make_directory(path.parent)
+        with suppress(FileExistsError), open(path, "xb", opener=opener):
+            pass
+        sync_directory(path.parent)
+
+    @unusable_paths_told
+    def resume(self, application: str) -> None:
+        """See `Log.resume`."""
+        path = self._pause(application)
+        path.unlink(missing_ok=True)
+        if path.parent.is_dir():
+            sync_directory(path.parent)
+
+    @unusable_paths_told
+    def paused_since(self, application: str) -> int | None:
+        """See `Log.paused_since`."""
+        try:
+            return self._pause(application).stat().st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return None
+
+    def _pause(self, application: str) -> Path:
+        return self.root / "paused" / application
 
     def _status(self, application: str) -> Path:
         return self.root / "status" / f"{application}.json"

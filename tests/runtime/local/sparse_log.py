@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,7 @@ class Content:
     snapshots: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     files: dict[str, dict[int, Stored]] = field(default_factory=dict)
     statuses: dict[str, str] = field(default_factory=dict)
+    pauses: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -170,6 +172,15 @@ class SparseLog:
 
     def read_status(self, application: str) -> str | None:
         return self._content.statuses.get(application)
+
+    def pause(self, application: str) -> None:
+        self._content.pauses.setdefault(application, time.time_ns() // 1_000_000)
+
+    def resume(self, application: str) -> None:
+        self._content.pauses.pop(application, None)
+
+    def paused_since(self, application: str) -> int | None:
+        return self._content.pauses.get(application)
 
     def compact(self, application: str, topic: str, partitions: int, keys: Sequence[str]) -> int:
         """Drop what a later record of the same key replaces, tombstones stay; how many records that were."""

@@ -243,3 +243,16 @@ def test_status_is_the_text_written_last_and_goes_with_its_application(log: Log)
     assert (log.read_status("b"), log.applications()) == (None, [])
     log.drop("a")
     assert log.read_status("a") is None
+
+
+def test_pause_lasts_until_it_is_ended_and_keeps_the_time_of_its_beginning(log: Log) -> None:
+    assert log.paused_since("a") is None
+    log.pause("a")
+    since = log.paused_since("a")
+    assert since
+    log.pause("a")
+    log.drop("a")  # it is the operator's word, and none of the application's data
+    assert (log.paused_since("a"), log.paused_since("b"), log.applications()) == (since, None, [])
+    log.resume("a")
+    log.resume("a")
+    assert log.paused_since("a") is None
