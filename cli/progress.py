@@ -120,7 +120,8 @@ class Progress:
         clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
         moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
         pauses = (events.ApplicationPaused, events.ApplicationResumed)
-        always = (events.StoreDamaged, events.ForeignStoresWiped, events.StoreLost, *pauses)
+        stores = (events.StoreDamaged, events.ForeignStoresWiped, events.StoreLost)
+        always = (*stores, events.SnapshotUnusable, events.SnapshotNotSaved, *pauses)
         return isinstance(event, always) or (isinstance(event, moves) and event.application in self._started)
 
     def _note(self, line: Line, event: Event) -> None:

@@ -70,12 +70,30 @@ def headwater_register_assignors(register: Register) -> None:
 
 @hookimpl
 def headwater_register_restore_strategies(register: Register) -> None:
-    """Register `changelog`."""
+    """Register `changelog` and `snapshot`."""
     register(
         "changelog",
-        "headwater.runtime.restore.changelog_strategy:ChangelogRestore",
+        "headwater.runtime.restore.strategies.changelog:ChangelogRestore",
         _options(slice_records={"type": "integer", "minimum": 1, "description": "Most records applied in one step."}),
         "Applies the changelog from the store's position on.",
+    )
+    register(
+        "snapshot",
+        "headwater.runtime.restore.strategies.snapshot:SnapshotRestore",
+        _options(
+            every_epochs={
+                "type": "integer",
+                "minimum": 1,
+                "description": "Save a store when it has changed in so many epochs.",
+            },
+            every_bytes={
+                "type": "integer",
+                "minimum": 1,
+                "description": "Save a store when its changelog has grown by so many bytes; default 67,108,864.",
+            },
+            keep={"type": "integer", "minimum": 1, "description": "Snapshots kept of each store; default 2."},
+        ),
+        "Loads a copy of the store from the log, and applies what the changelog has since.",
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..log.commit_records import TaskCommit
+from ..log.commit_records import StoreSnapshot, TaskCommit
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.global_task import GlobalTask
@@ -68,12 +68,20 @@ class EpochCommits:
         self._commit((*tasks, *self._global_task.take()))
         return self.last.number
 
+    def list_snapshots(self, added: Sequence[StoreSnapshot], removed: Sequence[str]) -> None:
+        """List copies of stores, and remove those that are not listed any more. Raises FencedError."""
+        self._committer.list_snapshots(added, removed)
+        self._remove_unlisted()
+
     def _commit(self, tasks: Sequence[TaskCommit]) -> None:
         number = self._committer.commit(self._epoch, tasks)
-        for path in self._committed.own.unlisted:
-            self._committed.log.remove(path)
+        self._remove_unlisted()
         dropped = sum((Counter(task.dropped) for task in tasks), Counter[str]())
         self.last = Done(number, sum(task.records for task in tasks), dict(dropped))
         self.tally.commits += 1
         self.tally.records += self.last.records
         self.tally.dropped.update(dropped)
+
+    def _remove_unlisted(self) -> None:
+        for path in self._committed.own.unlisted:
+            self._committed.log.remove(path)

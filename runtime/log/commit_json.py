@@ -12,7 +12,14 @@ import zlib
 from typing import Any
 
 from ..dataclass_json import compact, from_plain, to_plain
-from .commit_records import AppendRecord, AssignmentRecord, CommitRecord, EpochRecord, GenerationRecord
+from .commit_records import (
+    AppendRecord,
+    AssignmentRecord,
+    CommitRecord,
+    EpochRecord,
+    GenerationRecord,
+    SnapshotRecord,
+)
 from .errors import CommitFormatError
 
 FORMAT = 1
@@ -22,6 +29,7 @@ _TYPES: dict[str, type[CommitRecord]] = {
     "generation": GenerationRecord,
     "assignment": AssignmentRecord,
     "epoch": EpochRecord,
+    "snapshot": SnapshotRecord,
     "append": AppendRecord,
 }
 _NAMES = {record: name for name, record in _TYPES.items()}

@@ -149,4 +149,40 @@ class AssignmentRecord:
     incarnation: str = ""
 
 
-CommitRecord = GenerationRecord | AssignmentRecord | EpochRecord | AppendRecord
+@dataclass(frozen=True)
+class StoreSnapshot:
+    """A copy of one partition of a store in a file of the log, with all changes up to `position` of its changelog.
+
+    `path`: of the file, relative to the log. `size`: its bytes, `checksum`: their crc32. `form`: the form of the file,
+    see `CopyingBackend.copy_form`. `at`: when it was made.
+    """
+
+    store: str
+    partition: int
+    position: int
+    path: str
+    size: int
+    checksum: int
+    form: str
+    at: int
+
+
+@dataclass(frozen=True)
+class SnapshotRecord:
+    """The driver in charge has had stores copied. `removed`: paths of snapshots that are not listed any more.
+
+    `incarnation`: see EpochRecord.
+    """
+
+    generation: int
+    at: int
+    added: tuple[StoreSnapshot, ...] = ()
+    removed: tuple[str, ...] = ()
+    incarnation: str = ""
+
+
+CommitRecord = GenerationRecord | AssignmentRecord | EpochRecord | SnapshotRecord | AppendRecord
+"""One commit of an application."""
+
+DriversRecord = AssignmentRecord | EpochRecord | SnapshotRecord
+"""What the driver in charge commits: it is refused under any other generation."""

@@ -226,3 +226,12 @@ def _seed_again(topic: str) -> str:
         f"seed it again: headwater seed {topic} --full-refresh, which also starts again what has read it; "
         "records appended to it are lost then"
     )
+
+
+class SavedFileError(LogError):
+    """A file of the log is not there, or not as it was saved: `path`, `cause`."""
+
+    def __init__(self, path: str, cause: str) -> None:
+        super().__init__(f"{path} of the log cannot be used: {cause}")
+        self.path = path
+        self.cause = cause

@@ -11,8 +11,8 @@ from .state import LogState
 APPEND_GRACE_MS = 24 * 3_600_000
 """An append has no generation to compare. So its files count as garbage after a day."""
 
-_EPOCH_NAME = re.compile(r"/(?:(?P<incarnation>[^/-]+)-)?g(?P<generation>\d+)-e\d+-[^/]*\.seg$")
-"""Files of earlier versions have no incarnation in their names."""
+_EPOCH_NAME = re.compile(r"/(?:(?P<incarnation>[^/-]+)-)?g(?P<generation>\d+)-[es][^/]*\.(?:seg|snap)$")
+"""Files of epochs, and snapshots of stores. Those of earlier versions have no incarnation in their names."""
 
 
 def collect_garbage(log: Log, application: str, state: LogState, now: int | None = None) -> int:

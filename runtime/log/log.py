@@ -6,8 +6,9 @@ loses nothing. Readers get ranges of records from `LogState`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +27,15 @@ class LogFile:
 
     path: str
     modified: int
+
+
+@dataclass(frozen=True)
+class SavedFile:
+    """A file of the log that no records are in. `size`: bytes. `checksum`: their crc32."""
+
+    path: str
+    size: int
+    checksum: int
 
 
 class Log(Protocol):
@@ -76,12 +86,26 @@ class Log(Protocol):
         """See `RangeReader.read`. `within`: a range that a `LogState` of this log has returned."""
         ...
 
+    def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
+        """Keep a file durably. `fill` writes it: a new file at the local path that it is given.
+
+        `path`: see `snapshot_path`. The file exists once a commit lists it. Raises FileExistsError if the path is
+        taken, OSError, and what `fill` raises.
+        """
+        ...
+
+    def load_file(self, saved: SavedFile, to: Path) -> None:
+        """Copy a file to a new local one. Raises SavedFileError if it is not there, or not as it was saved; OSError if
+        `to` cannot be written.
+        """
+        ...
+
     def files(self, application: str) -> Iterator[LogFile]:
-        """All files of records of an application, listed or not."""
+        """All files of an application with records or snapshots of stores, listed or not."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file of records. It is no error if the file is gone already."""
+        """Remove one of `files`. It is no error if the file is gone already."""
         ...
 
     def drop(self, application: str) -> None:
@@ -118,3 +142,13 @@ def epoch_file_name(incarnation: str, generation: int, epoch: int, task: TaskKey
     """The name under which a task writes in one attempt of an epoch. It is unique among all writers."""
     prefix = f"{incarnation[:8]}-" if incarnation else ""
     return f"{prefix}g{generation}-e{epoch}-{task.subtopology}-{task.partition}-a{attempt}"
+
+
+def snapshot_path(application: str, store: str, name: str) -> str:
+    """The place of a snapshot of a store. `name`: see `snapshot_name`."""
+    return f"snapshots/{application}/{store}/{name}.snap"
+
+
+def snapshot_name(incarnation: str, generation: int, partition: int, unique: str) -> str:
+    """The name of a snapshot that a driver asks for. `unique`: among those of its generation."""
+    return f"{incarnation[:8]}-g{generation}-s{partition}-{unique}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dataclass_json import from_plain, to_plain
 from .commit_json import dump, load
-from .commit_records import SeedSource, TaskCommit
+from .commit_records import SeedSource, StoreSnapshot, TaskCommit
 from .descriptions import FedTopic, TopologyDescription
 from .errors import CommitFormatError
 from .segments.segment import Segment
@@ -19,7 +19,8 @@ from .task_progress import Pace
 class Snapshot:
     """The state after commit `number`, of which `commit` is the crc32: see `LogState`.
 
-    `commit` is None, and `assignment`, `paces` and `unlisted` are empty, in snapshots of versions without them.
+    `commit` is None, and `assignment`, `paces`, `unlisted` and `stores` are empty, in snapshots of versions without
+    them. `stores`: copies of stores that commits list.
     """
 
     number: int
@@ -33,6 +34,7 @@ class Snapshot:
     assignment: Mapping[str, Any] = field(default_factory=dict)
     paces: tuple[Pace, ...] = ()
     unlisted: tuple[str, ...] = ()
+    stores: tuple[StoreSnapshot, ...] = ()
 
     def encode(self) -> bytes:
         """For `CommitStore.save_snapshot`."""

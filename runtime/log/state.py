@@ -22,9 +22,11 @@ from .commit_records import (
     AssignmentRecord,
     CommitMark,
     CommitRecord,
+    DriversRecord,
     EpochRecord,
     GenerationRecord,
     SeedSource,
+    SnapshotRecord,
     TaskCommit,
 )
 from .commits import CommitStore
@@ -34,6 +36,7 @@ from .ranges import LogRange
 from .record_segments import grown_by, placed_in
 from .segments.partitions import Partitions
 from .snapshot import Snapshot
+from .store_snapshots import StoreSnapshots
 from .task_progress import TaskProgress
 
 SNAPSHOT_EVERY = 100
@@ -45,8 +48,9 @@ class LogState:
 
     `generation`: of the present driver, 0 before the first. `topology`: the description in its generation record;
     `assignment`: which client has which tasks, in the same record. `seeds`: topic -> source of its seed. `topics`:
-    topic -> its declaration when it was last fed. `unlisted`: files that the last commit made superfluous, because
-    their changes have reached a store without changelog. `tasks`: the progress of each task.
+    topic -> its declaration when it was last fed. `unlisted`: files that the last commit made superfluous: their
+    changes have reached a store without changelog, or a newer snapshot of a store is there. `tasks`: the progress of
+    each task. `store_snapshots`: copies of stores that commits list.
     """
 
     def __init__(self, commits: CommitStore) -> None:
@@ -65,6 +69,7 @@ class LogState:
         self._identity: str | None = None
         self._checksum = 0
         self.tasks = TaskProgress(self.application)
+        self.store_snapshots = StoreSnapshots()
         self._partitions = Partitions()
 
     @classmethod
@@ -139,7 +144,7 @@ class LogState:
         of another generation than the current one, FullyRefreshedError. After an error this state is unchanged.
         """
         with self.lock:
-            if isinstance(record, EpochRecord | AssignmentRecord) and record.generation != self.generation:
+            if isinstance(record, DriversRecord) and record.generation != self.generation:
                 raise GenerationError(self.application, self.generation, record.generation)
             if isinstance(record, GenerationRecord) and record.generation <= self.generation:
                 raise GenerationError(self.application, self.generation, record.generation)
@@ -180,6 +185,9 @@ class LogState:
                 case EpochRecord():
                     self.tasks.add(record)
                     self.unlisted = tuple(path for task in record.tasks for path in self._applied(task))
+                case SnapshotRecord():
+                    self.store_snapshots = self.store_snapshots.after(record)
+                    self.unlisted = record.removed
                 case AppendRecord():
                     self._fed(record)
 
@@ -191,7 +199,7 @@ class LogState:
     def paths(self) -> set[str]:
         """The files that commits list."""
         with self.lock:
-            return {segment.path for segment in self._partitions.segments()}
+            return {segment.path for segment in self._partitions.segments()} | self.store_snapshots.paths()
 
     def ranges(self, topic: str, partition: int, start: int = 0) -> tuple[LogRange, ...]:
         """The committed ranges of a partition, of all lanes, that reach beyond offset `start`, by first offset."""
@@ -236,6 +244,7 @@ class LogState:
                 segments=tuple(self._partitions.segments()),
                 paces=self.tasks.paces(),
                 unlisted=self.unlisted,
+                stores=self.store_snapshots.listed,
             ).encode()
 
     def _decoded(self, data: bytes) -> CommitRecord:
@@ -262,6 +271,7 @@ class LogState:
         self.topics = dict(found.topics)
         self.unlisted = found.unlisted
         self.tasks = TaskProgress(self.application, found.tasks, found.paces)
+        self.store_snapshots = StoreSnapshots(found.stores)
         self._partitions.add(found.segments)
 
     def _is_void(self, record: CommitRecord) -> bool:

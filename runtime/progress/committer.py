@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..log.commit_records import AssignmentRecord, EpochRecord, GenerationRecord, TaskCommit
+from ..log.commit_records import (
+    AssignmentRecord,
+    DriversRecord,
+    EpochRecord,
+    GenerationRecord,
+    SnapshotRecord,
+    StoreSnapshot,
+    TaskCommit,
+)
 from ..log.descriptions import TopologyDescription
 from ..log.errors import CommitExistsError, FullyRefreshedError, GenerationError
 from ..log.state import LogState
@@ -58,7 +66,12 @@ class Committer:
         """Note who has which tasks from now on; the commit's number. Raises FencedError."""
         return self._commit(AssignmentRecord(self.generation, _now(), assignment, self._state.incarnation))
 
-    def _commit(self, record: EpochRecord | AssignmentRecord) -> int:
+    def list_snapshots(self, added: Sequence[StoreSnapshot], removed: Sequence[str]) -> int:
+        """List copies of stores, and list others (`removed`: their paths) no more. Raises FencedError."""
+        state = self._state
+        return self._commit(SnapshotRecord(self.generation, _now(), tuple(added), tuple(removed), state.incarnation))
+
+    def _commit(self, record: DriversRecord) -> int:
         while True:
             try:
                 self._state.commit(record)

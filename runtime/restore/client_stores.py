@@ -14,18 +14,19 @@ from pathlib import Path
 
 from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
-from ..state.catch_up import apply_slices, catch_up, start_empty
+from ..log.commit_records import StoreSnapshot
+from ..state.catch_up import apply_slices, catch_up, slices, start_empty
 from ..state.directories.claim import claim, executor_process
 from ..state.directories.directory import StateDirectory
 from ..state.directories.known_log import check_known, place_of
 from ..state.directories.process_file import Owner, ProcessFile
-from ..state.restore_strategy import RestoreRequest
-from ..state.store import StateStore, StoreDamagedError
+from ..state.store import StateStore, StoreBackend, StoreDamagedError
 from ..state.synced_commit import keep_note, note_sync
 from ..state.task_stores import GLOBAL, expire_below
 from ..task_id import StoreId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..topology import PluginRef
+from .copies import UnusableSnapshotError, load, save
 from .requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget
 from .store_check import Kept, damaged
 
@@ -127,8 +128,8 @@ class ClientStores:
         self._declared = {store.name: store for store in location.stores}
         self._plugins = ChosenPlugins(location.plugins)
         self._log = self._plugins.log(PluginRef(*location.log))
-        self._strategy = self._plugins.restore_strategy(PluginRef(*location.strategy))
         self._lost: set[StoreId] = set()
+        self._saved: dict[StoreId, StoreSnapshot] = {}
         self._until = time.monotonic() + SLICE_SECONDS
         self._begun = False
         self._all = False
@@ -138,6 +139,7 @@ class ClientStores:
         work: dict[str, Callable[[StoreTarget], int]] = {
             "look": self._look,
             "restore": self._restore,
+            "save": self._save,
             "close": self._close,
             "let_go": self._let_go,
             "wipe": self._wipe,
@@ -159,9 +161,11 @@ class ClientStores:
             answer = replace(answer, position=work(target))
         except StoreDamagedError as error:
             answer = replace(answer, position=self._open(target).position, damage=error.cause)
+        except UnusableSnapshotError as error:
+            answer = replace(answer, position=self._open(target).position, unusable=error.cause)
         except HeadwaterError as error:
             answer = replace(answer, failure=_failure(error))
-        return replace(answer, lost=self._id(target) in self._lost)
+        return replace(answer, lost=self._id(target) in self._lost, saved=self._saved.get(self._id(target)))
 
     def _look(self, target: StoreTarget) -> int:
         """Read all rows: if one store is damaged, others may be."""
@@ -181,11 +185,13 @@ class ClientStores:
         note_sync(self._path(target), to.commit)
         if found > to.position:  # The driver knows the committed end; this may be a part of the way only.
             return found
+        if target.load is not None and found < target.load.position:
+            load(self._backend(target), self._path(target), target.load, self._log)
+            store, found = self._open(target), target.load.position
         if not self._declared[to.store].changelog and start_empty(store, to):
             self._lost.add(self._id(target))
             return store.position
-        wanted = RestoreRequest(to.store, target.partition, found, to.position, to.ranges)
-        steps = iter(self._strategy.slices(wanted))
+        steps = slices(to.store, to.ranges, found, to.position, target.slice_records)
         while apply_slices(store, steps, self._log, self._may_read()):
             if not self._all and time.monotonic() >= self._until:
                 break  # another slice goes on: epochs of the tasks that run are waiting for the client
@@ -208,6 +214,12 @@ class ClientStores:
         keep_note(self._path(target))
         return position
 
+    def _save(self, target: StoreTarget) -> int:
+        """Copy the store as it stands into the log."""
+        saved = save(self._backend(target), self._path(target), self._id(target), self._log, target.save_to)
+        self._saved[self._id(target)] = saved
+        return saved.position
+
     def _let_go(self, target: StoreTarget) -> int:
         self._open(target).close()
         return target.input.applied
@@ -217,7 +229,10 @@ class ClientStores:
         return 0
 
     def _open(self, target: StoreTarget) -> StateStore:
-        return self._plugins.backend(self._declared[target.input.store]).open(self._path(target))
+        return self._backend(target).open(self._path(target))
+
+    def _backend(self, target: StoreTarget) -> StoreBackend:
+        return self._plugins.backend(self._declared[target.input.store])
 
     def _path(self, target: StoreTarget) -> Path:
         return self._directory.store_path(self._id(target))

@@ -7,14 +7,18 @@ from dataclasses import replace
 from threading import Lock
 
 from ...errors import HeadwaterError
+from ..log.commit_records import StoreSnapshot
 from ..progress.planner import Planner
+from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
 from ..topology import Store, Subtopology
 from .links import StateLink
-from .requests import StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget, What
+from .requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget, What
+from .snapshots import Snapshots
+from .strategies.changelog import ChangelogRestore
 
 MOST_AT_CLOSE = 1_000_000
 """Changelog records that are applied to a store that is closed: some seconds. The next start applies the others."""
@@ -33,7 +37,9 @@ class LinkedStores:
     """RemoteStores over a link. `held`: where the client's stores stand; those that are not in it are empty.
 
     It knows how far each store is, as nobody else works on it. `report` is called with each store that was damaged
-    (and how) or has lost its rows. Requests go one after the other, whoever asks.
+    (and how), has lost its rows, or has a snapshot that could not be loaded. `strategy`: in which steps stores are
+    restored. `snapshots`: those that it may load; None: none.
+    `given_up`: how many could not be loaded. Requests go one after the other, whoever asks.
     """
 
     def __init__(
@@ -45,6 +51,8 @@ class LinkedStores:
         parts: Sequence[Subtopology],
         held: Mapping[StoreId, int],
         report: Callable[[StoreAnswer], None] = lambda _: None,
+        strategy: RestoreStrategy | None = None,
+        snapshots: Snapshots | None = None,
     ) -> None:
         self.client = client
         self.threads = link.threads
@@ -54,6 +62,9 @@ class LinkedStores:
         self._parts = {part.number: part for part in parts}
         self._positions = dict(held)
         self._report = report
+        self._strategy = strategy or ChangelogRestore()
+        self._snapshots = snapshots
+        self.given_up = 0
         self._asking = Lock()
 
     def declared(self, task: TaskId) -> Sequence[Store]:
@@ -127,16 +138,15 @@ class LinkedStores:
     def ask(self, what: What, shares: Iterable[Sequence[StoreTarget]]) -> dict[StoreId, Exception]:
         """Send what is to be done; what went wrong with which store. Raises StateError where nothing was possible."""
         requests = [StateRequest(what, self._location, tuple(share)) for share in shares if share]
-        with self._asking:
-            answers = self._link.ask(requests) if requests else []
         errors: dict[StoreId, Exception] = {}
-        for answer in answers:
+        for request, answer in zip(requests, self._answers(requests), strict=True):
             if answer.failure is not None:
                 raise StateError(self.client, answer.failure)
-            for each in answer.stores:
+            for target, each in zip(request.stores, answer.stores, strict=True):
                 store = StoreId(each.store, each.partition)
                 self._positions[store] = each.position
-                if each.damage or each.lost:
+                self._note_snapshot(store, target.load, each)
+                if each.damage or each.lost or each.unusable:
                     self._report(each)
                 if each.failure is not None:
                     errors[store] = self._raised(store, each.failure)
@@ -152,6 +162,35 @@ class LinkedStores:
         applied = self.position(store.name, task.partition)
         return StoreTarget(task.partition, self._planner.store(store, task.partition, applied, clocks, records))
 
+    def step(self, task: TaskId, store: Store, records: int) -> StoreTarget:
+        """What the restore strategy wants to be done next: a snapshot is loaded, or `records` or more are applied."""
+        target = self.target(task, store, records)
+        to = target.input
+        end = self.end(StoreId(store.name, task.partition))
+        known = () if self._snapshots is None else self._snapshots.of(store.name, task.partition)
+        ahead = tuple(each for each in known if to.applied < each.position <= end)
+        request = RestoreRequest(store.name, task.partition, to.applied, end, to.ranges, ahead)
+        match next(iter(self._strategy.steps(request)), None):
+            case Load(snapshot):
+                return replace(target, load=snapshot, input=replace(to, position=snapshot.position, ranges=()))
+            case Apply(position, slice_records):
+                to = replace(to, position=min(to.position, position))
+                return replace(target, input=to, slice_records=slice_records)
+        return replace(target, input=replace(to, position=to.applied, ranges=()))
+
+    def save(self, task: TaskId, store: Store, path: str) -> StoreSnapshot:
+        """Have a store copied to a path of the log. Raises StateError, ClientLostError, StateJobError."""
+        at = self.position(store.name, task.partition)
+        target = replace(self.target(task, store, 1), save_to=path)
+        target = replace(target, input=replace(target.input, position=at, ranges=()))
+        (answer,) = self._answers([StateRequest("save", self._location, (target,))])
+        failure = answer.failure or answer.stores[0].failure
+        if failure is not None:
+            raise StateError(self.client, failure)
+        saved = answer.stores[0].saved
+        assert saved is not None  # or there was a failure
+        return saved
+
     def first_error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
         """What is wrong with a task: with the first of its stores that has something."""
         ids = (StoreId(store.name, task.partition) for store in self.declared(task))
@@ -161,6 +200,20 @@ class LinkedStores:
         """The stores of all tasks, some for each thread of the client."""
         everything = [self.target(task, store) for task in tasks for store in self.declared(task)]
         return [everything[thread :: self.threads] for thread in range(self.threads)]
+
+    def _note_snapshot(self, store: StoreId, load: StoreSnapshot | None, answer: StoreAnswer) -> None:
+        """Leave a snapshot alone that could not be loaded, and all of a store that is damaged."""
+        if self._snapshots is None:
+            return
+        if load is not None and answer.unusable:
+            self._snapshots.unusable.add(load.path)
+            self.given_up += 1
+        if answer.damage:
+            self._snapshots.give_up(store)
+
+    def _answers(self, requests: Sequence[StateRequest]) -> Sequence[StateAnswer]:
+        with self._asking:
+            return self._link.ask(requests) if requests else []
 
     def _raised(self, store: StoreId, failure: StoreFailure) -> Exception:
         match failure.kind:

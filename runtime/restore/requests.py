@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..chosen_plugins import Origin
+from ..log.commit_records import StoreSnapshot
+from ..state.catch_up import RECORDS_PER_SLICE
 from ..tasks.plan import StoreInput
 from ..topology import Store
 
-What = Literal["hold", "look", "restore", "close", "let_go", "wipe", "release"]
+What = Literal["hold", "look", "restore", "save", "close", "let_go", "wipe", "release"]
 """What a request does.
 
 `hold`: become the owner of the state directory and list its stores. `look`: read all rows and report the stores'
-positions. `restore`: bring stores to their planned positions. `close`: the same, then remove expired rows, make
-everything durable and close the files. `let_go`: close the files in any state. `wipe`: remove stores. `release`: note
-that all stores are closed.
+positions. `restore`: bring stores to their planned positions. `save`: copy them into the log. `close`: bring them to
+their planned positions, remove expired rows, make everything durable and close the files. `let_go`: close the files in
+any state. `wipe`: remove stores. `release`: note that all stores are closed.
 """
 
 
@@ -29,9 +31,9 @@ class StateLocation:
     """Where the state of one application on one client lies, and what is needed to work on it.
 
     `folder`: the client's, below `state_dir`; empty: claim a free one (see `state.directories.claim`). `process_id`:
-    the one that the directory must have. `incarnation`: of the application; stores of another one are removed. `log`,
-    `strategy`: plugin name and options. `stores`: as the topology declares them. `tables`: those of global tables.
-    `log_identity`: see `Log.identity`.
+    the one that the directory must have. `incarnation`: of the application; stores of another one are removed. `log`:
+    plugin name and options. `stores`: as the topology declares them. `tables`: those of global tables. `log_identity`:
+    see `Log.identity`.
     """
 
     state_dir: str
@@ -41,7 +43,6 @@ class StateLocation:
     incarnation: str = ""
     log: tuple[str, Mapping[str, Any]] = ("embedded", {})
     plugins: Origin = ("", (), ())
-    strategy: tuple[str, Mapping[str, Any]] = ("changelog", {})
     stores: tuple[Store, ...] = ()
     log_identity: str = ""
     tables: tuple[Store, ...] = ()
@@ -49,10 +50,17 @@ class StateLocation:
 
 @dataclass(frozen=True)
 class StoreTarget:
-    """One partition of a store, and its target position."""
+    """One partition of a store, and its target position.
+
+    `load`: the snapshot that takes the place of the store first. `slice_records`: see `Apply`. `save_to`: the path in
+    the log where it is copied to.
+    """
 
     partition: int
     input: StoreInput
+    load: StoreSnapshot | None = None
+    slice_records: int = RECORDS_PER_SLICE
+    save_to: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,8 @@ class StoreAnswer:
     """The answer about one partition of a store. `position`: up to which its changelog is applied.
 
     `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although rows had been committed,
-    because it has no changelog.
+    because it has no changelog. `unusable`: why the snapshot was not loaded; empty if it was, or there was none.
+    `saved`: the snapshot that was made.
     """
 
     store: str
@@ -89,6 +98,8 @@ class StoreAnswer:
     failure: StoreFailure | None = None
     damage: str = ""
     lost: bool = False
+    unusable: str = ""
+    saved: StoreSnapshot | None = None
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,7 @@ class StoreChangelogReader:
         self._suspects: set[TaskId] = set()
         self._turn = 0
         self._stalls = 0
+        self._given_up = 0
 
     @property
     def mode(self) -> ReaderMode:
@@ -215,7 +216,7 @@ class StoreChangelogReader:
         done, worked = self.slice, self._worked
         self.slice, self._worked = None, {}
         errors = {**done.result(), **self._ahead(worked)}
-        moved = False
+        moved, self._given_up = self._given_up != self._stores.given_up, self._stores.given_up
         for store, before in worked.items():
             position = self._stores.position(store.store, store.partition)
             moved = moved or position != before  # also where a store was read: that is no step of the strategy
@@ -297,7 +298,7 @@ class StoreChangelogReader:
         declared = next(each for each in self._stores.declared(task) if each.name == store.store)
         if not declared.changelog:
             return self._stores.target(task, declared)
-        return _first(self._stores.target(task, declared, room), room)
+        return _first(self._stores.step(task, declared, room), room)
 
 
 def _ids(task: Task) -> list[StoreId]:

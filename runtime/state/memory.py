@@ -11,6 +11,7 @@ import shutil
 import stat
 import tempfile
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +22,7 @@ from ...errors import HeadwaterError
 from ...private_files import FOLDER, make_folder, write_text
 from ...unusable_paths import unusable_paths_told
 from .directories.machine import file_system, mounts
+from .lmdb import copies
 from .lmdb.store import MAP_SIZE, LmdbStore
 from .store import StoreDamagedError
 
@@ -48,8 +50,10 @@ class MemoryBackend:
     """Keeps stores below `path`. None: /dev/shm if it has a gigabyte free, otherwise the directory for temporary files.
 
     Stores whose state directory is gone are removed when another one is opened. The folder must belong to the user;
-    raises UntrustedFolderError otherwise.
+    raises UntrustedFolderError otherwise. A CopyingBackend.
     """
+
+    copy_form = copies.FORM
 
     def __init__(self, path: str | None = None) -> None:
         self._root = Path(path) if path is not None else _default_root()
@@ -83,6 +87,21 @@ class MemoryBackend:
         for folder in (place.parent, place):
             _refuse_others(folder, directory.stat().st_uid)
         return LmdbStore(place, MAP_SIZE, writable=False)
+
+    def save_copy(self, directory: Path, file: Path) -> int:
+        """See `CopyingBackend.save_copy`."""
+        return copies.save_copy(self._place(directory), MAP_SIZE, file)
+
+    def load_copy(self, directory: Path, position: int, fill: Callable[[Path], None]) -> None:
+        """See `CopyingBackend.load_copy`."""
+        place = self._place(directory)
+        owner = (place / _OWNER).read_text()
+        copies.load_copy(place, MAP_SIZE, position, fill, lambda folder: write_text(folder / _OWNER, owner))
+
+    def _place(self, directory: Path) -> Path:
+        """Where in memory the store of a directory is, which is made if there is none."""
+        self.open(directory)
+        return (directory.resolve() / _LINK).readlink()
 
     def _remove_abandoned(self) -> None:
         for owner in self._root.glob(f"*/{_OWNER}"):

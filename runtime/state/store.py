@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from ...errors import MachineError
+from ...errors import HeadwaterError, MachineError
 from ..tasks.errors import TaskCorruptedError
 
 Changes = tuple[Sequence[bytes], Sequence[bytes | None]]
@@ -79,3 +79,32 @@ class StoreBackend(Protocol):
 
         It raises StoreDamagedError if it cannot be trusted.
         """
+
+
+@runtime_checkable
+class CopyingBackend(Protocol):
+    """A StoreBackend whose stores can be copied as a whole into one file: what snapshots are made of."""
+
+    copy_form: str
+    """The form of the file. A backend can load the files of all backends that have the same form."""
+
+    def save_copy(self, directory: Path, file: Path) -> int:
+        """Copy the store of `directory`, as it is at one moment, to a new file. Returns the position of the copy.
+
+        Others may read the store meanwhile, and write to it. Raises StoreDamagedError, OSError.
+        """
+
+    def load_copy(self, directory: Path, position: int, fill: Callable[[Path], None]) -> None:
+        """Make a copy, which has this position, the store of `directory`, in place of the one that is there.
+
+        `fill` writes the file to the path that it is given. After an error the store is the one before; if the process
+        is killed, it is that one, or the copy, or empty. Raises CopyDamagedError, and what `fill` raises.
+        """
+
+
+class CopyDamagedError(HeadwaterError):
+    """A file is no copy of a store: `cause`."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"it is no copy of a store: {cause}")
+        self.cause = cause

@@ -38,7 +38,7 @@ def test_builtins_are_there_without_any_plugin() -> None:
     manager = PluginManager(installed=False)
 
     assert list(manager.assignors) == ASSIGNORS
-    assert list(manager.restore_strategies) == ["changelog"]
+    assert list(manager.restore_strategies) == ["changelog", "snapshot"]
     assert list(manager.store_backends) == ["lmdb", "memory"]
     assert list(manager.logs) == ["embedded"]
     assert (list(manager.serdes), list(manager.commands)) == ([], [])

@@ -62,7 +62,7 @@ def test_plugin_that_lacks_a_method_is_refused_by_name_before_anything_is_done_w
         backend.value.message
         == "the store backend 'old_backend' (lacking_methods:OldBackend) has no method open_to_read"
     )
-    assert strategy.value.message == "the restore strategy 'no_strategy' (builtins:object) has no method slices"
+    assert strategy.value.message == "the restore strategy 'no_strategy' (builtins:object) has no method steps"
     assert "headwater.runtime.state.store.StoreBackend" in str(backend.value.hint)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from ....errors import HeadwaterError
 from ...chosen_plugins import ChosenPlugins
@@ -20,12 +20,11 @@ from ...placing.assigned import Assigned
 from ...placing.client import Client, ClientLostError
 from ...placing.place import place
 from ...progress.committed import Committed
-from ...restore.store_changelog_reader import Slice
 from ...task_id import TaskId
 from ...tasks.errors import TaskCorruptedError, TaskMigratedError
-from ...tasks.interfaces import Commits
 from ...topology import Settings, Topology
 from ..cluster import Cluster
+from ..epoch_commits import EpochCommits
 from ..errors import NoClientsError
 from ..reports.events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
 from .client_directories import ClientDirectories
@@ -107,7 +106,7 @@ class Group:
                     member.tasks.shutdown(clean=False)
             self.members = {}
 
-    def join(self, incarnation: str, commits: Commits) -> None:
+    def join(self, incarnation: str, commits: EpochCommits) -> None:
         """Have the clients join: each takes its state directory, and tells what is there.
 
         `incarnation`: of the application; copies of another one are removed. `commits`: of its tasks. Raises
@@ -185,15 +184,17 @@ class Group:
                 member.tasks.handle_rebalance_complete()
 
     def advance(self) -> bool:
-        """Bring stores forward by a step, and run the tasks that are restored; whether all tasks run.
+        """Bring stores forward by a step, and run the tasks that are restored; whether all tasks run, and no snapshot
+        of a store is due.
 
         Raises StateError, StateJobError, RestoreStalledError; TaskCorruptedError where a store is damaged again and
-        again.
+        again; FencedError.
         """
         done = bool(self.members)
         for member in list(self.members.values()):
             try:
                 done = member.tasks.try_to_complete_restoration() and done
+                done = member.saved() and done
             except TaskCorruptedError as error:
                 done = False
                 self.recover(member, error.tasks, error)
@@ -201,9 +202,11 @@ class Group:
                 done = False  # `watch` finds it gone
         return done
 
-    def slices(self) -> list[Slice]:
-        """What is being restored just now."""
-        return [member.reader.slice for member in self.members.values() if member.reader.slice is not None]
+    def slices(self) -> list[Future[Any]]:
+        """What is being restored and saved just now."""
+        restoring = [member.reader.slice for member in self.members.values()]
+        saving = [member.saver.working for member in self.members.values() if member.saver is not None]
+        return [each for each in (*restoring, *saving) if each is not None]
 
     def recover(self, member: GroupMember, tasks: Iterable[TaskId], error: TaskCorruptedError) -> None:
         """Begin tasks again whose stores are damaged. Raises `error` when that has been so too often."""
@@ -224,6 +227,8 @@ class Group:
         members, self.members = list(self.members.values()), {}
         for member in members:
             member.reader.wait()
+            if member.saver is not None:
+                member.saver.finish()
         for_each(members, self._closed)
 
     def _closed(self, member: GroupMember) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...chosen_plugins import ChosenPlugins, origin_of
 from ...placing.client import Client
@@ -18,14 +18,23 @@ from ...restore.linked_stores import StateError
 from ...restore.links import StateLink
 from ...restore.listeners import Listeners
 from ...restore.requests import StateLocation, StateRequest, StoreAnswer
-from ...restore.store_changelog_reader import Submit
+from ...restore.snapshots import Snapshots
+from ...restore.store_saver import StoreSaver
 from ...state.restore_listener import RestoreListener
+from ...state.restore_strategy import SavingStrategy
 from ...task_id import StoreId
-from ...tasks.interfaces import Commits
 from ...topology import Settings, Topology
 from ..cluster import Cluster
+from ..epoch_commits import EpochCommits
 from ..errors import SharedStateError
-from ..reports.events import ForeignStoresWiped, Observer, StoreDamaged, StoreLost
+from ..reports.events import (
+    ForeignStoresWiped,
+    Observer,
+    SnapshotNotSaved,
+    SnapshotUnusable,
+    StoreDamaged,
+    StoreLost,
+)
 from ..reports.restore_events import RestoreEvents
 from .member import GroupMember
 
@@ -45,20 +54,22 @@ class Joining:
         self._observer = observer
         self._planner = Planner(committed, settings.max_records)
         self._racks = Racks(settings)
-        self._commits: Commits
-        self._submit: Submit
+        self._commits: EpochCommits
+        self._submit: Callable[..., Future[Any]]
+        self._state = committed.own
+        self._snapshots = Snapshots(committed.own)
+        self._strategy = ChosenPlugins(origin_of(settings)).restore_strategy(topology.restore)
         self._location = StateLocation(
             settings.state_dir,
             topology.application,
             log=(settings.log.name, settings.log.options),
             log_identity=committed.log.identity(),
             plugins=origin_of(settings),
-            strategy=(topology.restore.name, topology.restore.options),
             stores=tuple(store for part in topology.subtopologies for store in part.stores),
             tables=tuple(table.store for part in topology.subtopologies for table in part.global_tables),
         )
 
-    def begin(self, incarnation: str, commits: Commits, submit: Submit) -> None:
+    def begin(self, incarnation: str, commits: EpochCommits, submit: Callable[..., Future[Any]]) -> None:
         """`incarnation`: of the application; copies of another one are removed. `commits`: of the members' tasks;
         `submit`: runs the slices of their restores."""
         self._location = replace(self._location, incarnation=incarnation)
@@ -72,20 +83,31 @@ class Joining:
         links = {client.name: self._cluster.link(client, self._topology.application) for client in clients}
         found = for_each(clients, lambda client: self._held(client, links[client.name]))
         self._refuse_shared([*here, *(each.client for each in found)])
-        return [
-            GroupMember(
-                member,
-                links[member.client.name],
-                self._location,
-                self._topology,
-                self._planner,
-                self._commits,
-                self._submit,
-                partial(self._tell, member.client.name),
-                self._listener(member.client.name),
+        return [self._member(member, links[member.client.name]) for member in found]
+
+    def _member(self, found: Member, link: StateLink) -> GroupMember:
+        name, strategy = found.client.name, self._strategy
+        member = GroupMember(
+            found,
+            link,
+            self._location,
+            self._topology,
+            self._planner,
+            self._commits,
+            self._submit,
+            partial(self._tell, name),
+            self._listener(name),
+            strategy,
+            self._snapshots,
+        )
+        if isinstance(strategy, SavingStrategy):
+            told, saves = partial(self._tell_unsaved, name), strategy
+            member.save_with(
+                lambda stores: StoreSaver(
+                    stores, saves, self._snapshots, self._state, self._commits, self._submit, told
+                )
             )
-            for member in found
-        ]
+        return member
 
     def _listener(self, client: str) -> RestoreListener:
         plugins = ChosenPlugins(origin_of(self._settings)).restore_listeners()
@@ -100,6 +122,8 @@ class Joining:
             self._observer.on(ForeignStoresWiped(self._topology.application, client.name, answer.foreign_stores))
         for each in answer.stores:
             self._tell(client.name, each)
+            if each.damage:
+                self._snapshots.give_up(StoreId(each.store, each.partition))
         return Member(
             replace(client, folder=answer.folder, process_id=answer.process_id),
             {StoreId(each.store, each.partition): each.position for each in answer.stores},
@@ -108,12 +132,17 @@ class Joining:
         )
 
     def _tell(self, client: str, answer: StoreAnswer) -> None:
-        """Of a store that was damaged, or has lost its rows."""
+        """Of a store that was damaged, has lost its rows, or has a snapshot that cannot be loaded."""
         at = self._topology.application, client, answer.store, answer.partition
         if answer.damage:
             self._observer.on(StoreDamaged(*at, answer.damage))
         if answer.lost:
             self._observer.on(StoreLost(*at))
+        if answer.unusable:
+            self._observer.on(SnapshotUnusable(*at, answer.unusable))
+
+    def _tell_unsaved(self, client: str, store: StoreId, cause: str) -> None:
+        self._observer.on(SnapshotNotSaved(self._topology.application, client, store.store, store.partition, cause))
 
     def _refuse_shared(self, clients: Sequence[Client]) -> None:
         by_id: dict[str, list[Client]] = {}

@@ -13,8 +13,11 @@ from ...progress.planner import Planner
 from ...restore.linked_stores import LinkedStores, StateError
 from ...restore.links import StateLink
 from ...restore.requests import StateLocation, StateRequest, StoreAnswer
-from ...restore.store_changelog_reader import StoreChangelogReader, Submit
+from ...restore.snapshots import Snapshots
+from ...restore.store_changelog_reader import ReaderMode, StoreChangelogReader, Submit
+from ...restore.store_saver import StoreSaver
 from ...state.restore_listener import RestoreListener
+from ...state.restore_strategy import RestoreStrategy
 from ...task_id import StoreId, TaskId, TopicPartition
 from ...tasks.interfaces import Commits
 from ...tasks.stream_task import StreamTask
@@ -23,7 +26,9 @@ from ...topology import Subtopology, Topology
 
 
 class GroupMember:
-    """Owned by the loop's thread. `member`: what was known of the client when it joined."""
+    """Owned by the loop's thread. `member`: what was known of the client when it joined. `saver`: where the restore
+    strategy has snapshots saved.
+    """
 
     def __init__(
         self,
@@ -36,6 +41,8 @@ class GroupMember:
         submit: Submit,
         report: Callable[[StoreAnswer], None],
         listener: RestoreListener,
+        strategy: RestoreStrategy | None = None,
+        snapshots: Snapshots | None = None,
     ) -> None:
         self.client: Client = member.client
         self._member = member
@@ -44,10 +51,19 @@ class GroupMember:
         self._planner = planner
         self._parts = {part.number: part for part in topology.subtopologies}
         self._stores = LinkedStores(
-            member.client.name, link, self._location, planner, topology.subtopologies, member.held, report
+            member.client.name,
+            link,
+            self._location,
+            planner,
+            topology.subtopologies,
+            member.held,
+            report,
+            strategy,
+            snapshots,
         )
         self.reader = StoreChangelogReader(self._stores, submit, listener)
         self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, cache(self._declared))
+        self.saver: StoreSaver | None = None
 
     @property
     def member(self) -> Member:
@@ -67,6 +83,16 @@ class GroupMember:
         """The tasks of a subtopology that each thread of the client runs, whatever state they are in."""
         dealt = deal_to_threads([task.id for task in self.tasks.active], self.client.threads)
         return [[task for task in thread if task.subtopology == part.number] for thread in dealt]
+
+    def save_with(self, make: Callable[[LinkedStores], StoreSaver]) -> None:
+        """Have snapshots of the stores saved."""
+        self.saver = make(self._stores)
+
+    def saved(self) -> bool:
+        """Begin to save the next store that is due, unless the client has stores to restore; whether none is due."""
+        if self.saver is None or (self.saver.working is None and self.reader.mode is ReaderMode.ACTIVE_RESTORING):
+            return True
+        return self.saver.advance(self.tasks.active.running)
 
     def release(self) -> None:
         """Note where the client is that it has closed all. Raises StateError."""

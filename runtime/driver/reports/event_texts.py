@@ -60,7 +60,13 @@ def lost(store: str, partition: int, client: str) -> str:
 
 
 StoreEvent = (
-    events.StoreRestoring | events.StoreRestored | events.StoreDamaged | events.ForeignStoresWiped | events.StoreLost
+    events.StoreRestoring
+    | events.StoreRestored
+    | events.StoreDamaged
+    | events.SnapshotUnusable
+    | events.SnapshotNotSaved
+    | events.ForeignStoresWiped
+    | events.StoreLost
 )
 
 
@@ -122,6 +128,13 @@ def _of_store(event: StoreEvent) -> str:
             return f"{store} is restored on {event.client} by {counted(event.records, 'record')}"
         case events.StoreDamaged():
             return f"{store} was damaged on {event.client} and is wiped: {event.cause}"
+        case events.SnapshotUnusable():
+            return f"{store} is restored on {event.client} without its last snapshot, which is unusable: {event.cause}"
+        case events.SnapshotNotSaved():
+            return (
+                f"{store} could not be saved as a snapshot on {event.client}, which is tried again when the next one "
+                f"is due: {event.cause}"
+            )
 
 
 def _foreign(event: events.ForeignStoresWiped) -> str:

@@ -168,6 +168,30 @@ class StoreDamaged:
 
 
 @dataclass(frozen=True)
+class SnapshotUnusable:
+    """The snapshot with which a store was to be restored cannot be loaded: `cause`. An older one is loaded, or the
+    changelog applied.
+    """
+
+    application: str
+    client: str
+    store: str
+    partition: int
+    cause: str
+
+
+@dataclass(frozen=True)
+class SnapshotNotSaved:
+    """A store could not be copied into the log: `cause`. It is tried again when the next snapshot is due."""
+
+    application: str
+    client: str
+    store: str
+    partition: int
+    cause: str
+
+
+@dataclass(frozen=True)
 class ForeignStoresWiped:
     """Stores of a client were made of commits that the log does not have, and are wiped.
 
@@ -216,6 +240,8 @@ Event = (
     | StoreRestoring
     | StoreRestored
     | StoreDamaged
+    | SnapshotUnusable
+    | SnapshotNotSaved
     | ForeignStoresWiped
     | StoreLost
     | ApplicationStopped

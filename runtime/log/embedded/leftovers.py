@@ -21,7 +21,7 @@ def remove_leftovers(root: Path, now: float | None = None) -> None:
     A dropped application's folder was renamed, and nothing reads it under the new name, so it may go at any time.
     """
     now = time.time() if now is None else now
-    for kind in ("commits", "segments"):
+    for kind in ("commits", "segments", "snapshots"):
         for folder in (root / kind).glob(".*-*"):
             if _DROPPED.fullmatch(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,22 +16,23 @@ import pyarrow as pa
 from ....private_files import make_folder, opener, write_text
 from ....unusable_paths import unusable_paths_told
 from ..commits import DirectoryCommitStore
-from ..durable_files import check_directory, make_directory, sync_directory, write_durably
+from ..durable_files import check_directory, make_directory, sync_directory, sync_file, write_durably
 from ..errors import CorruptSegmentError, RangeMissingError
-from ..log import LogFile
+from ..log import LogFile, SavedFile
 from ..ranges import Fetched, LogRange
 from ..segments.files import byte_ranges, decode_batch, encode_segments
 from ..segments.segment import FileRange, Segment, segment_path
 from .identity import ensure_identity, identity_of
 from .leftovers import remove_leftovers
+from .saved_files import copied, summed
 
-SUFFIX = ".seg"
+_FILES = {"segments": "*/*.seg", "snapshots": "*/*.snap"}
 
 
 class EmbeddedLog:
-    """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`, the status of the last
-    run, `status/<application>.json`, and empty files: `applications/<application>` for each that has committed,
-    `paused/<application>` for each that is paused.
+    """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`,
+    `snapshots/<application>/<store>/`, the status of the last run, `status/<application>.json`, and empty files:
+    `applications/<application>` for each that has committed, `paused/<application>` for each that is paused.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -103,9 +104,31 @@ class EmbeddedLog:
                 yield found[max(start - position, 0) :]
             position += batch.rows
 
+    @unusable_paths_told
+    def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
+        """See `Log.save_file`."""
+        target = self.root / path
+        make_directory(target.parent)
+        if target.exists():
+            raise FileExistsError(str(target))
+        try:
+            fill(target)
+            sync_file(target)
+            saved = SavedFile(path, *summed(target))
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+        sync_directory(target.parent)
+        return saved
+
+    def load_file(self, saved: SavedFile, to: Path) -> None:
+        """See `Log.load_file`."""
+        copied(saved, self.root / saved.path, to)
+
     def files(self, application: str) -> Iterator[LogFile]:
         """See `Log.files`."""
-        for path in sorted((self.root / "segments" / application).glob(f"*/*{SUFFIX}")):
+        found = [path for kind, each in _FILES.items() for path in (self.root / kind / application).glob(each)]
+        for path in sorted(found):
             try:
                 modified = path.stat().st_mtime_ns // 1_000_000
             except FileNotFoundError:
@@ -123,7 +146,7 @@ class EmbeddedLog:
         # The entry goes first: commits without an entry still count, an entry without commits is an error.
         self._entry(application).unlink(missing_ok=True)
         self._status(application).unlink(missing_ok=True)
-        there = [path for kind in ("commits", "segments") if (path := self.root / kind / application).exists()]
+        there = [path for kind in ("commits", *_FILES) if (path := self.root / kind / application).exists()]
         # Renamed first, so that a crash half-way leaves neither a sequence without its beginning nor files whose
         # names the application will take again.
         doomed = [path.rename(path.with_name(f".{application}-{uuid.uuid4().hex}")) for path in there]

@@ -152,6 +152,25 @@ class Environment:
             self._lmdb.sync(True)
             mark_synced(self.directory)
 
+    def copy(self, handle: int) -> None:
+        """Write all pages, as they are after the last transaction, to an open file. Writers go on meanwhile."""
+        self._lmdb.copyfd(handle)
+
+    @staticmethod
+    def position_of_copy(file: Path, map_size: int) -> int:
+        """The position that a copied file has. Raises one of DAMAGE, lmdb.Error."""
+        copied = lmdb.open(str(file), map_size, subdir=False, readonly=True, lock=False, max_dbs=_DATABASES)
+        try:
+            facts = copied.open_db(_FACTS, create=False)
+            with copied.begin() as transaction:
+                stored = transaction.get(_POSITION, db=facts)
+            if stored is None:
+                return 0
+            (position,) = unsealed([_POSITION], [stored])
+            return int.from_bytes(position, "little")
+        finally:
+            copied.close()
+
     def close(self) -> None:
         """Close the files."""
         self._lmdb.close()

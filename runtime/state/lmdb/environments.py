@@ -61,6 +61,14 @@ class Environments:
                     environment.sync()
                 self._forget(directory)
 
+    def put_in_place(self, made: Path, directory: Path) -> None:
+        """Have the folder `made` take the place of `directory`. Processes that have it open notice."""
+        with self._lock, machine_errors_told(directory):
+            if directory in self._open:
+                self._forget(directory)
+            _wipe(directory)
+            made.rename(directory)
+
     def before_fork(self) -> None:
         """Close everything, and keep it closed until the fork is done."""
         self._lock.acquire()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
@@ -17,6 +17,7 @@ from ....private_files import make_folder
 from ....unusable_paths import unusable_paths_told
 from ...tasks.errors import TaskMigratedError
 from ..store import Changes
+from . import copies
 from .checksums import refuse_disorder, refuse_hidden, sealed
 from .environment import Environment
 from .environments import of_this_process
@@ -120,7 +121,12 @@ class LmdbStore:
 
 
 class LmdbBackend:
-    """Keeps each store as an LMDB environment in its directory. `map_size`: the initial size in bytes."""
+    """Keeps each store as an LMDB environment in its directory. `map_size`: the initial size in bytes.
+
+    A CopyingBackend.
+    """
+
+    copy_form = copies.FORM
 
     def __init__(self, map_size: int = MAP_SIZE) -> None:
         self._map_size = map_size
@@ -132,6 +138,14 @@ class LmdbBackend:
     def open_to_read(self, directory: Path) -> LmdbStore:
         """The existing store of `directory`."""
         return LmdbStore(directory, self._map_size, writable=False)
+
+    def save_copy(self, directory: Path, file: Path) -> int:
+        """See `CopyingBackend.save_copy`."""
+        return copies.save_copy(directory, self._map_size, file)
+
+    def load_copy(self, directory: Path, position: int, fill: Callable[[Path], None]) -> None:
+        """See `CopyingBackend.load_copy`."""
+        copies.load_copy(directory, self._map_size, position, fill)
 
 
 def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> dict[bytes, bytes]:

@@ -9,9 +9,12 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +22,14 @@ import pyarrow as pa
 
 from headwater.plugins import hookimpl
 from headwater.plugins.hookspecs import Register
-from headwater.runtime.log.errors import CommitExistsError, CommitGapError, MissingColumnsError, RangeMissingError
-from headwater.runtime.log.log import LogFile
+from headwater.runtime.log.errors import (
+    CommitExistsError,
+    CommitGapError,
+    MissingColumnsError,
+    RangeMissingError,
+    SavedFileError,
+)
+from headwater.runtime.log.log import LogFile, SavedFile
 from headwater.runtime.log.ranges import Fetched, LogRange
 from headwater.runtime.log.segments.segment import Batch, FileRange, Segment, segment_path
 from headwater.runtime.log.state import LogState
@@ -49,6 +58,7 @@ class Content:
     files: dict[str, dict[int, Stored]] = field(default_factory=dict)
     statuses: dict[str, str] = field(default_factory=dict)
     pauses: dict[str, int] = field(default_factory=dict)
+    saved: dict[str, bytes] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -153,10 +163,30 @@ class SparseLog:
             yield Fetched(piece, places[part] + within.start, places[part] + within.start_offset, behind)
 
     def files(self, application: str) -> Iterator[LogFile]:
-        return iter([LogFile(path, 0) for path in sorted(self._content.files) if path.split("/")[1] == application])
+        paths = sorted([*self._content.files, *self._content.saved])
+        return iter([LogFile(path, 0) for path in paths if path.split("/")[1] == application])
 
     def remove(self, path: str) -> None:
         self._content.files.pop(path, None)
+        self._content.saved.pop(path, None)
+
+    def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
+        if path in self._content.saved:
+            raise FileExistsError(path)
+        with TemporaryDirectory() as folder:
+            fill(Path(folder) / "file")
+            data = (Path(folder) / "file").read_bytes()
+        self._content.saved[path] = data
+        return SavedFile(path, len(data), crc32(data))
+
+    def load_file(self, saved: SavedFile, to: Path) -> None:
+        data = self._content.saved.get(saved.path)
+        if data is None:
+            raise SavedFileError(saved.path, "it is not there")
+        if crc32(data) != saved.checksum:
+            raise SavedFileError(saved.path, "its checksum is wrong")
+        with open(to, "xb") as file:
+            file.write(data)
 
     def drop(self, application: str) -> None:
         self._content.commits.pop(application, None)

@@ -11,6 +11,9 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, fed, last_sums, summed
 
+from headwater.runtime.log.commit_records import StoreSnapshot
+from headwater.runtime.log.state import LogState
+from headwater.runtime.state.restore_strategy import Load
 from headwater.runtime.topology import PluginRef, Settings
 
 DOCS = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text()
@@ -32,6 +35,10 @@ def with_plugin(app: LocalApplication, name: str, code: str) -> Settings:
     return replace(settings, project_dir=str(app.path), plugins=(*settings.plugins, f"plugins.{name}"))
 
 
+def snapshots(app: LocalApplication) -> tuple[StoreSnapshot, ...]:
+    return LogState.load(app.log.commits(app.topology.application)).store_snapshots.listed
+
+
 @pytest.fixture
 def app(application) -> LocalApplication:
     app = fed(application(summed()))
@@ -39,16 +46,17 @@ def app(application) -> LocalApplication:
     return app
 
 
-def test_strategy_of_a_plugin_restores_as_the_page_shows_it(app, monkeypatch):
+def test_strategy_of_a_plugin_saves_and_restores_as_the_page_shows_it(app, monkeypatch):
     code = example("headwater_register_restore_strategies")
     assert code.count("\n") <= 40
     settings = with_plugin(app, "strategies", code)
-    app.topology = replace(app.topology, restore=PluginRef("by_size", {"megabytes": 0.0001}))
-    assert app.attempt(settings).status == "caught_up"  # imports the module, and restores
-    made = sys.modules["plugins.strategies"].BySize
-    slices, steps = made.slices, []
+    app.topology = replace(app.topology, restore=PluginRef("daily", {"hours": 0}))
+    assert app.attempt(settings).status == "caught_up"  # imports the module, restores from the changelog, and saves
+    assert len(snapshots(app)) == PARTITIONS
+    made = sys.modules["plugins.strategies"].Daily
+    steps_of, steps = made.steps, []
     monkeypatch.setattr(
-        made, "slices", lambda self, request: (steps.append(each) or each for each in slices(self, request))
+        made, "steps", lambda self, request: (steps.append(each) or each for each in steps_of(self, request))
     )
     shutil.rmtree(app.path / "state")
     fed(app)
@@ -56,7 +64,7 @@ def test_strategy_of_a_plugin_restores_as_the_page_shows_it(app, monkeypatch):
     result = app.attempt(settings)
 
     assert (result.status, result.error) == ("caught_up", None)
-    assert len(steps) > PARTITIONS
+    assert [type(each) for each in steps] == [Load] * PARTITIONS
     assert last_sums(app) == {
         f"k{partition}": (2 * RECORDS, 2 * sum(range(RECORDS))) for partition in range(PARTITIONS)
     }

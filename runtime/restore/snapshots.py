@@ -1,0 +1,41 @@
+"""What the driver knows of an application's snapshots: those that commits list, and those that could not be loaded."""
+
+from __future__ import annotations
+
+import uuid
+
+from ..log.commit_records import StoreSnapshot
+from ..log.log import snapshot_name, snapshot_path
+from ..log.state import LogState
+from ..task_id import StoreId
+
+
+class Snapshots:
+    """The snapshots that a run may use. All clients of the application share it, and threads may use it at once.
+
+    `unusable`: paths of those that are listed, and could not be loaded or may be damaged.
+    """
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+        self.unusable: set[str] = set()
+
+    def of(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
+        """Those of one partition of a store, the furthest first."""
+        found = self._state.store_snapshots.of(store, partition)
+        return tuple(each for each in found if each.path not in self.unusable)
+
+    def give_up(self, store: StoreId) -> None:
+        """A store is damaged, and so may be what was copied of it: a flipped bit is copied with the page it is in."""
+        self.unusable |= {each.path for each in self._state.store_snapshots.of(store.store, store.partition)}
+
+    def outdated(self, new: StoreSnapshot, keep: int) -> list[str]:
+        """The paths of those that are not needed any more once a new one is there."""
+        listed = self._state.store_snapshots.of(new.store, new.partition)
+        usable = [each.path for each in listed if each.path not in self.unusable]
+        return [each.path for each in listed if each.path not in usable[: max(0, keep - 1)]]
+
+    def new_path(self, store: str, partition: int) -> str:
+        """Where a snapshot that is made now is kept."""
+        name = snapshot_name(self._state.incarnation, self._state.generation, partition, uuid.uuid4().hex[:12])
+        return snapshot_path(self._state.application, store, name)

@@ -1,0 +1,157 @@
+"""Has the stores of one client's running tasks copied into the log, as a restore strategy says, beside their epochs.
+
+What is due follows from the commits alone, so that a run goes on where the last one has ended. The work is done where
+the stores are, one store at a time. A copy exists once a commit lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...errors import HeadwaterError
+from ..log.commit_records import StoreSnapshot
+from ..log.state import LogState
+from ..placing.client import ClientLostError
+from ..records.schema import changelog_topic
+from ..state.restore_strategy import Save, SavingStrategy, Unsaved
+from ..task_id import StoreId
+from ..tasks.stream_task import StreamTask
+from ..topology import Store
+from .linked_stores import LinkedStores
+from .snapshots import Snapshots
+
+Saved = Future[StoreSnapshot]
+
+
+class SnapshotCommits(Protocol):
+    """The application's sequence of commits."""
+
+    def list_snapshots(self, added: Sequence[StoreSnapshot], removed: Sequence[str]) -> None:
+        """List copies of stores, and no more those at the paths `removed`. Raises FencedError."""
+        ...
+
+
+class Submit(Protocol):
+    """Runs work somewhere else."""
+
+    def __call__(self, work: Callable[[], StoreSnapshot], /) -> Saved:
+        """Begin with it."""
+        ...
+
+
+@dataclass
+class _Since:
+    """What has changed a store since its last snapshot, or since the last one failed. Mutable: the saver's own."""
+
+    position: int
+    epochs: int = 0
+    size: int = 0
+
+
+class StoreSaver:
+    """Used by the loop's thread. `working`: a store that is being copied, or has been, and is not listed yet.
+
+    `report` is called with a store and the reason why it could not be copied. It is tried again once the strategy finds
+    that as much has changed again.
+    """
+
+    def __init__(
+        self,
+        stores: LinkedStores,
+        strategy: SavingStrategy,
+        snapshots: Snapshots,
+        state: LogState,
+        commits: SnapshotCommits,
+        submit: Submit,
+        report: Callable[[StoreId, str], None] = lambda *_: None,
+    ) -> None:
+        self._stores = stores
+        self._strategy = strategy
+        self._snapshots = snapshots
+        self._state = state
+        self._commits = commits
+        self._submit = submit
+        self._report = report
+        self._since: dict[StoreId, _Since] = {}
+        self._seen: tuple[int, int] | None = None
+        self.working: Saved | None = None
+        self._store = StoreId("", 0)
+        self._save = Save()
+
+    def advance(self, tasks: Iterable[StreamTask]) -> bool:
+        """List what has been copied, and begin with the next store that is due; whether there is none.
+
+        Raises FencedError.
+        """
+        if self.working is not None:
+            if not self.working.done():
+                return False
+            self.finish()
+        running = list(tasks)
+        seen = self._state.number, len(running)
+        if seen == self._seen:
+            return True
+        self._stores.note(running)
+        for task in running:
+            for store in self._stores.declared(task.id):
+                if store.changelog and self._begun(task, store):
+                    return False
+        self._seen = seen
+        return True
+
+    def finish(self) -> None:
+        """Wait until the store that is being copied is, and list it. Raises FencedError."""
+        if self.working is None:
+            return
+        working, self.working, self._seen = self.working, None, None
+        try:
+            saved = working.result()
+        except ClientLostError:
+            return  # the task comes to another client
+        except HeadwaterError as error:
+            self._report(self._store, error.message)
+            return
+        self._since[self._store] = _Since(saved.position)
+        # A store that is ahead of the commits is damaged: it is found when its task's next epoch begins.
+        if self._latest(self._store) < saved.position <= self._stores.end(self._store):
+            self._commits.list_snapshots((saved,), self._snapshots.outdated(saved, self._save.keep))
+
+    def _begun(self, task: StreamTask, store: Store) -> bool:
+        """Whether a copy of a store is due, which is begun then."""
+        found = StoreId(store.name, task.id.partition)
+        since = self._grown(found)
+        if not since.epochs:
+            return False
+        snapshots = self._snapshots.of(found.store, found.partition)
+        held = self._stores.position(found.store, found.partition)
+        wanted = self._strategy.save(Unsaved(found.store, found.partition, held, since.epochs, since.size, snapshots))
+        if wanted is None:
+            return False
+        path = self._snapshots.new_path(found.store, found.partition)
+        self._store, self._save = found, wanted
+        self._since[found] = _Since(held)
+        self.working = self._submit(lambda: self._stores.save(task.id, store, path))
+        return True
+
+    def _grown(self, store: StoreId) -> _Since:
+        """What has changed a store, as far as the client has applied it."""
+        latest = self._latest(store)
+        since = self._since.get(store)
+        if since is None or since.position < latest:  # another client has had the task, and it was saved there
+            since = self._since[store] = _Since(latest)
+        held = self._stores.position(store.store, store.partition)
+        if held > since.position:
+            topic = changelog_topic(self._state.application, store.store)
+            ranges = self._state.lane_ranges(topic, store.partition, store.partition, since.position)
+            new = [each for each in ranges if since.position < each.end <= held]
+            since.epochs += len(new)
+            since.size += sum(each.size for each in new)
+            since.position = new[-1].end if new else since.position
+        return since
+
+    def _latest(self, store: StoreId) -> int:
+        """The position of a store's furthest snapshot; 0 if there is none."""
+        return max((each.position for each in self._snapshots.of(store.store, store.partition)), default=0)

@@ -1,0 +1,211 @@
+"""Snapshots of stores, in real runs: they are saved beside the epochs, and stores are restored from them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from local_application import LocalApplication
+from summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, fed, last_sums, summed
+from test_random_runs import IN_ORDER, sums_in_order
+from test_rebalance import Story
+
+from headwater.runtime.driver.reports.event_texts import sentence
+from headwater.runtime.driver.reports.events import SnapshotNotSaved, SnapshotUnusable
+from headwater.runtime.log.commit_records import StoreSnapshot
+from headwater.runtime.log.state import LogState
+from headwater.runtime.restore import client_stores
+from headwater.runtime.restore.requests import StateAnswer, StateRequest
+from headwater.runtime.topology import Assignment, PluginRef
+
+
+def with_snapshots(app: LocalApplication, **options: int) -> LocalApplication:
+    app.topology = replace(app.topology, restore=PluginRef("snapshot", options or {"every_epochs": 2}))
+    return app
+
+
+def state_of(app: LocalApplication) -> LogState:
+    return LogState.load(app.log.commits(app.topology.application))
+
+
+def snapshots_of(app: LocalApplication, partition: int) -> tuple[StoreSnapshot, ...]:
+    """The furthest first."""
+    return state_of(app).store_snapshots.of(TOTALS.name, partition)
+
+
+def files(app: LocalApplication) -> set[str]:
+    return {path.relative_to(app.path / "log").as_posix() for path in (app.path / "log/snapshots").rglob("*.snap")}
+
+
+@pytest.fixture
+def app(application: Callable[..., LocalApplication]) -> LocalApplication:
+    """It has run in ten epochs, has two snapshots of each store, and no store."""
+    app = with_snapshots(fed(application(summed())))
+    app.run(max_records=3)
+    shutil.rmtree(app.path / "state")
+    return app
+
+
+class Requests:
+    """What clients are asked to do, and what they answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.restores: list[tuple[int, int]] = []
+        self.loads: list[str] = []
+        answer = client_stores.answer
+
+        def noted(request: StateRequest) -> StateAnswer:
+            found = answer(request)
+            if request.what == "restore":
+                for target, each in zip(request.stores, found.stores, strict=True):
+                    self.restores.append((target.input.applied, each.position))
+                    if target.load is not None:
+                        self.loads.append(target.load.path)
+            return found
+
+        monkeypatch.setattr("headwater.runtime.restore.links.answer", noted)
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    return Requests(monkeypatch)
+
+
+def test_stores_are_saved_beside_epochs_and_the_newest_two_are_kept(app):
+    assert last_sums(app) == WHOLE_SUMS
+    for partition in range(PARTITIONS):
+        newest, older = snapshots_of(app, partition)
+        assert 0 < older.position < newest.position <= RECORDS
+    assert files(app) == state_of(app).store_snapshots.paths()
+
+
+def test_store_is_restored_from_its_newest_snapshot_and_what_the_changelog_has_since(app, requests):
+    newest = {snapshots_of(app, partition)[0].path for partition in range(PARTITIONS)}
+    fed(app)
+
+    app.run()
+
+    assert set(requests.loads) == newest
+    assert max(applied for applied, _ in requests.restores) > 0  # the rest of the way
+    assert last_sums(app) == {
+        f"k{partition}": (2 * RECORDS, 2 * sum(range(RECORDS))) for partition in range(PARTITIONS)
+    }
+
+
+def test_store_that_is_there_is_not_loaded(application, requests):
+    app = with_snapshots(fed(application(summed())))
+    app.run(max_records=3)
+    app.run()
+    assert requests.loads == []
+
+
+def damaged(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5000])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("happens", [Path.unlink, damaged, cut_off, emptied])
+def test_broken_snapshot_is_told_and_the_older_one_is_loaded(app, requests, happens: Callable[[Path], None]):
+    newest, older = snapshots_of(app, 1)
+    happens(app.path / "log" / newest.path)
+    fed(app)
+    story = Story()
+
+    result = app.attempt(observer=story)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    (told,) = story.of(SnapshotUnusable)
+    assert (told.store, told.partition) == ("totals", 1)
+    assert "is restored on client-1 without its last snapshot, which is unusable: " in sentence(told)
+    assert [path for path in requests.loads if "-s1-" in path] == [newest.path, older.path]
+    assert last_sums(app)["k1"] == (2 * RECORDS, 2 * sum(range(RECORDS)))
+    assert newest.path not in state_of(app).store_snapshots.paths()
+
+
+def test_store_without_a_whole_snapshot_is_restored_from_the_changelog(app, requests):
+    for partition in range(PARTITIONS):
+        for each in snapshots_of(app, partition):
+            damaged(app.path / "log" / each.path)
+    fed(app)
+    story = Story()
+
+    result = app.attempt(observer=story)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert len(story.of(SnapshotUnusable)) == 2 * PARTITIONS
+    assert {(applied, position > 0) for applied, position in requests.restores} == {(0, False), (0, True)}
+    assert last_sums(app) == {
+        f"k{partition}": (2 * RECORDS, 2 * sum(range(RECORDS))) for partition in range(PARTITIONS)
+    }
+
+
+def test_snapshots_that_cannot_be_saved_are_told_and_the_run_goes_on_and_saves_later(application):
+    app = with_snapshots(fed(application(summed())))
+    blocker = app.path / "log/snapshots"
+    blocker.write_text("no folder")
+    story = Story(lambda commits: blocker.unlink() if commits == 6 else None)
+
+    result = app.attempt(app.settings(max_records=3), observer=story)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    told = story.of(SnapshotNotSaved)
+    assert "could not be saved as a snapshot on client-1" in sentence(told[0])
+    assert "Not a directory" in sentence(told[0])
+    assert len(told) < 4 * PARTITIONS  # each only when as much has changed again
+    assert last_sums(app) == WHOLE_SUMS
+    assert snapshots_of(app, 0)
+
+
+def test_store_is_saved_by_the_bytes_of_its_changelog_over_several_runs(application):
+    app = with_snapshots(fed(application(summed())), every_bytes=10_000_000)
+    app.run(max_records=3)
+    assert state_of(app).store_snapshots.listed == ()
+
+    size = sum(each.size for each in state_of(app).lane_ranges("test-app-totals-changelog", 0, 0))
+    with_snapshots(app, every_bytes=size)
+    app.run()
+
+    assert snapshots_of(app, 0)
+
+
+def test_full_refresh_leaves_no_snapshot(app):
+    app.log.drop(app.topology.application)
+
+    assert files(app) == set()
+    app.run()
+    assert last_sums(app) == WHOLE_SUMS
+
+
+def test_files_that_no_commit_lists_are_removed_by_the_next_run(app):
+    listed = app.path / "log" / snapshots_of(app, 0)[0].path
+    left = listed.with_name(listed.name.replace("-s0-", "-s0-left"))
+    shutil.copy(listed, left)
+
+    app.run()
+
+    assert listed.exists()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("log", ["embedded", "sparse"])
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_clients_that_come_and_go_while_stores_are_saved_cost_no_record(application, log, standbys, monkeypatch):
+    monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
+    for seed in range(3):
+        app = with_snapshots(fed(application(summed(), log=log)), every_epochs=1, keep=1)
+        assignment = Assignment(PluginRef("sticky"), standby_replicas=standbys, probing_rebalance_interval_ms=60_000)
+        app.topology = replace(app.topology, assignment=assignment)
+        app.run_randomly(seed, moving=True)
+        assert sums_in_order(app) == IN_ORDER
