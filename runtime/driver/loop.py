@@ -193,7 +193,12 @@ class EpochLoop:
     def _unit(self, part: Subtopology, member: GroupMember) -> Unit:
         key = part.number, member.client.name
         if key not in self._units:
-            self._units[key] = Unit(part, member, self._cluster.job(part, member.client, self._topology.application))
+            self._units[key] = Unit(
+                part,
+                member,
+                self._cluster.job(part, member.client, self._topology.application),
+                held_globals=member.reader.tables.held,
+            )
         return self._units[key]
 
     def _plan(self, unit: Unit, tasks: Sequence[StreamTask]) -> EpochPlan:
@@ -242,7 +247,7 @@ class EpochLoop:
             self._end(opened, ())  # the client may be there again before anybody has noticed
             return
         except TaskCorruptedError as error:
-            unit.held_globals.clear()  # the stages of an epoch restore what they lack of global tables
+            unit.held_globals.clear()  # they are loaded again before the tasks run
             self._end(opened, ())
             self._group.recover(unit.member, [task.id for task in opened.tasks], error)
             return

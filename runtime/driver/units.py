@@ -19,7 +19,7 @@ class Unit:
 
     `blocked_at`: version of the committed state at which an epoch stayed where it was though records are unread: there
     is no point in another before it changes. `held_globals`: global table -> partition -> lane -> position that the
-    client's copy is known to have reached.
+    client's copy is known to have reached: of the client, shared by its units.
     """
 
     part: Subtopology

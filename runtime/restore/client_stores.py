@@ -22,12 +22,21 @@ from ..state.directories.known_log import check_known, place_of
 from ..state.directories.process_file import Owner, ProcessFile
 from ..state.store import StateStore, StoreBackend, StoreDamagedError
 from ..state.synced_commit import keep_note, note_sync
-from ..state.task_stores import GLOBAL, expire_below
+from ..state.task_stores import GLOBAL, catch_up_global, expire_below, positions_of
 from ..task_id import StoreId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..topology import PluginRef
 from .copies import UnusableSnapshotError, load, save
-from .requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget
+from .requests import (
+    StateAnswer,
+    StateLocation,
+    StateRequest,
+    StoreAnswer,
+    StoreFailure,
+    StoreTarget,
+    TableAnswer,
+    TableTarget,
+)
 from .store_check import Kept, damaged
 
 SLICE_SECONDS = 0.2
@@ -135,7 +144,10 @@ class ClientStores:
         self._all = False
 
     def answer(self, request: StateRequest) -> StateAnswer:
-        """Process each store of the request."""
+        """Process each store of the request, or each global table."""
+        if request.what == "load":
+            tables = tuple(map(self._load, request.tables))
+            return StateAnswer(self._location.folder, self._location.process_id, tables=tables)
         work: dict[str, Callable[[StoreTarget], int]] = {
             "look": self._look,
             "restore": self._restore,
@@ -146,6 +158,22 @@ class ClientStores:
         }
         stores = tuple(self._store(work[request.what], each) for each in request.stores)
         return StateAnswer(self._location.folder, self._location.process_id, stores)
+
+    def _load(self, target: TableTarget) -> TableAnswer:
+        """Bring a global table forward, as far as there is time. A damaged one begins again from nothing."""
+        path = self._directory.path / GLOBAL / target.table.store.name
+        backend = self._plugins.backend(target.table.store)
+        try:
+            store = backend.open(path)
+            for topic in target.topics[:1]:  # all partitions are of one commit
+                note_sync(path, topic.commit)
+            catch_up_global(store, target.table, target.topics, self._log, lambda: time.monotonic() < self._until)
+            return TableAnswer(target.table.name, positions_of(store))
+        except TaskCorruptedError:
+            # Rows were lost that the driver takes for known: it is told what there is, and plans again.
+            return TableAnswer(target.table.name, positions_of(backend.open(path)))
+        except HeadwaterError as error:
+            return TableAnswer(target.table.name, {}, _failure(error))
 
     def released(self) -> StateAnswer:
         """Note that all stores are closed, so that the next owner can open them without a check."""

@@ -12,11 +12,21 @@ from ..progress.planner import Planner
 from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.plan import TopicInput
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
-from ..topology import Store, Subtopology
+from ..topology import GlobalTable, Store, Subtopology
 from .links import StateLink
-from .requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreFailure, StoreTarget, What
+from .requests import (
+    StateAnswer,
+    StateLocation,
+    StateRequest,
+    StoreAnswer,
+    StoreFailure,
+    StoreTarget,
+    TableTarget,
+    What,
+)
 from .snapshots import Snapshots
 from .strategies.changelog import ChangelogRestore
 
@@ -60,6 +70,7 @@ class LinkedStores:
         self._location = location
         self._planner = planner
         self._parts = {part.number: part for part in parts}
+        self.tables = {table.name: table for part in parts for table in part.global_tables}
         self._positions = dict(held)
         self._report = report
         self._strategy = strategy or ChangelogRestore()
@@ -70,6 +81,23 @@ class LinkedStores:
     def declared(self, task: TaskId) -> Sequence[Store]:
         """The stores of a task."""
         return self._parts[task.subtopology].stores
+
+    def global_tables(self, task: TaskId) -> Sequence[GlobalTable]:
+        """The global tables that a task reads."""
+        return self._parts[task.subtopology].global_tables
+
+    def rest(self, table: GlobalTable, held: Mapping[int, Mapping[int, int]]) -> tuple[TopicInput, ...]:
+        """What a copy lacks that has these positions: see `Planner.globals`."""
+        return self._planner.globals([table], {table.name: held})[table.name]
+
+    def load(self, targets: Sequence[TableTarget]) -> dict[str, dict[int, dict[int, int]]]:
+        """Bring global tables forward; the positions that the copies have then. Raises StateError."""
+        with self._asking:
+            (answer,) = self._link.ask([StateRequest("load", self._location, tables=tuple(targets))])
+        for failure in (answer.failure, *(each.failure for each in answer.tables)):
+            if failure is not None:
+                raise StateError(self.client, failure)
+        return {each.table: {number: dict(of) for number, of in each.positions.items()} for each in answer.tables}
 
     def position(self, store: str, partition: int) -> int:
         """Changelog records that a store has applied, as far as it is known here."""

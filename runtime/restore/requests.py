@@ -13,16 +13,16 @@ from typing import Any, Literal
 from ..chosen_plugins import Origin
 from ..log.commit_records import StoreSnapshot
 from ..state.catch_up import RECORDS_PER_SLICE
-from ..tasks.plan import StoreInput
-from ..topology import Store
+from ..tasks.plan import StoreInput, TopicInput
+from ..topology import GlobalTable, Store
 
-What = Literal["hold", "look", "restore", "save", "close", "let_go", "wipe", "release"]
+What = Literal["hold", "look", "load", "restore", "save", "close", "let_go", "wipe", "release"]
 """What a request does.
 
 `hold`: become the owner of the state directory and list its stores. `look`: read all rows and report the stores'
-positions. `restore`: bring stores to their planned positions. `save`: copy them into the log. `close`: bring them to
-their planned positions, remove expired rows, make everything durable and close the files. `let_go`: close the files in
-any state. `wipe`: remove stores. `release`: note that all stores are closed.
+positions. `load`: bring global tables forward. `restore`: bring stores to their planned positions. `save`: copy them
+into the log. `close`: bring them to their planned positions, remove expired rows, make everything durable and close the
+files. `let_go`: close the files in any state. `wipe`: remove stores. `release`: note that all stores are closed.
 """
 
 
@@ -64,12 +64,21 @@ class StoreTarget:
 
 
 @dataclass(frozen=True)
+class TableTarget:
+    """A global table, and what its copy may lack, partition by partition of the topic."""
+
+    table: GlobalTable
+    topics: tuple[TopicInput, ...]
+
+
+@dataclass(frozen=True)
 class StateRequest:
-    """What to do with which stores. `hold` concerns all stores in the directory."""
+    """What to do with which stores, or which global tables. `hold` concerns all stores in the directory."""
 
     what: What
     location: StateLocation
     stores: tuple[StoreTarget, ...] = ()
+    tables: tuple[TableTarget, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,15 @@ class StoreAnswer:
 
 
 @dataclass(frozen=True)
+class TableAnswer:
+    """The answer about a global table. `positions`: partition -> lane -> position of the topic that the copy has."""
+
+    table: str
+    positions: Mapping[int, Mapping[int, int]]
+    failure: StoreFailure | None = None
+
+
+@dataclass(frozen=True)
 class StateAnswer:
     """The answer to a request. `folder`, `process_id`: of the client. `failure`: of the whole request.
 
@@ -115,3 +133,4 @@ class StateAnswer:
     stores: tuple[StoreAnswer, ...] = field(default=())
     failure: StoreFailure | None = None
     foreign_stores: Mapping[str, int] = field(default_factory=dict)
+    tables: tuple[TableAnswer, ...] = ()

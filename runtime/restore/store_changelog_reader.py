@@ -6,7 +6,7 @@ stores are. Active tasks that restore come first: as long as there is one, stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -18,8 +18,9 @@ from ..task_id import StoreId, TaskId
 from ..tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
+from .global_tables import GlobalTables
 from .linked_stores import LinkedStores
-from .requests import StoreTarget
+from .requests import StoreTarget, TableTarget
 
 WORK_PER_REQUEST = 4_194_304
 """Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, but it should not run
@@ -108,6 +109,8 @@ class StoreChangelogReader:
         self._turn = 0
         self._stalls = 0
         self._given_up = 0
+        self._loaded: dict[str, dict[int, dict[int, int]]] | None = None
+        self.tables = GlobalTables(stores, self._listener)
 
     @property
     def mode(self) -> ReaderMode:
@@ -129,8 +132,13 @@ class StoreChangelogReader:
         return None if found is None else found.state
 
     def register(self, task: Task) -> Mapping[str, int]:
-        """Begin with a task; where its stores stand. Raises LockError while a slice works on one of them."""
+        """Begin with a task; where its stores stand.
+
+        Raises LockError while a slice works on one of them, or a global table that it reads is not loaded yet.
+        """
         ids = _ids(task)
+        if task.type is TaskType.ACTIVE and not self.tables.ready(task.id):
+            raise LockError("the global tables that it reads", None)
         if self.slice is not None and any(store in self._worked for store in ids):
             raise LockError(", ".join(map(str, ids)), None)
         suspect = task.id in self._suspects
@@ -193,11 +201,16 @@ class StoreChangelogReader:
         if suspects := {store: each for store, each in self._changelogs.items() if each.suspect}:
             tasks = sorted({each.task.id for each in suspects.values()})
             self._begin(dict.fromkeys(suspects, _UNKNOWN), lambda: self._stores.examine(tasks))
+        elif self._loaded is None and (targets := self.tables.next_targets()):
+            self._load(targets)
         elif shares := self._next_slice():
+            self._loaded = None
             worked = {
                 StoreId(each.input.store, each.partition): each.input.applied for share in shares for each in share
             }
             self._begin(worked, lambda: self._stores.ask("restore", shares))
+        elif targets := self.tables.next_targets():
+            self._load(targets)
         return {}
 
     def wait(self) -> None:
@@ -209,6 +222,17 @@ class StoreChangelogReader:
         self._worked = worked
         self.slice = self._submit(work)
 
+    def _load(self, targets: Sequence[TableTarget]) -> None:
+        """Global tables take turns with stores: one of them may be large, and concern few tasks."""
+        loaded: dict[str, dict[int, dict[int, int]]] = {}
+
+        def work() -> Errors:
+            loaded.update(self._stores.load(targets))
+            return {}
+
+        self._begin({}, work)
+        self._loaded = loaded
+
     def _take(self) -> Mapping[TaskId, Exception]:
         """What has become of the slice."""
         if self.slice is None:
@@ -216,6 +240,9 @@ class StoreChangelogReader:
         done, worked = self.slice, self._worked
         self.slice, self._worked = None, {}
         errors = {**done.result(), **self._ahead(worked)}
+        if not worked:  # it was for global tables
+            self.tables.take(self._loaded or {})
+            return {}
         moved, self._given_up = self._given_up != self._stores.given_up, self._stores.given_up
         for store, before in worked.items():
             position = self._stores.position(store.store, store.partition)

@@ -80,8 +80,16 @@ def expire_below(store: Store, planned: StoreInput) -> bytes | None:
     return first_window_key(start) if start > 0 else None
 
 
-def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
+def catch_up_global(
+    store: StateStore,
+    table: GlobalTable,
+    pinned: tuple[TopicInput, ...],
+    log: Log,
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> None:
     """Apply the committed records of the table's topic that `store` lacks, by offset within each partition.
+
+    Between two steps `may_go_on` is asked: if it says no, the rest is left out.
 
     All threads of a client use one store, and several may do this at once: one of them applies some records, and the
     others continue after these. Raises TaskMigratedError if the store's position differs from the positions that it
@@ -90,14 +98,20 @@ def catch_up_global(store: StateStore, table: GlobalTable, pinned: tuple[TopicIn
     lost_to = -1
     while True:
         try:
-            return _apply_rest(store, table, pinned, log)
+            return _apply_rest(store, table, pinned, log, may_go_on)
         except TaskMigratedError as error:
             if error.found is None or error.found <= lost_to:
                 raise
             lost_to = error.found
 
 
-def _apply_rest(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput, ...], log: Log) -> None:
+def _apply_rest(
+    store: StateStore,
+    table: GlobalTable,
+    pinned: tuple[TopicInput, ...],
+    log: Log,
+    may_go_on: Callable[[], bool],
+) -> None:
     held: Positions = positions_of(store)
     codec = RowCodec(value_columns(table.topic))
     for partition, topic in enumerate(pinned):
@@ -110,6 +124,8 @@ def _apply_rest(store: StateStore, table: GlobalTable, pinned: tuple[TopicInput,
         starts = [(each, of_partition.get(lane.lane, 0)) for lane in topic.lanes for each in lane.ranges]
         for found in by_offset(log, starts):
             held = _applied(store, held, partition, found.ends, [_upserts(table, codec, found.records)])
+            if not may_go_on():
+                return
         held = _applied(store, held, partition, {lane.lane: lane.end for lane in topic.lanes}, [])
 
 

@@ -1,0 +1,171 @@
+"""Global tables are loaded in slices before tasks run that read them: real loop, log and stores, in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from local_application import LocalApplication, Part, part
+from summing import FLOW, PARTITIONS, WORDS, fed, last_sums, summed
+from test_rebalance import Story, sticky
+
+from headwater.runtime.driver.reports.events import EpochCommitted, StoreRestored, StoreRestoring, TasksPlaced
+from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.operators.joins import GlobalJoin
+from headwater.runtime.operators.sink import Sink
+from headwater.runtime.operators.source import Source
+from headwater.runtime.placing.client import Client
+from headwater.runtime.restore import client_stores
+from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.requests import StateAnswer, StateRequest
+from headwater.runtime.topology import GlobalTable, Store, Topic
+
+APPENDS = 8
+CITIES = Topic("cities", 2, "k string", "city string")
+NAMED = Topic("named", PARTITIONS, "k string", "x bigint, city string", writer="test-app")
+PLACES = GlobalTable("places", CITIES, Store("places", 2, "k string", "city string"))
+
+
+def looked_up(name: str = "named", source: Topic = WORDS, into: Topic = NAMED) -> Part:
+    """Numbers with the city of their key."""
+    flow = Flow("k string", "x bigint, city string")
+    nodes = (
+        Source(source, ("f",)),
+        GlobalJoin("f", PLACES, "left", {"k": "k"}, {"city": "city"}),
+        Sink("f", into),
+    )
+    assert flow.key == FLOW.key
+    return part(name, PARTITIONS, ((nodes, {}, {}),), (), (PLACES,))
+
+
+def with_cities(app: LocalApplication) -> LocalApplication:
+    """Numbers of four keys, and their cities, which have come in several appends."""
+    for number in range(APPENDS):
+        for partition in range(2):
+            keys = [f"k{key}" for key in range(PARTITIONS) if key % 2 == partition]
+            app.append(CITIES, [((key,), (f"{key} {number}",), number) for key in keys], partition)
+    return fed(app)
+
+
+def cities(app: LocalApplication) -> Counter[str]:
+    return Counter(f"{row['key.k']} is {row['value.city']}" for row in app.read(NAMED))
+
+
+ALL_NAMED = Counter({f"k{key} is k{key} {APPENDS - 1}": 30 for key in range(PARTITIONS)})
+
+
+class CountingLink(InDriver):
+    """The real link; `loads` counts the requests of each client to load tables."""
+
+    def __init__(self, name: str, loads: Counter[str], gate: threading.Event) -> None:
+        self._name = name
+        self._loads = loads
+        self._gate = gate
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        if any(request.what == "load" for request in requests):
+            self._loads[self._name] += 1
+            self._gate.wait()
+        return super().ask(requests)
+
+
+class Counting(LocalCluster):
+    """The real clients; no table is loaded until `gate` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads = Counter[str]()
+        self.gate = threading.Event()
+
+    def link(self, client: Client, application: str) -> StateLink:
+        return CountingLink(client.name, self.loads, self.gate)
+
+
+@pytest.fixture
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice does one step."""
+    monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("log", ["embedded", "sparse"])
+@pytest.mark.usefixtures("short_slices")
+def test_table_is_loaded_in_slices_before_the_first_epoch_of_its_readers(
+    application: Callable[..., LocalApplication], log: str
+) -> None:
+    app = with_cities(application(looked_up(), log=log))
+    cluster, story = Counting(), Story()
+    cluster.gate.set()
+    result = app.attempt(app.settings(max_records=7), cluster, story)
+    assert (result.error, result.status) == (None, "caught_up")
+    assert cities(app) == ALL_NAMED
+    assert cluster.loads["client-1"] >= APPENDS
+    kinds = [
+        type(event) for event in story.events if isinstance(event, EpochCommitted | StoreRestoring | StoreRestored)
+    ]
+    assert EpochCommitted not in kinds[: kinds.index(StoreRestored)]
+    loaded = {(event.store, event.partition): event.records for event in story.of(StoreRestored)}
+    assert loaded.keys() == {("places", 0), ("places", 1)}
+    positions = APPENDS * PARTITIONS  # of a log without holes
+    assert sum(loaded.values()) == positions if log == "embedded" else sum(loaded.values()) > positions
+
+
+def test_tasks_that_read_no_table_run_while_it_is_loaded(application: Callable[..., LocalApplication]) -> None:
+    app = with_cities(application(summed(), looked_up()))
+    cluster = Counting()
+
+    def then(commits: int) -> None:
+        if not cluster.gate.is_set() and sum(n for n, _ in last_sums(app).values()) == 30 * PARTITIONS:
+            assert not cities(app)
+            cluster.gate.set()
+
+    result = app.attempt(app.settings(max_records=7), cluster, Story(then))
+    assert (result.error, result.status) == (None, "caught_up")
+    assert cluster.gate.is_set()
+    assert cities(app) == ALL_NAMED
+
+
+def test_tables_of_clients_that_stay_are_kept_when_tasks_move(application: Callable[..., LocalApplication]) -> None:
+    app = with_cities(application(looked_up()))
+    sticky(app)
+    cluster = Counting()
+    cluster.gate.set()
+    cluster.lose("client-2")
+    before = Counter[str]()
+
+    def then(commits: int) -> None:
+        if commits == 2:
+            before.update(cluster.loads)
+            cluster.find("client-2")
+
+    story = Story(then)
+    result = app.attempt(app.settings(max_records=2, clients=2), cluster, story)
+    assert (result.error, result.status) == (None, "caught_up")
+    assert len(story.of(TasksPlaced)) == 2
+    assert cluster.loads["client-1"] == before["client-1"] > 0
+    assert cluster.loads["client-2"] > 0
+    assert cities(app) == ALL_NAMED
+
+
+def test_table_that_is_damaged_between_two_epochs_is_loaded_again(
+    application: Callable[..., LocalApplication],
+) -> None:
+    app = with_cities(application(looked_up()))
+    cluster, before = Counting(), Counter[str]()
+    cluster.gate.set()
+
+    def then(commits: int) -> None:
+        if commits == 2:
+            (data,) = Path(app.settings().state_dir).glob("*/*/global/places/data.mdb")
+            found = data.read_bytes()
+            assert b"k1 7" in found
+            data.write_bytes(found.replace(b"k1 7", b"k1 ~"))
+            before.update(cluster.loads)
+
+    result = app.attempt(app.settings(max_records=2), cluster, Story(then))
+    assert (result.error, result.status) == (None, "caught_up")
+    assert cluster.loads["client-1"] > before["client-1"] > 0
+    assert cities(app) == ALL_NAMED
