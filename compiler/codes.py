@@ -587,8 +587,14 @@ PLUGINS: dict[str, Code] = {
     ),
     "HW610": Code(
         "an extra that is not installed",
-        "Placing tasks by racks needs OR-Tools, which takes 87 MB and is not installed with Headwater.",
-        "Install it with `pip install 'headwater[racks]'`, or use another strategy.",
+        "Placing tasks by racks needs OR-Tools, which takes 87 MB. The store backend `rocksdb` needs rocksdict. "
+        "Neither is installed with Headwater.",
+        "Install what the message names, with `pip install 'headwater[racks]'` or `pip install 'headwater[rocksdb]'`.",
+    ),
+    "HW611": Code(
+        "a store that nothing can restore",
+        "The store has no changelog, and its backend is not transactional: if a process is killed, the store is wiped.",
+        "Let it have a changelog, or choose a transactional backend (`lmdb`).",
     ),
 }
 

@@ -23,12 +23,17 @@ class Register(Protocol):
         factory: Callable[..., Any] | str,
         options_schema: Mapping[str, Any] | None = None,
         description: str = "",
+        *,
+        requires: Mapping[str, str] | None = None,
+        needs_changelog: bool = False,
     ) -> None:
         """Make `name` known in YAML.
 
         `factory` is called with the options as keyword arguments; as text (`package.module:attribute`) it is imported
         when it is first used. `options_schema`: a JSON Schema (draft 7) that the options must fit; None: there are no
-        options. `description`: one sentence for people.
+        options. `description`: one sentence for people. `requires`: modules that must be installed to use it, each with
+        what `pip install` gets it by. `needs_changelog`: of a store backend, whether its stores can lose their rows
+        with a process, so that one without a changelog is refused.
         """
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 
@@ -22,6 +23,13 @@ class Registration:
     factory: Callable[..., Any] | str
     options_schema: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
     description: str = ""
+    requires: Mapping[str, str] = field(default_factory=dict)
+    needs_changelog: bool = False
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """The modules that it requires and that are not installed, each with what `pip install` gets it by."""
+        return {module: package for module, package in self.requires.items() if not _is_installed(module)}
 
     @property
     def origin(self) -> str:
@@ -35,6 +43,11 @@ class Registration:
         """The factory, imported if it is given as text. Raises InvalidPluginError if that fails."""
         if not isinstance(self.factory, str):
             return self.factory
+        for lacking, package in self.missing.items():
+            raise InvalidPluginError(
+                f"the {self.kind} {self.name!r} needs the package {lacking}, which is not installed",
+                f"pip install '{package}'",
+            )
         module, _, attribute = self.factory.partition(":")
         if not module or not attribute:
             raise InvalidPluginError(
@@ -119,6 +132,9 @@ class Registry(Mapping[str, Registration]):
         factory: Callable[..., Any] | str,
         options_schema: Mapping[str, Any] | None = None,
         description: str = "",
+        *,
+        requires: Mapping[str, str] | None = None,
+        needs_changelog: bool = False,
     ) -> None:
         """The function that hooks get, see `hookspecs.Register`. Raises PluginConflictError."""
         if not isinstance(name, str) or not name:
@@ -126,10 +142,19 @@ class Registry(Mapping[str, Registration]):
         schema = NO_OPTIONS if options_schema is None else options_schema
         if not isinstance(schema, Mapping):
             raise InvalidPluginError(f"the options schema of {self.kind} {name!r} is no JSON Schema: it is {schema!r}")
-        registration = Registration(self.kind, name, factory, schema, description)
+        registration = Registration(
+            self.kind, name, factory, schema, description, dict(requires or {}), needs_changelog
+        )
         if name in self._by_name:
             raise PluginConflictError(self.kind, name, (self._by_name[name].origin, registration.origin))
         self._by_name[name] = registration
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # its package is missing, or it is kept from being imported
+        return False
 
 
 def _misfit(factory: Callable[..., Any], options: Mapping[str, Any]) -> str:

@@ -99,7 +99,7 @@ def headwater_register_restore_strategies(register: Register) -> None:
 
 @hookimpl
 def headwater_register_store_backends(register: Register) -> None:
-    """Register `lmdb` and `memory`."""
+    """Register `lmdb`, `memory` and `rocksdb`."""
     register(
         "lmdb",
         "headwater.runtime.state.lmdb.store:LmdbBackend",
@@ -111,6 +111,26 @@ def headwater_register_store_backends(register: Register) -> None:
         "headwater.runtime.state.memory:MemoryBackend",
         _options(path={"type": "string", "description": "The folder; default /dev/shm, or the temporary directory."}),
         "A file system in memory; the stores are restored after a restart of the machine.",
+    )
+    register(
+        "rocksdb",
+        "headwater.runtime.state.rocksdb.store:RocksdbBackend",
+        _options(
+            write_buffer_size={
+                "type": "integer",
+                "minimum": 65536,
+                "description": "Bytes of changes in memory before they go into a file; default 16 MB.",
+            },
+            block_cache_size={
+                "type": "integer",
+                "minimum": 0,
+                "description": "Bytes of a process that its stores with this setting share to read; default 50 MB.",
+            },
+            compression={"enum": ["none", "lz4", "zstd"], "description": "How files are compressed; default lz4."},
+        ),
+        "Compressed files in the state directory, not transactional: a store whose process is killed is restored.",
+        requires={"rocksdict": "headwater[rocksdb]"},
+        needs_changelog=True,
     )
 
 

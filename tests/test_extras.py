@@ -1,4 +1,4 @@
-"""An environment without the extra `racks`: only what is placed by racks cannot be done, and says what to install."""
+"""An environment without the extras: only what needs one cannot be done, and says what to install."""
 
 from __future__ import annotations
 
@@ -48,15 +48,18 @@ def place_by_racks(shop: Path, assignor: str = "") -> None:
     path.write_text(path.read_text() + RACKS.format(assignor=assignor))
 
 
-def without_solver(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """The command in a process that cannot import OR-Tools."""
-    code = "import sys; sys.modules['ortools'] = None; from headwater.cli.main import main; main()"
+def without_extras(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The command in a process that cannot import what is installed with the extras."""
+    code = (
+        "import sys; sys.modules['ortools'] = sys.modules['rocksdict'] = None; "
+        "from headwater.cli.main import main; main()"
+    )
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
 
 
 def test_project_without_racks_is_compiled_and_simulated(shop: Path) -> None:
-    done = without_solver("simulate", "--project-dir", str(shop), "--events", "kill c2; add 1", "--racks", "a,b")
+    done = without_extras("simulate", "--project-dir", str(shop), "--events", "kill c2; add 1", "--racks", "a,b")
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("sales: 4 tasks, assignor high_availability,")
@@ -65,7 +68,7 @@ def test_project_without_racks_is_compiled_and_simulated(shop: Path) -> None:
 def test_strategy_that_needs_the_solver_is_an_error_with_its_place(shop: Path) -> None:
     place_by_racks(shop)
 
-    done = without_solver("compile", "--project-dir", str(shop))
+    done = without_extras("compile", "--project-dir", str(shop))
 
     assert done.returncode == 1
     line = (shop / "topologies" / "sales.yml").read_text().splitlines().index("    strategy: min_traffic") + 1
@@ -74,17 +77,29 @@ def test_strategy_that_needs_the_solver_is_an_error_with_its_place(shop: Path) -
     assert "HW610" not in CliRunner().invoke(main, ["compile", "--project-dir", str(shop)]).stderr
 
 
+def test_store_in_rocksdb_is_an_error_with_its_place_and_what_to_install(shop: Path) -> None:
+    path = shop / "topologies" / "sales.yml"
+    path.write_text(path.read_text().replace("    type: window\n", "    type: window\n    backend: rocksdb\n"))
+
+    done = without_extras("compile", "--project-dir", str(shop))
+
+    line = path.read_text().splitlines().index("    backend: rocksdb") + 1
+    assert f"topologies/sales.yml:{line}:14: error HW610: " in done.stderr
+    assert "pip install 'headwater[rocksdb]'" in done.stderr
+    assert "HW610" not in CliRunner().invoke(main, ["compile", "--project-dir", str(shop)]).stderr
+
+
 @pytest.mark.parametrize("assignor", ["balanced", "sticky"])
 def test_assignor_that_solves_nothing_may_have_a_strategy(shop: Path, assignor: str) -> None:
     place_by_racks(shop, f"assignor: {assignor}\n  ")
 
-    done = without_solver("simulate", "--project-dir", str(shop), "--racks", "a,b")
+    done = without_extras("simulate", "--project-dir", str(shop), "--racks", "a,b")
 
     assert done.returncode == 0, done.stderr
 
 
 def test_case_that_needs_the_solver_is_answered_with_what_to_install() -> None:
-    done = without_solver("assign", stdin=json.dumps(CASE))
+    done = without_extras("assign", stdin=json.dumps(CASE))
     answer = json.loads(done.stdout)
 
     assert done.returncode == 0

@@ -29,6 +29,14 @@ class InstalledPlugins:
         """The JSON Schema of a plugin's options. The schema of profiles covers those of the embedded log."""
         return {} if (kind, name) == ("log", "embedded") else self._registry(kind)[name].options_schema
 
+    def missing(self, kind: str, name: str) -> Mapping[str, str]:
+        """The modules that a plugin requires and that are not installed, each with what `pip install` gets it by."""
+        return self._registry(kind)[name].missing
+
+    def needs_changelog(self, backend: str) -> bool:
+        """Whether the stores of a backend can lose their rows with a process."""
+        return self._registry("store_backend")[backend].needs_changelog
+
     def has_rack_solver(self) -> bool:
         """Whether OR-Tools is installed."""
         return has_solver()

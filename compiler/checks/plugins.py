@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ...runtime.assignment.racks.solver import WAY_OUT, uses_solver
 from ...runtime.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..language.entries import PluginUse
+from ..language.entries import PluginUse, StoreModel
 from ..model.project import AssignmentModel, ProjectModel
 from ..reading.nodes import Mapping, Node, Scalar
 from ..reading.nodes import Sequence as SequenceNode
@@ -41,6 +41,12 @@ class PluginCatalog(Protocol):
         If there are any, no other method may be called.
         """
 
+    def missing(self, kind: str, name: str) -> AbstractMapping[str, str]:
+        """The modules that a plugin requires and that are not installed, each with what `pip install` gets it by."""
+
+    def needs_changelog(self, backend: str) -> bool:
+        """Whether the stores of a backend can lose their rows with a process."""
+
     def has_rack_solver(self) -> bool:
         """Whether the solver is installed that built-in assignors need for racks."""
 
@@ -48,7 +54,8 @@ class PluginCatalog(Protocol):
 def check_plugins(
     model: ProjectModel, target: Mapping | None, catalog: PluginCatalog, diagnostics: Diagnostics
 ) -> None:
-    """Report unknown plugins, options that their schemas refuse, and a missing solver for racks."""
+    """Report unknown plugins, options that their schemas refuse, packages that are missing, and stores that need a
+    changelog and have none."""
     for kind, use in _uses(model, target):
         names = catalog.names(kind)
         name = use.name.text
@@ -59,8 +66,23 @@ def check_plugins(
             diagnostics.add("HW601", use.name.position, message, did_you_mean(name, names) or unlisted)
             continue
         _check_options(kind, use, catalog.options_schema(kind, name), diagnostics)
+        for module, package in catalog.missing(kind, name).items():
+            message = f"The {_WORDS[kind]} '{name}' needs the package {module}, which is not installed."
+            diagnostics.add("HW610", use.name.position, message, f"Install it: pip install '{package}'.")
     for topology in model.topologies.values():
         _check_racks(topology.assignment, catalog, diagnostics)
+        for store in topology.stores.values():
+            _check_changelog(store, catalog, diagnostics)
+
+
+def _check_changelog(store: StoreModel, catalog: PluginCatalog, diagnostics: Diagnostics) -> None:
+    if store.changelog or store.backend is None:
+        return
+    name = store.backend.name
+    if name.text in catalog.names("store_backend") and catalog.needs_changelog(name.text):
+        message = f"'{name.text}' loses the rows of '{store.name.text}' if a process is killed: it has no changelog."
+        hint = "Remove 'changelog: {enabled: false}', or choose a backend that keeps rows, such as 'lmdb'."
+        diagnostics.add("HW611", name.position, message, hint)
 
 
 def _check_racks(assignment: AssignmentModel, catalog: PluginCatalog, diagnostics: Diagnostics) -> None:

@@ -35,8 +35,8 @@ class StateStore(Protocol):
 
     `position` is the place in its changelog up to which the records are applied. It is no count: a changelog may have
     positions without records. It changes together with the data or not at all, so a process may be killed at any time.
-    Keys are never empty and sort by their bytes. Several processes may have a store open at the same time; only one of
-    them writes.
+    (A CheckpointedStore is empty then.) Keys are never empty and sort by their bytes. Several processes may have a
+    store open at the same time; only one of them writes.
     """
 
     @property
@@ -66,6 +66,21 @@ class StateStore(Protocol):
 
     def close(self) -> None:
         """Make everything applied durable and close the files. Not needed for correctness. It may be called again."""
+
+
+class CheckpointedStore(StateStore, Protocol):
+    """A StateStore that is not transactional. What is applied is on the disk at its checkpoints only.
+
+    If its process ends between two of them, or the system refuses its files, it is unknown what the store holds: then
+    it starts empty. It needs a changelog to be restored from.
+    """
+
+    @property
+    def unwritten(self) -> tuple[int, int]:
+        """Changelog records and bytes that this process has applied since the last checkpoint."""
+
+    def checkpoint(self) -> None:
+        """Bring everything that was applied to the disk, and write the position down. Raises StoreUnusableError."""
 
 
 class StoreBackend(Protocol):

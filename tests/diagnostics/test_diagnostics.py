@@ -41,10 +41,12 @@ class Verdicts:
 
 
 class Plugins:
-    """A catalog of plugins: one of each kind, with one option, in an environment without OR-Tools."""
+    """A catalog of plugins, with one option, in an environment without OR-Tools and rocksdict."""
 
     def names(self, kind: str) -> Collection[str]:
-        names = {"assignor": "balanced_count", "restore_strategy": "changelog", "store_backend": "lmdb"}
+        if kind == "store_backend":
+            return {"lmdb", "mine", "rocksdb"}
+        names = {"assignor": "balanced_count", "restore_strategy": "changelog"}
         return {names.get(kind, "embedded")}
 
     def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
@@ -53,6 +55,12 @@ class Plugins:
 
     def failures(self) -> Mapping[str, str]:
         return {}
+
+    def missing(self, kind: str, name: str) -> Mapping[str, str]:
+        return {"rocksdict": "headwater[rocksdb]"} if name == "rocksdb" else {}
+
+    def needs_changelog(self, backend: str) -> bool:
+        return backend == "mine"
 
     def has_rack_solver(self) -> bool:
         return False

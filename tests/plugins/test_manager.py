@@ -39,7 +39,7 @@ def test_builtins_are_there_without_any_plugin() -> None:
 
     assert list(manager.assignors) == ASSIGNORS
     assert list(manager.restore_strategies) == ["changelog", "snapshot"]
-    assert list(manager.store_backends) == ["lmdb", "memory"]
+    assert list(manager.store_backends) == ["lmdb", "memory", "rocksdb"]
     assert list(manager.logs) == ["embedded"]
     assert (list(manager.serdes), list(manager.commands)) == ([], [])
 
@@ -95,7 +95,7 @@ def test_unknown_name_is_refused_with_those_that_look_like_it() -> None:
 
 
 def test_unknown_name_that_looks_like_none_is_refused_with_all() -> None:
-    with pytest.raises(UnknownPluginError, match=r"there is no store backend 'x' \(known: lmdb, memory\)"):
+    with pytest.raises(UnknownPluginError, match=r"there is no store backend 'x' \(known: lmdb, memory, rocksdb\)"):
         PluginManager(installed=False).store_backends.create("x")
 
 

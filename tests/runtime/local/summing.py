@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from local_application import LocalApplication, part
 
 from headwater.runtime.operators.aggregate import Aggregate
@@ -27,10 +29,11 @@ RECORDS = 30
 SUM_OF_ONE = (RECORDS, sum(range(RECORDS)))
 
 
-def summed(source=WORDS, name="sums", at="topologies/t.yml:7"):
+def summed(source=WORDS, name="sums", at="topologies/t.yml:7", backend="lmdb"):
     """Numbers of each key, summed up."""
-    nodes = (Source(source, ("f",)), Aggregate("f", TOTALS, at=at), Sink("f", SUMS, "each_update"))
-    return part(name, PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
+    store = replace(TOTALS, backend=backend)
+    nodes = (Source(source, ("f",)), Aggregate("f", store, at=at), Sink("f", SUMS, "each_update"))
+    return part(name, PARTITIONS, ((nodes, {}, {}),), (store,))
 
 
 def passed_through(expression):

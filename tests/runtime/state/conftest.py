@@ -9,12 +9,14 @@ import pytest
 
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.memory import MemoryBackend
+from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import StateStore, StoreBackend
 
 BACKENDS: dict[str, Callable[[Path], StoreBackend]] = {
     "lmdb": lambda root: LmdbBackend(),
     "lmdb-small-map": lambda root: LmdbBackend(map_size=1 << 16),
     "memory": lambda root: MemoryBackend(str(root / "shm")),
+    "rocksdb": lambda root: RocksdbBackend(),
 }
 
 
@@ -26,3 +28,12 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> StoreBackend:
 @pytest.fixture
 def store(backend: StoreBackend, tmp_path: Path) -> StateStore:
     return backend.open(tmp_path / "state" / "store" / "0")
+
+
+@pytest.fixture
+def transactional(backend: StoreBackend) -> bool:
+    """Whether what was applied is there after any end of a process; otherwise the store is empty after an unclean one.
+
+    A store of such a backend has a method `checkpoint`, and nothing is on the disk before it.
+    """
+    return not isinstance(backend, RocksdbBackend)

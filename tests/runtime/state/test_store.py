@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.state.store import StateStore, StoreBackend, StoreUnusableError
+from headwater.runtime.state.store import Changes, StateStore, StoreBackend, StoreUnusableError
 from headwater.runtime.tasks.errors import TaskMigratedError
 
 
@@ -151,17 +151,71 @@ def test_closed_store_can_be_used_again(store: StateStore) -> None:
     assert store.get_many([b"a"]) == [b"1"]
 
 
+def apply_and_close(store: StateStore, changes: Changes, from_position: int, position: int) -> None:
+    store.apply([changes], from_position, position)
+    store.close()
+
+
 def test_forked_process_reads_and_writes_the_same_store(store: StateStore) -> None:
     store.apply([([b"a"], [b"1"])], 0, 1)
     context = multiprocessing.get_context("fork")
 
-    child = context.Process(target=store.apply, args=([([b"b"], [b"2"])], 1, 2))
+    child = context.Process(target=apply_and_close, args=(store, ([b"b"], [b"2"]), 1, 2))
     child.start()
     child.join()
 
     assert child.exitcode == 0
     assert rows(store) == [(b"a", b"1"), (b"b", b"2")]
     assert store.position == 2
+
+
+def test_process_that_ends_without_closing_leaves_what_it_applied_or_an_empty_store(
+    store: StateStore, transactional: bool
+) -> None:
+    store.apply([([b"a"], [b"1"])], 0, 1)
+    if (child := os.fork()) == 0:
+        store.apply([([b"b"], [b"2"])], 1, 2)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+    assert rows(store) == ([(b"a", b"1"), (b"b", b"2")] if transactional else [])
+    assert store.position == (2 if transactional else 0)
+    store.apply([([b"c"], [b"3"])], store.position, 3)
+    assert store.get_many([b"c"]) == [b"3"]
+
+
+def test_process_that_needs_a_store_gets_it_from_the_one_that_has_it_open(store: StateStore) -> None:
+    keys = [b"%04d" % number for number in range(5000)]
+    store.apply([(keys, keys)], 0, 5000)
+    child = multiprocessing.get_context("spawn").Process(
+        target=apply_and_close, args=(store, ([b"of child"], [b"1"]), 5000, 5001)
+    )
+    child.start()
+    child.join()
+
+    assert child.exitcode == 0
+    assert store.get_many([b"of child"]) == [b"1"]
+    store.apply([([b"of child"], [b"2"])], 5001, 5002)
+    assert rows(store) == [*zip(keys, keys, strict=True), (b"of child", b"2")]
+
+
+def test_store_is_read_while_another_process_has_it_open_to_write(
+    backend: StoreBackend, store: StateStore, tmp_path: Path
+) -> None:
+    store.apply([([b"a"], [b"1"])], 0, 1)
+    begin, told = os.pipe()
+    if (child := os.fork()) == 0:
+        os.read(begin, 1)
+        reader = backend.open_to_read(tmp_path / "state" / "store" / "0")
+        os._exit(7 if (reader.position, rows(reader)) == (2, [(b"a", b"1"), (b"b", b"2")]) else 1)
+    store.apply([([b"b"], [b"2"])], 1, 2)
+    os.write(told, b"!")
+
+    assert os.waitpid(child, 0)[1] == 7 << 8
+    os.close(begin)
+    os.close(told)
+    store.apply([([b"c"], [b"3"])], 2, 3)
+    assert rows(store) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
 
 
 def test_map_that_another_process_has_grown_is_read_on(store: StateStore) -> None:
@@ -177,7 +231,12 @@ def test_map_that_another_process_has_grown_is_read_on(store: StateStore) -> Non
     assert store.get_many([b"a", keys[-1]]) == [b"1", b"x" * 100]
 
 
-def test_disk_that_takes_no_more_leaves_the_store_as_it_was(store: StateStore) -> None:
+def apply_to_the_disk(store: StateStore, changes: Changes) -> None:
+    store.apply([changes], 1, 2)
+    getattr(store, "checkpoint", lambda: None)()
+
+
+def test_disk_that_takes_no_more_leaves_the_store_as_it_was_or_empty(store: StateStore, transactional: bool) -> None:
     store.apply([([b"a"], [b"1"])], 0, 1)
     keys = [b"%06d" % number for number in range(20_000)]
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -185,12 +244,13 @@ def test_disk_that_takes_no_more_leaves_the_store_as_it_was(store: StateStore) -
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
     try:
         with pytest.raises(StoreUnusableError, match="raise the limit of a file's size"):
-            store.apply([(keys, [b"x" * 100] * len(keys))], 1, 2)
+            apply_to_the_disk(store, (keys, [os.urandom(100) for _ in keys]))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    assert rows(store) == [(b"a", b"1")]
-    store.apply([(keys, keys)], 1, 2)
+    assert rows(store) == ([(b"a", b"1")] if transactional else [])
+    store.apply([(keys, keys)], store.position, 2)
+    store.close()
     assert store.position == 2
 
 

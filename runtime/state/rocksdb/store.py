@@ -1,0 +1,101 @@
+"""The store backend `rocksdb`: RocksDB without a write-ahead log, with its position in a checkpoint file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ....private_files import make_folder
+from ....unusable_paths import unusable_paths_told
+from ..store import Changes
+from .database import Database, Settings
+from .databases import of_this_process
+from .writer import Writer
+
+_ROWS_PER_READ = 4096
+
+
+class RocksdbStore:
+    """A CheckpointedStore in one directory. A `range` reads 4,096 rows at a time.
+
+    `writable`: a store that is only read is not created, and needs no right to write.
+    """
+
+    @unusable_paths_told
+    def __init__(self, directory: Path, settings: Settings, *, writable: bool = True) -> None:
+        if writable:
+            make_folder(directory)
+        self._directory = directory.resolve()
+        self._settings = settings
+        self._writable = writable
+
+    @property
+    def position(self) -> int:
+        """See `StateStore.position`."""
+        return of_this_process.position(self._directory, self._settings, writable=self._writable)
+
+    @property
+    def unwritten(self) -> tuple[int, int]:
+        """See `CheckpointedStore.unwritten`."""
+        return of_this_process.applied(self._directory)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of `keys`, in their order."""
+
+        def found(database: Database) -> list[bytes | None]:
+            return database.get_many(keys)
+
+        return of_this_process.read(self._directory, self._settings, found, writable=self._writable)
+
+    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end`, sorted by key."""
+        if end == b"" or (start is not None and end is not None and start >= end):
+            return
+        at = start
+        while True:
+
+            def found(database: Database, at: bytes | None = at) -> list[tuple[bytes, bytes]]:
+                return database.rows(at, end, _ROWS_PER_READ)
+
+            rows = of_this_process.read(self._directory, self._settings, found, writable=self._writable)
+            yield from rows
+            if len(rows) < _ROWS_PER_READ:
+                return
+            at = rows[-1][0] + b"\0"
+
+    def apply(
+        self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None
+    ) -> None:
+        """Apply changes and move to `position`. They are on the disk after the next checkpoint."""
+        changes = list(changes)
+        of_this_process.write(
+            self._directory, self._settings, lambda writer: writer.apply(changes, from_position, position, expire_below)
+        )
+
+    def checkpoint(self) -> None:
+        """See `CheckpointedStore.checkpoint`."""
+        of_this_process.write(self._directory, self._settings, Writer.checkpoint)
+
+    def close(self) -> None:
+        """Write a checkpoint and close the files, whichever process has them open. Using the store opens it again."""
+        of_this_process.close(self._directory)
+
+
+class RocksdbBackend:
+    """Keeps each store as a RocksDB database in its directory. See `Settings`."""
+
+    def __init__(
+        self,
+        write_buffer_size: int = Settings.write_buffer_size,
+        block_cache_size: int = Settings.block_cache_size,
+        compression: str = Settings.compression,
+    ) -> None:
+        self._settings = Settings(write_buffer_size, block_cache_size, compression)
+
+    def open(self, directory: Path) -> RocksdbStore:
+        """The store of `directory`."""
+        return RocksdbStore(directory, self._settings)
+
+    def open_to_read(self, directory: Path) -> RocksdbStore:
+        """The existing store of `directory`."""
+        return RocksdbStore(directory, self._settings, writable=False)

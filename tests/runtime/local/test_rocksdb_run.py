@@ -1,0 +1,72 @@
+"""Runs whose stores are kept by RocksDB: the same results, whatever happens to processes and files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from local_application import LocalApplication, Stopping
+from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
+from test_rebalance import Story
+
+from headwater.runtime.local.cluster import LocalCluster
+
+
+@pytest.fixture
+def app(application) -> LocalApplication:
+    return fed(application(summed(backend="rocksdb")))
+
+
+def stores(app: LocalApplication) -> list[Path]:
+    return sorted((app.path / "state/client-1/test-app/totals").glob("[0-9]"))
+
+
+def deleted(store: Path) -> None:
+    shutil.rmtree(store)
+
+
+def without_checkpoint(store: Path) -> None:
+    (store / ".checkpoint").unlink(missing_ok=True)
+
+
+def shortened(store: Path) -> None:
+    for file in (store / "db").glob("*.sst"):
+        os.truncate(file, 10)
+
+
+@pytest.mark.parametrize("happens", [deleted, without_checkpoint, shortened])
+def test_store_that_something_happens_to_during_a_run_or_after_it_is_restored(
+    app: LocalApplication, happens: Callable[[Path], None]
+) -> None:
+    def then(commits: int) -> None:
+        if commits == 6:
+            for store in stores(app):
+                happens(store)
+
+    result = app.attempt(app.settings(max_records=3), LocalCluster(), Story(then))
+    assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
+    assert len(stores(app)) == PARTITIONS
+    for store in stores(app):
+        happens(store)
+    app.run()
+    assert last_sums(app) == WHOLE_SUMS
+    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+
+
+def test_run_that_is_killed_begins_again_with_empty_stores_and_ends_with_the_same_result(app: LocalApplication) -> None:
+    """Only a process that ends by itself closes its stores."""
+    if (child := os.fork()) == 0:
+        stopping = Stopping(5)
+        stopping.stop.set = lambda: os._exit(9)  # type: ignore[method-assign]
+        app.attempt(app.settings(max_records=5), observer=stopping, stop=stopping.stop)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert [store for store in stores(app) if not (store / ".checkpoint").exists()]
+
+    app.run(max_records=5)
+    assert last_sums(app) == WHOLE_SUMS
+    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+    assert all((store / ".checkpoint").exists() for store in stores(app))

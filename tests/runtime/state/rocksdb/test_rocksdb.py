@@ -1,0 +1,174 @@
+"""What is RocksDB's own: checkpoints, unclean ends, damage, and one process at a time that writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwater.runtime.state.rocksdb.databases import of_this_process
+from headwater.runtime.state.rocksdb.store import RocksdbBackend, RocksdbStore
+from headwater.runtime.state.store import StoreDamagedError
+
+KEYS = [b"key %05d" % number for number in range(20_000)]
+VALUES = [b"value of %05d" % number for number in range(20_000)]
+BACKEND = RocksdbBackend(compression="none")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A store that was closed."""
+    path = tmp_path / "store" / "3"
+    store = BACKEND.open(path)
+    store.apply([(KEYS, VALUES)], 0, 20_000)
+    store.close()
+    return path
+
+
+def in_another_process(work: Callable[[], object]) -> int:
+    """How a process ends that does this and is killed then; 7: as it should."""
+    if (child := os.fork()) == 0:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_checkpoint_is_there_from_the_flush_to_the_next_change(tmp_path: Path) -> None:
+    path = tmp_path / "store" / "3"
+    store = BACKEND.open(path)
+    store.apply([([b"a"], [b"1"])], 0, 5)
+    assert not (path / ".checkpoint").exists()
+    assert store.unwritten[0] == 5
+
+    store.checkpoint()
+    assert (path / ".checkpoint").read_text() == "0\n2\nrocksdb-sequence 0 1\nstore 3 4\n"
+    assert store.unwritten == (0, 0)
+
+    store.apply([([b"b"], [b"1"])], 5, 6)
+    assert not (path / ".checkpoint").exists()
+    assert (store.position, store.unwritten[0]) == (6, 1)
+
+
+def test_store_that_is_killed_behind_its_checkpoint_is_whole_and_before_it_is_empty(directory: Path) -> None:
+    store = BACKEND.open(directory)
+
+    def change_and_flush() -> None:
+        store.apply([([b"x"], [b"1"])], 20_000, 20_001)
+        store.checkpoint()
+
+    assert in_another_process(change_and_flush) == 7
+    assert (store.position, store.get_many([b"x", KEYS[0]])) == (20_001, [b"1", VALUES[0]])
+
+    assert in_another_process(lambda: store.apply([([b"x"], [b"2"])], 20_001, 20_002)) == 7
+    with pytest.raises(StoreDamagedError, match="it was not closed, so that nobody knows what it holds"):
+        _ = BACKEND.open_to_read(directory).position
+    assert (store.position, list(store.range(None, None))) == (0, [])
+
+
+def test_store_that_nobody_uses_for_a_moment_is_brought_to_the_disk(directory: Path) -> None:
+    store = BACKEND.open(directory)
+    store.apply([([b"x"], [b"1"])], 20_000, 20_001)
+    writer = of_this_process._writers[directory.resolve()]
+    of_this_process.rest()
+    assert not writer.clean
+    writer.used = 0.0
+    of_this_process.rest()
+    assert writer.clean
+    assert (directory / ".checkpoint").exists()
+    assert not (directory / "other").exists()
+
+
+def shortened(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["*.sst", "MANIFEST-*", "CURRENT"])
+@pytest.mark.parametrize("change", [shortened, flipped, Path.unlink])
+def test_file_that_is_not_as_it_was_written_is_damage_and_the_store_starts_empty(
+    directory: Path, change: Callable[[Path], None], name: str
+) -> None:
+    (file,) = (directory / "db").glob(name)
+    change(file)
+
+    store = BACKEND.open(directory)
+    with pytest.raises(StoreDamagedError):
+        list(store.range(None, None))
+    assert (store.position, list(store.range(None, None))) == (0, [])
+    store.apply([(KEYS, VALUES)], 0, 20_000)
+    assert store.get_many(KEYS[:2]) == VALUES[:2]
+
+
+def test_database_that_is_gone_is_damage(directory: Path) -> None:
+    shutil.rmtree(directory / "db")
+
+    for store in (BACKEND.open_to_read(directory), BACKEND.open(directory)):
+        (directory / ".checkpoint").write_text("0\n2\nrocksdb-sequence 0 20000\nstore 3 19999\n")
+        with pytest.raises(StoreDamagedError, match="is not there"):
+            store.get_many([KEYS[0]])
+    assert store.position == 0
+
+
+@pytest.mark.parametrize("content", ["0\n1\n", "0\n1\nother 3 5\n", "9\n", ""])
+def test_checkpoint_file_that_cannot_be_understood_is_damage(directory: Path, content: str) -> None:
+    (directory / ".checkpoint").write_text(content)
+
+    store = BACKEND.open(directory)
+    with pytest.raises(StoreDamagedError, match="its checkpoint file"):
+        _ = store.position
+    assert store.position == 0
+
+
+def test_damaged_row_is_found_by_whoever_asks_for_it(directory: Path) -> None:
+    (file,) = (directory / "db").glob("*.sst")
+    content = file.read_bytes()
+    assert VALUES[10_000] in content
+    file.write_bytes(content.replace(VALUES[10_000], VALUES[10_001]))
+
+    assert BACKEND.open(directory).get_many([KEYS[0]]) == [VALUES[0]]
+    with pytest.raises(StoreDamagedError, match="checksum mismatch"):
+        BACKEND.open(directory).get_many([KEYS[10_000]])
+
+
+def test_store_that_is_wiped_while_it_is_open_starts_empty(directory: Path) -> None:
+    store = BACKEND.open(directory)
+    store.apply([([b"x"], [b"1"])], 20_000, 20_001)
+    directory.rename(directory.with_name(".3-wiped"))
+
+    assert store.position == 0
+    store.apply([([b"x"], [b"2"])], 0, 1)
+    assert list(store.range(None, None)) == [(b"x", b"2")]
+
+
+def test_closed_store_is_read_by_who_may_not_write_in_its_folder(directory: Path) -> None:
+    def read() -> None:
+        os.setgid(65534)
+        os.setuid(65534)
+        reader = RocksdbStore(directory, BACKEND._settings, writable=False)
+        assert (reader.position, reader.get_many([KEYS[7]])) == (20_000, [VALUES[7]])
+
+    if os.getuid():
+        pytest.skip("only root can become another user")
+    for path in (directory, *directory.rglob("*"), *directory.parents):
+        if path.stat().st_uid == os.getuid():
+            path.chmod(path.stat().st_mode | stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
+    assert in_another_process(read) == 7
+
+
+def test_files_are_their_owners_own(directory: Path) -> None:
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (directory, directory / "db")} == {0o700}
+    assert stat.S_IMODE((directory / ".checkpoint").stat().st_mode) == 0o600
