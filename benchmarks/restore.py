@@ -1,11 +1,14 @@
 """How fast stores are restored from their changelogs: four tasks, on two clients with a core each.
 
-    python -m benchmarks.restore [restore_1m restore_4m restore_hot] [--link driver|spark] [--times 3] [--no-peer]
+    python -m benchmarks.restore [restore_1m restore_4m restore_hot restore_snapshot] [--link driver|spark]
+        [--times 3] [--no-peer]
 
 Prints a JSON line for each run, and one with the medians of an entry. Slices go the way of a run: the driver's
 TaskManager and StoreChangelogReader plan them, a pool sends them, and a client works on its stores: in the driver
 (`driver`), or in Spark's Python workers (`spark`). The peer is Spark Structured Streaming, which reloads as many keys:
-see `benchmarks.spark_reload`. `cpu_seconds`: of all processes together, which says more on a machine that is not idle.
+see `benchmarks.spark_reload`. `restore_snapshot` restores the same state both ways: from its changelog, and from
+snapshots that have all of it; `times_faster` compares their medians. `cpu_seconds`: of all processes together, which
+says more on a machine that is not idle.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, SnapshotRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
@@ -41,7 +44,9 @@ from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.restore.linked_stores import LinkedStores
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateLocation, StateRequest
+from headwater.runtime.restore.snapshots import Snapshots
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
+from headwater.runtime.restore.strategies.snapshot import SnapshotRestore
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.task_id import TaskId, TopicPartition
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
@@ -68,6 +73,7 @@ ENTRIES = {
     "restore_1m": Entry(1_000_000, 1_000_000),
     "restore_4m": Entry(4_000_000, 4_000_000),
     "restore_hot": Entry(5_000_000, 100_000),
+    "restore_snapshot": Entry(4_000_000, 4_000_000),
 }
 
 
@@ -101,12 +107,12 @@ def write_changelog(root: Path, entry: Entry) -> None:
             )
 
 
-def restore(root: Path, folder: str, links: Sequence[StateLink]) -> None:
-    """Restore all tasks into empty state directories."""
+def restore(root: Path, folder: str, links: Sequence[StateLink]) -> list[LinkedStores]:
+    """Restore all tasks into empty state directories: from snapshots, as far as there are any."""
     committed = Committed(EmbeddedLog(root / "log"), TOPOLOGY)
     planner = Planner(committed, PER_COMMIT)
     with ThreadPoolExecutor(len(links)) as pool:
-        managers, readers = [], []
+        managers, readers, every = [], [], []
         for number, link in enumerate(links):
             location = StateLocation(
                 str(root / folder),
@@ -122,7 +128,11 @@ def restore(root: Path, folder: str, links: Sequence[StateLink]) -> None:
             if held.failure is not None:
                 raise SystemExit(held.failure.message)
             location = replace(location, folder=held.folder, process_id=held.process_id)
-            stores = LinkedStores(location.folder, link, location, planner, TOPOLOGY.subtopologies, {})
+            parts, snapshots = TOPOLOGY.subtopologies, Snapshots(committed.own)
+            stores = LinkedStores(
+                location.folder, link, location, planner, parts, {}, strategy=SnapshotRestore(), snapshots=snapshots
+            )
+            every.append(stores)
             readers.append(StoreChangelogReader(stores, pool.submit))
             managers.append(TaskManager(location.folder, stores, readers[-1], NoCommits(), _declared))
             tasks = [TaskId(0, partition, PART.name) for partition in range(number, PARTITIONS, len(links))]
@@ -130,6 +140,24 @@ def restore(root: Path, folder: str, links: Sequence[StateLink]) -> None:
         left = managers
         while left := [manager for manager in left if not manager.try_to_complete_restoration()]:
             wait([reader.slice for reader in readers if reader.slice], return_when=FIRST_COMPLETED)
+    return every
+
+
+def save(root: Path, folder: str, links: Sequence[StateLink]) -> dict[str, float]:
+    """Copy all stores into the log, one after the other, and list them; seconds, CPU and bytes of the copies alone."""
+    every = restore(root, folder, links)
+    state = LogState.load(EmbeddedLog(root / "log").commits(TOPOLOGY.application))
+    snapshots = Snapshots(state)
+    cpu, begun = cpu_seconds(), time.perf_counter()
+    saved = [
+        every[partition % len(every)].save(
+            TaskId(0, partition, PART.name), STORE, snapshots.new_path(STORE.name, partition)
+        )
+        for partition in range(PARTITIONS)
+    ]
+    seconds, cpu = time.perf_counter() - begun, cpu_seconds() - cpu
+    state.commit(SnapshotRecord(state.generation, 0, tuple(saved)))
+    return {"seconds": seconds, "cpu_seconds": cpu, "bytes": sum(each.size for each in saved)}
 
 
 def _declared(task: TaskId) -> DeclaredTask:
@@ -168,8 +196,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             write_changelog(Path(folder), entry)
             with links_of(options.link) as links:
                 runs = [measured(Path(folder), f"state-{time_}", links) for time_ in range(options.times)]
+                if name == "restore_snapshot":
+                    saved = save(Path(folder), "saved", links)
+                    loads = [measured(Path(folder), f"load-{time_}", links) for time_ in range(options.times)]
         tell({"entry": name, "side": f"headwater/{options.link}"}, entry.records, runs)
-        if entry.keys == entry.records and not options.no_peer:
+        if name == "restore_snapshot":
+            tell({"entry": name, "side": f"snapshots/{options.link}, saving"}, entry.records, [saved])
+            tell({"entry": name, "side": f"snapshots/{options.link}"}, entry.records, loads)
+            medians = [statistics.median(run["seconds"] for run in each) for each in (runs, loads)]
+            print(json.dumps({"entry": name, "times_faster": round(medians[0] / medians[1], 1)}), flush=True)
+        elif entry.keys == entry.records and not options.no_peer:
             peer = [sys.executable, "-m", "benchmarks.spark_reload", str(entry.keys), str(options.times)]
             found = json.loads(subprocess.run(peer, stdout=subprocess.PIPE, check=True).stdout.splitlines()[-1])
             tell({"entry": name, "side": "spark streaming"}, entry.records, found)

@@ -1,7 +1,8 @@
 """Copies LMDB environments as a whole, and puts copies in the place of others.
 
-A copy is LMDB's file as it is after one transaction, with its free pages: the pages are read one after the other, and
-written likewise. So it takes as long as copying a file. Writers wait only while the first two pages are copied.
+A copy is LMDB's file as it is after one transaction, without free pages. They may be more than the others: a
+transaction that changes a row on each page writes all pages again. The pages are walked as a reader does it, and
+written one after the other, so it takes about as long as copying a file, and nobody waits.
 """
 
 from __future__ import annotations

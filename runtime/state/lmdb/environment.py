@@ -153,8 +153,14 @@ class Environment:
             mark_synced(self.directory)
 
     def copy(self, handle: int) -> None:
-        """Write all pages, as they are after the last transaction, to an open file. Writers go on meanwhile."""
-        self._lmdb.copyfd(handle)
+        """Write all pages that are used after the last transaction to an open file. Writers go on meanwhile."""
+        try:
+            self._lmdb.copyfd(handle, compact=True)
+        except lmdb.IncompatibleError:
+            # LMDB cannot leave out free pages if some are neither used nor listed as free, which does no other harm.
+            os.ftruncate(handle, 0)
+            os.lseek(handle, 0, os.SEEK_SET)
+            self._lmdb.copyfd(handle)
 
     @staticmethod
     def position_of_copy(file: Path, map_size: int) -> int:

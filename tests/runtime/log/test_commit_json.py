@@ -8,6 +8,8 @@ from headwater.runtime.log.commit_records import (
     EpochRecord,
     GenerationRecord,
     SeedSource,
+    SnapshotRecord,
+    StoreSnapshot,
     TaskCommit,
 )
 from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription, TopologyDescription
@@ -48,6 +50,9 @@ TASK = TaskCommit(
         EpochRecord(2, 17, 1_700_000_000_000, (TASK, TaskCommit("late", 2, {}, 5))),
         AppendRecord(
             5, (SEGMENT,), SeedSource("t", "h", "p"), FedTopic(name="t", partitions=4, key="", value=""), replace=True
+        ),
+        SnapshotRecord(
+            2, 5, (StoreSnapshot("s", 1, 99, "snapshots/a/s/x.snap", 4096, 7, "lmdb", 5),), ("old",), "cafe"
         ),
         AppendRecord(5, ()),
     ],

@@ -20,8 +20,14 @@ from sparse_log import SparseLog
 from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.log.commit_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.errors import CommitExistsError, CommitGapError, MissingColumnsError, RangeMissingError
-from headwater.runtime.log.log import Log
+from headwater.runtime.log.errors import (
+    CommitExistsError,
+    CommitGapError,
+    MissingColumnsError,
+    RangeMissingError,
+    SavedFileError,
+)
+from headwater.runtime.log.log import Log, snapshot_path
 from headwater.runtime.log.offset_order import by_offset
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.state import LogState
@@ -256,3 +262,39 @@ def test_pause_lasts_until_it_is_ended_and_keeps_the_time_of_its_beginning(log: 
     log.resume("a")
     log.resume("a")
     assert log.paused_since("a") is None
+
+
+def test_saved_file_is_read_again_as_it_was_by_any_instance(log: Log, make: Callable[[], Log], tmp_path: Path) -> None:
+    content = bytes(range(256)) * 5000
+    path = snapshot_path("a", "totals", "one")
+
+    saved = log.save_file(path, lambda to: to.write_bytes(content))  # type: ignore[arg-type, return-value]
+
+    make().load_file(saved, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == content
+    assert (saved.path, saved.size) == (path, len(content))
+    assert path in [file.path for file in log.files("a")]
+    with pytest.raises(FileExistsError):
+        log.save_file(path, lambda to: None)
+    log.remove(path)
+    with pytest.raises(SavedFileError):
+        log.load_file(saved, tmp_path / "gone")
+
+
+def test_saved_file_that_cannot_be_filled_does_not_exist(log: Log) -> None:
+    def fill(to: Path) -> None:
+        to.write_bytes(b"half")
+        raise ValueError("the rest is missing")
+
+    with pytest.raises(ValueError, match="the rest is missing"):
+        log.save_file(snapshot_path("a", "totals", "one"), fill)
+
+    assert list(log.files("a")) == []
+
+
+def test_saved_file_goes_with_its_application(log: Log) -> None:
+    log.save_file(snapshot_path("a", "totals", "one"), lambda to: to.write_bytes(b"1"))  # type: ignore[arg-type, return-value]
+    log.save_file(snapshot_path("b", "totals", "one"), lambda to: to.write_bytes(b"1"))  # type: ignore[arg-type, return-value]
+    log.drop("a")
+    assert list(log.files("a")) == []
+    assert len(list(log.files("b"))) == 1

@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
-from headwater.runtime.log.commit_records import AppendRecord, EpochRecord, GenerationRecord, SeedSource, TaskCommit
+from headwater.runtime.log.commit_records import (
+    AppendRecord,
+    EpochRecord,
+    GenerationRecord,
+    SeedSource,
+    SnapshotRecord,
+    StoreSnapshot,
+    TaskCommit,
+)
 from headwater.runtime.log.descriptions import FedTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
 from headwater.runtime.log.segments.partitions import Partitions
@@ -348,3 +356,35 @@ def test_commit_that_is_damaged_or_missing_is_named_and_nothing_is_put_in_its_pl
     with pytest.raises(CommitDamagedError) as caught:
         LogState.load(log.commits("flights-delays"))
     assert (caught.value.application, caught.value.number) == ("flights-delays", 3)
+
+
+def copied(position, partition=0):
+    return StoreSnapshot("s", partition, position, f"snapshots/{partition}-{position}.snap", 1, 0, "lmdb", 0)
+
+
+def test_snapshots_of_stores_are_listed_until_a_later_commit_removes_them(state, commits):
+    state.commit(SnapshotRecord(1, 0, (copied(5), copied(9, partition=1))))
+    state.commit(SnapshotRecord(1, 0, (copied(7),)))
+    state.commit(SnapshotRecord(1, 0, (copied(8),), (copied(5).path,)))
+
+    for each in (state, LogState.load(commits)):
+        assert each.store_snapshots.of("s", 0) == (copied(8), copied(7))
+        assert each.store_snapshots.of("s", 1) == (copied(9, partition=1),)
+        assert each.unlisted == (copied(5).path,)
+        assert each.paths() == {copied(7).path, copied(8).path, copied(9, partition=1).path}
+
+
+def test_snapshots_of_stores_stay_over_generations_and_folded_commits(state, commits):
+    state.commit(SnapshotRecord(1, 0, (copied(5),)))
+    state.commit(GenerationRecord(2, 0, TopologyDescription("delays")))
+    while state.number % SNAPSHOT_EVERY:
+        state.commit(epoch(task(), generation=2))
+
+    assert LogState.load(commits).store_snapshots.of("s", 0) == (copied(5),)
+
+
+def test_snapshots_of_a_driver_that_was_taken_over_are_refused(state):
+    state.commit(GenerationRecord(2, 0, TopologyDescription("delays")))
+    with pytest.raises(GenerationError):
+        state.commit(SnapshotRecord(1, 0, (copied(5),)))
+    assert state.store_snapshots.listed == ()
