@@ -45,7 +45,6 @@ class AtOnce:
     """The link to an executor that has done everything as soon as it is asked."""
 
     threads = 2
-    in_driver = False
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
         return [

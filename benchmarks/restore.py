@@ -41,9 +41,10 @@ from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
+from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import StateLocation, StateRequest
+from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.snapshots import Snapshots
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.restore.strategies.snapshot import SnapshotRestore
@@ -124,7 +125,7 @@ def restore(root: Path, folder: str, links: Sequence[StateLink]) -> list[LinkedS
                 stores=(STORE,),
             )
             (root / folder / location.folder / TOPOLOGY.application).mkdir(parents=True)
-            (held,) = link.ask([StateRequest("hold", replace(location, folder=""))])
+            held = hold(link, replace(location, folder=""))
             if held.failure is not None:
                 raise SystemExit(held.failure.message)
             location = replace(location, folder=held.folder, process_id=held.process_id)

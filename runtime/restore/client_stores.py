@@ -1,4 +1,4 @@
-"""Works on a client's stores on its machine: in the driver for virtual clients, in a Spark task for an executor.
+"""Works on a client's stores on its machine: in a Spark task, or in this process where everything is.
 
 Requests share no memory, because Spark chooses the process of an executor that answers each one. An error of one store
 is reported in that store's answer; the other stores are processed as usual.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..topology import PluginRef
 from .copies import UnusableSnapshotError, load, save
 from .requests import (
+    TABLE,
     StateAnswer,
     StateLocation,
     StateRequest,
@@ -37,7 +38,6 @@ from .requests import (
     TableAnswer,
     TableTarget,
 )
-from .store_check import Kept, damaged
 
 SLICE_SECONDS = 0.2
 """How long a request to restore works, but for the transaction that it is at: epochs of the client wait meanwhile.
@@ -69,7 +69,7 @@ def answer(request: StateRequest) -> StateAnswer:
 
 
 def _held(location: StateLocation) -> StateAnswer:
-    """Take the directory, and remove what was made of commits that are not in the log."""
+    """Take the directory, and remove what was made of commits that are not in the log. No store is opened."""
     folder = location.folder
     if not folder:
         owner = executor_process(os.getpid()) or Owner.of(os.getpid())
@@ -88,41 +88,11 @@ def _held(location: StateLocation) -> StateAnswer:
     if now != found:
         now.written(directory.path)
     foreign_stores = directory.remove_foreign(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
-    broken = () if found.closed else tuple(_broken(directory, location))
-    backends = {store.name: ChosenPlugins(location.plugins).backend(store) for store in location.stores}
-    opened = [
-        (each, backends[each.store].open(directory.store_path(each)))
-        for each in directory.stores()
-        if each.store in backends
-    ]
-    held = tuple(_stored_position(each, store) for each, store in opened)
-    return StateAnswer(folder, found.process_id, (*broken, *held), foreign_stores=foreign_stores)
-
-
-def _broken(directory: StateDirectory, location: StateLocation) -> Iterator[StoreAnswer]:
-    """Wipe the stores that turn out damaged when another process reads them, before this process opens any."""
-    declared = {store.name: store for store in location.stores}
-    of_tasks = {
-        str(directory.store_path(each)): (each, declared[each.store])
-        for each in directory.stores()
-        if each.store in declared
-    }
-    kept = [Kept(store, path) for path, (_, store) in of_tasks.items()]
-    tables = ((store, directory.path / GLOBAL / store.name) for store in location.tables)
-    kept += [Kept(store, str(path)) for store, path in tables if path.is_dir()]
-    for at, cause in damaged(kept, location.plugins).items():
-        directory.remove_at(Path(at))
-        if at in of_tasks:  # a global table has all of its rows from its topic
-            store, _ = of_tasks[at]
-            yield StoreAnswer(store.store, store.partition, 0, damage=cause)
-
-
-def _stored_position(store: StoreId, opened: StateStore) -> StoreAnswer:
-    answer = StoreAnswer(store.store, store.partition, 0)
-    try:
-        return replace(answer, position=opened.position)
-    except StoreDamagedError as error:
-        return replace(answer, position=opened.position, damage=error.cause)
+    declared = {store.name for store in location.stores}
+    there = [(each.store, each.partition) for each in directory.stores() if each.store in declared]
+    there += [(table.name, TABLE) for table in location.tables if (directory.path / GLOBAL / table.name).is_dir()]
+    stores = tuple(StoreAnswer(name, partition, 0) for name, partition in there)
+    return StateAnswer(folder, found.process_id, stores, closed=found.closed, foreign_stores=foreign_stores)
 
 
 class ClientStores:
@@ -135,6 +105,7 @@ class ClientStores:
             raise WrongDirectoryError(self._directory.path, location.process_id)
         self._location = location
         self._declared = {store.name: store for store in location.stores}
+        self._tables = {store.name: store for store in location.tables}
         self._plugins = ChosenPlugins(location.plugins)
         self._log = self._plugins.log(PluginRef(*location.log))
         self._lost: set[StoreId] = set()
@@ -149,11 +120,11 @@ class ClientStores:
             tables = tuple(map(self._load, request.tables))
             return StateAnswer(self._location.folder, self._location.process_id, tables=tables)
         work: dict[str, Callable[[StoreTarget], int]] = {
+            "open": lambda target: self._open(target).position,
             "look": self._look,
             "restore": self._restore,
             "save": self._save,
             "close": self._close,
-            "let_go": self._let_go,
             "wipe": self._wipe,
         }
         stores = tuple(self._store(work[request.what], each) for each in request.stores)
@@ -248,21 +219,20 @@ class ClientStores:
         self._saved[self._id(target)] = saved
         return saved.position
 
-    def _let_go(self, target: StoreTarget) -> int:
-        self._open(target).close()
-        return target.input.applied
-
     def _wipe(self, target: StoreTarget) -> int:
-        self._directory.remove(self._id(target))
+        self._directory.remove_at(self._path(target))
         return 0
 
     def _open(self, target: StoreTarget) -> StateStore:
         return self._backend(target).open(self._path(target))
 
     def _backend(self, target: StoreTarget) -> StoreBackend:
-        return self._plugins.backend(self._declared[target.input.store])
+        declared = self._tables if target.partition == TABLE else self._declared
+        return self._plugins.backend(declared[target.input.store])
 
     def _path(self, target: StoreTarget) -> Path:
+        if target.partition == TABLE:
+            return self._directory.path / GLOBAL / target.input.store
         return self._directory.store_path(self._id(target))
 
     def _id(self, target: StoreTarget) -> StoreId:

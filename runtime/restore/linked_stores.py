@@ -140,13 +140,10 @@ class LinkedStores:
 
         A store that is far behind, as it was being restored, is closed as it stands.
         """
-        if not clean and not self._link.in_driver:
-            return {}  # workers of an executor keep files open, clean or not
+        if not clean:
+            return {}  # whoever has files open keeps them so, and sees by itself when others take their place
         ids = [task.id for task in tasks]
-        shares = self._dealt(ids)
-        if clean:
-            shares = [[_near(target) for target in share] for share in shares]
-        errors = self.ask("close" if clean else "let_go", shares)
+        errors = self.ask("close", [[_near(target) for target in share] for share in self._dealt(ids)])
         return {task: error for task in ids if (error := self.first_error(task, errors))}
 
     def examine(self, tasks: Collection[TaskId]) -> dict[StoreId, Exception]:

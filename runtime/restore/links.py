@@ -1,13 +1,18 @@
-"""Links to a client's stores: the protocol, and the link for stores on the driver's own disk."""
+"""Links to a client's stores: the protocol, the link for stores in this process, and what outlives dying workers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ...errors import HeadwaterError
+from ..tasks.plan import StoreInput
 from .client_stores import answer
-from .requests import StateAnswer, StateRequest
+from .requests import TABLE, StateAnswer, StateRequest, StoreAnswer, StoreTarget, TableAnswer, TableTarget
+
+MOST_KILLED = 3
+"""How often in a row the worker of a request may be killed by somebody: by the system where memory is short."""
 
 
 class StateJobError(HeadwaterError):
@@ -20,6 +25,18 @@ class StateJobError(HeadwaterError):
         self.cause = cause
 
 
+class WorkerKilledError(StateJobError):
+    """Somebody has killed the process that worked on a client's stores."""
+
+
+class WorkerCrashedError(StateJobError):
+    """The system has ended the process that worked on a client's stores for what it did: `crash`, `Bus error`."""
+
+    def __init__(self, application: str, client: str, cause: str, crash: str) -> None:
+        super().__init__(application, client, cause)
+        self.crash = crash
+
+
 class StateLink(Protocol):
     """Sends requests to where a client's stores are, and returns the answers."""
 
@@ -28,22 +45,83 @@ class StateLink(Protocol):
         """How many requests are processed at once."""
         ...
 
-    @property
-    def in_driver(self) -> bool:
-        """Whether this process opens the stores' files."""
-        ...
-
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
         """One answer for each request, in the same order. Raises ClientLostError, StateJobError."""
         ...
 
 
 class InDriver:
-    """The link to a virtual client, whose stores are on the driver's disk."""
+    """The link to a client in this process, where a damaged store may end all there is."""
 
     threads = 1
-    in_driver = True
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
         """Process the requests one after another."""
         return [answer(request) for request in requests]
+
+
+class StoreByStore:
+    """A link that goes on where a store kills its reader: LMDB's pages have no checksum, and a bad one is read anyway.
+
+    Nobody knows then which of a job's stores it was. So each is asked for alone, and one at which the worker dies again
+    is wiped, which needs no reading. Its neighbours stay: they may have no changelog to be restored from. Where
+    somebody has killed the worker, no store is to blame.
+    """
+
+    def __init__(self, link: StateLink) -> None:
+        self._link = link
+
+    @property
+    def threads(self) -> int:
+        """See `StateLink.threads`."""
+        return self._link.threads
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        """One answer for each request, in the same order. Raises ClientLostError, StateJobError."""
+        try:
+            return self._asked(requests)
+        except WorkerCrashedError:
+            return [self._each(request) for request in requests]
+
+    def _asked(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        """The answers, also where the worker is killed now and then. Raises WorkerCrashedError for a crash."""
+        for _ in range(MOST_KILLED):
+            try:
+                return self._link.ask(requests)
+            except WorkerKilledError:
+                continue
+        return self._link.ask(requests)
+
+    def _each(self, request: StateRequest) -> StateAnswer:
+        if request.tables:
+            answers = [self._table(replace(request, tables=(table,)), table) for table in request.tables]
+            failed = next((each for each in answers if each.failure is not None), answers[-1])
+            return replace(failed, tables=tuple(table for each in answers for table in each.tables))
+        if not request.stores:
+            return self._asked([request])[0]
+        found: list[StoreAnswer] = []
+        for target in request.stores:
+            alone = self._alone(replace(request, stores=(target,)), target)
+            if alone.failure is not None:
+                return alone
+            found += alone.stores
+        return replace(alone, stores=tuple(found))
+
+    def _table(self, request: StateRequest, target: TableTarget) -> StateAnswer:
+        """A global table has all of its rows from its topic: where it was wiped, it is loaded from nothing."""
+        try:
+            return self._asked([request])[0]
+        except WorkerCrashedError:
+            store = StoreTarget(TABLE, StoreInput(target.table.store.name, 0, 0, ()))
+            (found,) = self._asked([replace(request, what="wipe", stores=(store,), tables=())])
+            return replace(found, stores=(), tables=() if found.failure else (TableAnswer(target.table.name, {}),))
+
+    def _alone(self, request: StateRequest, target: StoreTarget) -> StateAnswer:
+        try:
+            (found,) = self._asked([request])
+        except WorkerCrashedError as died:
+            (found,) = self._asked([replace(request, what="wipe")])
+            cause = f"its file ends every process that reads it ({died.crash})"
+            wiped = StoreAnswer(target.input.store, target.partition, 0, damage=cause)
+            found = replace(found, stores=() if found.failure else (wiped,))
+        return found

@@ -6,7 +6,7 @@ The answer covers the stores in the request. `client_stores.answer` computes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,14 +16,20 @@ from ..state.catch_up import RECORDS_PER_SLICE
 from ..tasks.plan import StoreInput, TopicInput
 from ..topology import GlobalTable, Store
 
-What = Literal["hold", "look", "load", "restore", "save", "close", "let_go", "wipe", "release"]
+What = Literal["hold", "open", "look", "load", "restore", "save", "close", "wipe", "release"]
 """What a request does.
 
-`hold`: become the owner of the state directory and list its stores. `look`: read all rows and report the stores'
-positions. `load`: bring global tables forward. `restore`: bring stores to their planned positions. `save`: copy them
-into the log. `close`: bring them to their planned positions, remove expired rows, make everything durable and close the
-files. `let_go`: close the files in any state. `wipe`: remove stores. `release`: note that all stores are closed.
+`hold`: become the owner of the state directory and list its stores. `open`: report the stores' positions. `look`: the
+same, and read all rows. `load`: bring global tables forward. `restore`: bring stores to their planned positions.
+`save`: copy them into the log. `close`: bring them to their planned positions, remove expired rows, make everything
+durable and close the files. `wipe`: remove stores. `release`: note that all stores are closed.
 """
+
+OPENING_NO_STORE: Collection[What] = ("hold", "wipe", "release")
+"""What any process may do: a damaged store kills only those that open it."""
+
+TABLE = -1
+"""Instead of a partition: the store of a global table."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class StateLocation:
 
 @dataclass(frozen=True)
 class StoreTarget:
-    """One partition of a store, and its target position.
+    """One partition of a store, or TABLE, and its target position.
 
     `load`: the snapshot that takes the place of the store first. `slice_records`: see `Apply`. `save_to`: the path in
     the log where it is copied to.
@@ -73,7 +79,7 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class StateRequest:
-    """What to do with which stores, or which global tables. `hold` concerns all stores in the directory."""
+    """What to do with which stores, or global tables. `hold` and `release` concern the directory, and name none."""
 
     what: What
     location: StateLocation
@@ -122,7 +128,8 @@ class TableAnswer:
 
 @dataclass(frozen=True)
 class StateAnswer:
-    """The answer to a request. `folder`, `process_id`: of the client. `failure`: of the whole request.
+    """The answer to a request. `folder`, `process_id`: of the client. `failure`: of the whole request. `closed`: to
+    `hold`, whether the last owner has closed all stores.
 
     `foreign_stores`: `<store>/<partition>` of stores that were wiped, each with the number of the commit that made it.
     That commit is not in the log.
@@ -132,5 +139,6 @@ class StateAnswer:
     process_id: str = ""
     stores: tuple[StoreAnswer, ...] = field(default=())
     failure: StoreFailure | None = None
+    closed: bool = True
     foreign_stores: Mapping[str, int] = field(default_factory=dict)
     tables: tuple[TableAnswer, ...] = ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...errors import HeadwaterError
 from ..driver.cluster import EpochJob
 from ..placing.client import Client
-from ..restore.links import InDriver, StateLink
+from ..restore.links import StateLink
 from ..state.directories.process_file import Owner
 from ..topology import Settings, Subtopology
 from .clients import ExecutorWatch, clients_of, driver_jvm, local_state
@@ -53,9 +53,7 @@ class SparkCluster:
         return SparkJob(self._session, part, client, application)
 
     def link(self, client: Client, application: str) -> StateLink:
-        """Into this process for a virtual client; by Spark jobs for an executor."""
-        if client.executor is None:
-            return InDriver()
+        """By Spark jobs: a damaged store may end the process that opens it, which must not be the driver."""
         return OnExecutor(self._session, client, application, self.lost)
 
     def ended(self, error: Exception) -> HeadwaterError | None:

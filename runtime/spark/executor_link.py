@@ -1,4 +1,4 @@
-"""The link to the stores of a client on an executor: a Spark job that is placed there."""
+"""The link to the stores of a client on Spark: jobs that are placed on its executor, or run by the driver's workers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pyarrow as pa
 from ..dataclass_json import from_json, to_json
 from ..placing.client import Client, ClientLostError
 from ..restore.client_stores import answer
-from ..restore.links import StateJobError
-from ..restore.requests import StateAnswer, StateRequest
+from ..restore.links import StateJobError, WorkerCrashedError, WorkerKilledError
+from ..restore.requests import OPENING_NO_STORE, StateAnswer, StateRequest
 from .placed_rows import placed
-from .worker_errors import facts_of
+from .worker_errors import crash_of, facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,12 +27,11 @@ _WATCH_SECONDS = 0.05
 
 
 class OnExecutor:
-    """The link to an executor. Each job sends it at most as many requests as it has threads.
+    """The link to an executor, or to a virtual client. Each job has at most as many requests as it has threads.
 
-    `lost`: whether a client is gone. A link is used by one thread at a time.
+    What opens no store of a virtual client is done here at once. `lost`: whether a client is gone. A link is used by
+    one thread at a time.
     """
-
-    in_driver = False
 
     def __init__(self, session: SparkSession, client: Client, application: str, lost: Callable[[Client], bool]) -> None:
         self.threads = client.threads
@@ -41,10 +40,12 @@ class OnExecutor:
         self._application = application
         self._lost = lost
         self._group = f"{application}/state/{client.name}"
-        self._rows: DataFrame | None = None
+        self._rows: dict[int, DataFrame] = {}
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        """Run a job for every `threads` requests."""
+        """Run a job for every `threads` requests. Raises ClientLostError, StateJobError."""
+        if self._client.executor is None and all(request.what in OPENING_NO_STORE for request in requests):
+            return [answer(request) for request in requests]
         answers: list[StateAnswer] = []
         for start in range(0, len(requests), self.threads):
             answers.extend(self._job(requests[start : start + self.threads]))
@@ -62,29 +63,39 @@ class OnExecutor:
             except Exception as error:  # whatever Spark makes of it
                 if self._lost(self._client):
                     raise ClientLostError(self._application, self._client.name) from error
-                raise StateJobError(self._application, self._client.name, facts_of(error).cause) from error
+                raise self._failed(error) from error
         return [from_json(StateAnswer, text) for text in texts]
+
+    def _failed(self, error: Exception) -> StateJobError:
+        at, cause = (self._application, self._client.name), facts_of(error).cause
+        match crash_of(error):
+            case None:
+                return StateJobError(*at, cause)
+            case "":
+                return WorkerKilledError(*at, cause)
+            case crash:
+                return WorkerCrashedError(*at, cause, crash)
 
     def _collect(self, texts: Sequence[str]) -> list[str]:
         """Run one job. Job properties belong to the calling thread, so they are set here."""
         context = self._session.sparkContext
-        if self._rows is None:
-            rows = placed(self._session, self.threads, self._client.executor)
-            self._rows = rows.mapInArrow(answers_of, "number int, answer string")
+        if len(texts) not in self._rows:  # a Spark task without a request would take a slot, and a worker
+            rows = placed(self._session, len(texts), self._client.executor)
+            self._rows[len(texts)] = rows.mapInArrow(answers_of, "number int, answer string")
         context.setLocalProperty(REQUEST_PROPERTY, json.dumps(texts))
         context.setLocalProperty("spark.scheduler.pool", "restore")
         context.setJobGroup(self._group, "stores")
-        answers = {row[0]: str(row[1]) for row in self._rows.collect()}
+        answers = {row[0]: str(row[1]) for row in self._rows[len(texts)].collect()}
         return [answers[number] for number in range(len(texts))]
 
 
 def answers_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a Spark task: the answer to the request with this thread's number, if there is one."""
+    """In a Spark task: the answer to the request with this thread's number."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     texts = json.loads((context and context.getLocalProperty(REQUEST_PROPERTY)) or "[]")
     for batch in batches:
-        numbers = [number for number in batch.column(0).to_pylist() if number < len(texts)]
+        numbers = batch.column(0).to_pylist()
         answers = [to_json(answer(from_json(StateRequest, texts[number]))) for number in numbers]
         yield pa.record_batch([pa.array(numbers, pa.int32()), pa.array(answers, pa.string())], ["number", "answer"])

@@ -20,6 +20,9 @@ _RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 _CRASHED = "Python worker exited unexpectedly"
 """Spark's message for a worker that was killed or crashed."""
 
+_ENDED = re.compile(rf"{_CRASHED} \(crashed\)(?P<told>: *(?:Fatal Python error: (?P<crash>[^\n]+))?)?")
+"""The same, and what Python's fault handler told of it, if it was on."""
+
 _FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
 """Errors of the JVM that a value can cause."""
 
@@ -55,6 +58,15 @@ def facts_of(error: Exception) -> Facts:
     return Facts("unknown", _cause(str(error)) or type(error).__name__)
 
 
+def crash_of(error: Exception) -> str | None:
+    """What the system has ended a worker for, such as `Bus error`; empty where somebody has killed it.
+
+    None if no worker has ended. In a session of the user's own Spark may not tell; then it counts as a crash.
+    """
+    ended = _ENDED.search(str(error))
+    return None if ended is None else ended["crash"] or ("" if ended["told"] else "unknown signal")
+
+
 def worker_facts(error: BaseException) -> Facts | None:
     """The facts from a worker, found in an error that Spark raised in the driver; None if it was no worker's error."""
     found = list(_FACTS.finditer(str(error)))
@@ -76,7 +88,7 @@ def _cause(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     crashed = next((line for line in lines if _CRASHED in line), None)
     if crashed is not None:
-        return crashed[crashed.index(_CRASHED) :]
+        return crashed[crashed.index(_CRASHED) :].rstrip(": ")
     if any(line.startswith("Traceback ") for line in lines):
         raised = [line for line in lines if _RAISED.match(line)]
         return raised[-1] if raised else lines[0]

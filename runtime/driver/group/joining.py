@@ -14,10 +14,11 @@ from ...placing.hosts import Racks
 from ...placing.place import Member
 from ...progress.committed import Committed
 from ...progress.planner import Planner
+from ...restore.holding import hold
 from ...restore.linked_stores import StateError
-from ...restore.links import StateLink
+from ...restore.links import StateLink, StoreByStore
 from ...restore.listeners import Listeners
-from ...restore.requests import StateLocation, StateRequest, StoreAnswer
+from ...restore.requests import StateLocation, StoreAnswer
 from ...restore.snapshots import Snapshots
 from ...restore.store_saver import StoreSaver
 from ...state.restore_listener import RestoreListener
@@ -80,7 +81,8 @@ class Joining:
 
         Raises ClientLostError, StateJobError, StateError, SharedStateError.
         """
-        links = {client.name: self._cluster.link(client, self._topology.application) for client in clients}
+        application = self._topology.application
+        links = {client.name: StoreByStore(self._cluster.link(client, application)) for client in clients}
         found = for_each(clients, lambda client: self._held(client, links[client.name]))
         self._refuse_shared([*here, *(each.client for each in found)])
         return [self._member(member, links[member.client.name]) for member in found]
@@ -115,7 +117,7 @@ class Joining:
 
     def _held(self, client: Client, link: StateLink) -> Member:
         """A client as it finds itself: its folder, its process id, its stores."""
-        (answer,) = link.ask([StateRequest("hold", replace(self._location, folder=client.folder))])
+        answer = hold(link, replace(self._location, folder=client.folder))
         if answer.failure is not None:
             raise StateError(client.name, answer.failure)
         if answer.foreign_stores:

@@ -79,6 +79,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.python.daemon.module": "headwater.runtime.spark.worker_daemon",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",  # tells a worker that crashed from one killed
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

@@ -19,9 +19,10 @@ from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore import client_stores, linked_stores, store_changelog_reader
+from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
+from headwater.runtime.restore.requests import StateAnswer, StateLocation, StoreAnswer
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
     MOST_STALLS,
@@ -88,7 +89,7 @@ class Place:
 
     def hold(self, incarnation: str = "1") -> StateAnswer:
         location = replace(self.location, incarnation=incarnation)
-        (answer,) = self.link.ask([StateRequest("hold", location)])
+        answer = hold(self.link, location)
         self.folder = answer.folder
         return answer
 

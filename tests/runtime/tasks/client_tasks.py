@@ -15,9 +15,10 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
+from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores
 from headwater.runtime.restore.links import InDriver
-from headwater.runtime.restore.requests import StateLocation, StateRequest
+from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.restore_listener import Suspended
@@ -158,7 +159,7 @@ class ClientTasks:
             stores=(TOTALS,),
         )
         (root / "state" / name / "p-t").mkdir(parents=True, exist_ok=True)
-        (answer,) = InDriver().ask([StateRequest("hold", replace(location, folder=""))])
+        answer = hold(InDriver(), replace(location, folder=""))
         assert answer.failure is None
         location = replace(location, folder=answer.folder, process_id=answer.process_id)
         held = {StoreId(each.store, each.partition): each.position for each in answer.stores}

@@ -1,0 +1,140 @@
+"""Stores that end the process that reads them, and workers that somebody kills: what is wiped, and what is not."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fatal_flips import make_fatal
+from pyspark.sql import SparkSession
+
+from headwater.runtime.placing.client import Client
+from headwater.runtime.restore.holding import hold
+from headwater.runtime.restore.links import MOST_KILLED, StoreByStore, WorkerKilledError
+from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreTarget
+from headwater.runtime.spark.executor_link import OnExecutor
+from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.tasks.plan import StoreInput
+from headwater.runtime.topology import Store
+
+pytestmark = pytest.mark.spark
+
+COUNTS = Store("counts", 4, "k string", "n bigint")
+NAMES = Store("names", 1, "k string", "n bigint")
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> list[Path]:
+    """Four stores of 300 rows and a global table's, closed."""
+    client = tmp_path / "state/client-1/p-t"
+    paths = [*(client / f"counts/{number}" for number in range(4)), client / "global/names"]
+    for path in paths:
+        store = LmdbStore(path)
+        store.apply([([b"%06d" % number for number in range(300)], [b"v" * 20] * 300)], 0, 300)
+        store.close()
+    return paths
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> StateLocation:
+    log = ("embedded", {"path": str(tmp_path / "log")})
+    return StateLocation(str(tmp_path / "state"), "p-t", "client-1", log=log, stores=(COUNTS,), tables=(NAMES,))
+
+
+def owned(location: StateLocation, *, closed: bool) -> None:
+    """The last owner has closed all stores, or not."""
+    owner = Owner.of(os.getpid())
+    assert owner is not None
+    directory = Path(location.state_dir, location.folder, location.application)
+    replace(ProcessFile.take(directory, owner), closed=closed).written(directory)
+
+
+def spark_link(session: SparkSession) -> StoreByStore:
+    return StoreByStore(OnExecutor(session, Client("client-1", 2), "p-t", lambda _: False))
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_store_that_kills_its_reader_is_wiped_and_no_neighbour(
+    stores: list[Path], location: StateLocation, spark_session: SparkSession, closed: bool
+) -> None:
+    owned(location, closed=closed)
+    link = spark_link(spark_session)
+    whole = [(path / "data.mdb").read_bytes() for path in stores]
+    make_fatal(stores[1])
+    make_fatal(stores[4])
+    file = stores[2] / "data.mdb"
+    file.write_bytes(file.read_bytes().replace(b"vvv", b"vwv"))
+
+    found = hold(link, location)
+    if closed:  # nobody has read rows so far
+        assert [each.position for each in found.stores] == [300, 300, 300, 300]
+        (found,) = link.ask([looking(location, found)])
+
+    assert found.failure is None
+    assert [(each.partition, each.position) for each in found.stores] == [(0, 300), (1, 0), (2, 0), (3, 300)]
+    assert found.stores[1].damage.startswith("its file ends every process that reads it (")
+    if closed:  # else its damage was found by the worker that died at the other one
+        assert "a row is not what was written" in found.stores[2].damage
+    assert not stores[1].exists()
+    assert stores[4].exists() == closed
+    assert [(stores[number] / "data.mdb").read_bytes() for number in (0, 3)] == [whole[0], whole[3]]
+
+
+def looking(location: StateLocation, held: StateAnswer) -> StateRequest:
+    targets = tuple(StoreTarget(each.partition, StoreInput(each.store, 0, 0, ())) for each in held.stores)
+    return StateRequest("look", replace(location, process_id=held.process_id), targets)
+
+
+FRAGILE = """
+import os
+import signal
+from pathlib import Path
+
+from headwater.plugins import hookimpl
+from headwater.runtime.state.lmdb.store import LmdbBackend
+
+
+class Fragile(LmdbBackend):
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def open(self, directory):
+        for number in range(self.times):
+            try:
+                (directory.parent / f"killed {number}").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().open(directory)
+
+
+@hookimpl
+def headwater_register_store_backends(register):
+    register("fragile", Fragile, {"type": "object"})
+"""
+
+
+@pytest.mark.parametrize(("times", "survives"), [(MOST_KILLED, True), (50, False)])
+def test_worker_that_somebody_kills_is_no_stores_fault(
+    tmp_path: Path, stores: list[Path], location: StateLocation, spark_session: SparkSession, times: int, survives: bool
+) -> None:
+    owned(location, closed=True)
+    (tmp_path / "headwater.yml").write_text("name: test")
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins/fragile.py").write_text(FRAGILE)
+    fragile = replace(COUNTS, backend="fragile", options={"times": times})
+    location = replace(location, stores=(fragile,), plugins=(str(tmp_path), ("plugins.fragile",), ()))
+    link = StoreByStore(OnExecutor(spark_session, Client("client-1", 1), "p-t", lambda _: False))
+
+    if survives:
+        found = hold(link, location)
+        assert [each.position for each in found.stores] == [300, 300, 300, 300]
+        assert len(list(stores[0].parent.glob("killed *"))) == times
+    else:
+        with pytest.raises(WorkerKilledError, match="Python worker exited unexpectedly"):
+            hold(link, location)
+    assert all(path.exists() for path in stores)
