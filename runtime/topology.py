@@ -129,7 +129,8 @@ class Subtopology:
     """A connected part of a topology. It has one task for each partition of its sources, `partitions` in all.
 
     `build` has an engine do the steps, which starts from the given rows (`stages/steps.py`).
-    `places`: store -> the first step that uses it, as `file:line` of the YAML.
+    `places`: store -> the first step that uses it, as `file:line` of the YAML. `repartition_topics`: those of the sinks
+    that are only there to be read by another subtopology of the same application.
     """
 
     number: int
@@ -141,6 +142,7 @@ class Subtopology:
     stores: tuple[Store, ...] = ()
     global_tables: tuple[GlobalTable, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict)
+    repartition_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..log.commit_records import StoreSnapshot, TaskCommit
+from ..log.commit_records import Purged, StoreSnapshot, TaskCommit
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.global_task import GlobalTask
@@ -71,6 +71,11 @@ class EpochCommits:
     def list_snapshots(self, added: Sequence[StoreSnapshot], removed: Sequence[str]) -> None:
         """List copies of stores, and remove those that are not listed any more. Raises FencedError."""
         self._committer.list_snapshots(added, removed)
+        self._remove_unlisted()
+
+    def purge(self, purged: Sequence[Purged]) -> None:
+        """Give up records that their readers have consumed, and remove their files. Raises FencedError."""
+        self._committer.purge(purged)
         self._remove_unlisted()
 
     def _commit(self, tasks: Sequence[TaskCommit]) -> None:

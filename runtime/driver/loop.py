@@ -35,6 +35,7 @@ from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
 from .pausing import Pause
+from .purging import RepartitionPurge
 from .record_search import corruption_in, isolate
 from .reports.events import EpochCommitted, Observer, Waiting
 from .units import Unit
@@ -95,6 +96,7 @@ class EpochLoop:
         self._held = held
         self._status = status
         self._pause = pause
+        self._purge = RepartitionPurge(topology, committed, commits)
         self._units: dict[tuple[int, str], Unit] = {}
         self.failed = FailedRecords(topology.application, observer)
         self._running: dict[Future[Outcome], _Open] = {}
@@ -118,6 +120,7 @@ class EpochLoop:
                     self._committed.refresh()
                 if not ending and not paused:
                     self._commits.advance()
+                    self._purge.advance()
                     restored = self._group.advance()
                     self._start_due(pool, until_caught_up)
                 self._status(self._rebalancer.in_progress, paused and not self._running and not self._restoring())

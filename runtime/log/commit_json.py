@@ -18,6 +18,7 @@ from .commit_records import (
     CommitRecord,
     EpochRecord,
     GenerationRecord,
+    PurgeRecord,
     SnapshotRecord,
 )
 from .errors import CommitFormatError
@@ -30,6 +31,7 @@ _TYPES: dict[str, type[CommitRecord]] = {
     "assignment": AssignmentRecord,
     "epoch": EpochRecord,
     "snapshot": SnapshotRecord,
+    "purge": PurgeRecord,
     "append": AppendRecord,
 }
 _NAMES = {record: name for name, record in _TYPES.items()}

@@ -181,8 +181,30 @@ class SnapshotRecord:
     incarnation: str = ""
 
 
-CommitRecord = GenerationRecord | AssignmentRecord | EpochRecord | SnapshotRecord | AppendRecord
+@dataclass(frozen=True)
+class Purged:
+    """Records of a partition that nobody will read any more: those before `positions`, by lane."""
+
+    topic: str
+    partition: int
+    positions: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class PurgeRecord:
+    """The driver in charge gives up records that their readers have consumed. A log may keep some of them.
+
+    `incarnation`: see EpochRecord.
+    """
+
+    generation: int
+    at: int
+    purged: tuple[Purged, ...]
+    incarnation: str = ""
+
+
+CommitRecord = GenerationRecord | AssignmentRecord | EpochRecord | SnapshotRecord | PurgeRecord | AppendRecord
 """One commit of an application."""
 
-DriversRecord = AssignmentRecord | EpochRecord | SnapshotRecord
+DriversRecord = AssignmentRecord | EpochRecord | SnapshotRecord | PurgeRecord
 """What the driver in charge commits: it is refused under any other generation."""

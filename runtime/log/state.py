@@ -25,6 +25,7 @@ from .commit_records import (
     DriversRecord,
     EpochRecord,
     GenerationRecord,
+    PurgeRecord,
     SeedSource,
     SnapshotRecord,
     TaskCommit,
@@ -49,8 +50,8 @@ class LogState:
     `generation`: of the present driver, 0 before the first. `topology`: the description in its generation record;
     `assignment`: which client has which tasks, in the same record. `seeds`: topic -> source of its seed. `topics`:
     topic -> its declaration when it was last fed. `unlisted`: files that the last commit made superfluous: their
-    changes have reached a store without changelog, or a newer snapshot of a store is there. `tasks`: the progress of
-    each task. `store_snapshots`: copies of stores that commits list.
+    changes have reached a store without changelog, a newer snapshot of a store is there, or their readers have consumed
+    them. `tasks`: the progress of each task. `store_snapshots`: copies of stores that commits list.
     """
 
     def __init__(self, commits: CommitStore) -> None:
@@ -188,6 +189,8 @@ class LogState:
                 case SnapshotRecord():
                     self.store_snapshots = self.store_snapshots.after(record)
                     self.unlisted = record.removed
+                case PurgeRecord():
+                    self.unlisted = tuple(self._purged(record))
                 case AppendRecord():
                     self._fed(record)
 
@@ -215,6 +218,11 @@ class LogState:
         """
         with self.lock:
             return tuple(self._partitions.of(topic, partition).lane_ranges(lane, start, records))
+
+    def can_forget(self, topic: str, partition: int, lane: int, position: int) -> bool:
+        """Whether a lane has a segment that lies before `position`, and is not its last."""
+        with self.lock:
+            return self._partitions.of(topic, partition).first_end(lane) <= position
 
     def size(self, topic: str, partition: int) -> int:
         """Bytes that a partition's records take in files."""
@@ -290,6 +298,16 @@ class LogState:
                 topic = changelog_topic(self.application, store)
                 gone = self._partitions.forget(topic, task.partition, task.partition, position)
                 yield from (segment.path for segment in gone)
+
+    def _purged(self, record: PurgeRecord) -> Iterator[str]:
+        """Remove segments that lie before the purged positions. Returns the files of which none is left."""
+        gone: dict[str, set[str]] = {}
+        for each in record.purged:
+            for lane, position in each.positions.items():
+                segments = self._partitions.forget(each.topic, each.partition, lane, position)
+                gone.setdefault(each.topic, set()).update(segment.path for segment in segments)
+        for topic, paths in gone.items():
+            yield from sorted(paths - self._partitions.paths(topic))
 
     def _fed(self, record: AppendRecord) -> None:
         if record.topic:

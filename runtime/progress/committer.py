@@ -16,6 +16,8 @@ from ..log.commit_records import (
     DriversRecord,
     EpochRecord,
     GenerationRecord,
+    Purged,
+    PurgeRecord,
     SnapshotRecord,
     StoreSnapshot,
     TaskCommit,
@@ -70,6 +72,10 @@ class Committer:
         """List copies of stores, and list others (`removed`: their paths) no more. Raises FencedError."""
         state = self._state
         return self._commit(SnapshotRecord(self.generation, _now(), tuple(added), tuple(removed), state.incarnation))
+
+    def purge(self, purged: Sequence[Purged]) -> int:
+        """Give up records that their readers have consumed. Raises FencedError."""
+        return self._commit(PurgeRecord(self.generation, _now(), tuple(purged), self._state.incarnation))
 
     def _commit(self, record: DriversRecord) -> int:
         while True:

@@ -17,7 +17,7 @@ edges go on, follows from the steps, so it is not written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -168,9 +168,15 @@ def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable
             stores=tuple(stores.values()),
             global_tables=tuple(tables.values()),
             places={store.name: str(at) for store, at in reversed(kept) if at},
+            repartition_topics=tuple(dict.fromkeys(repartition_topics(nodes))),
         )
 
     return of
+
+
+def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:
+    """The names of the topics that these write for other subtopologies of their application alone."""
+    return (node.topic.name for node in nodes if isinstance(node, Sink) and node.mode == "repartition")
 
 
 def _placed(step: Step, file: str) -> Step:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf
 
 from ..errors import CommitOrderError
 from ..ranges import LogRange
@@ -60,9 +61,15 @@ class Partition:
         listed = self.lanes.get(lane, [])
         gone = [segment for segment in listed[:-1] if segment.end_position <= position]
         if gone:  # new lists, because another thread may be reading the old ones
+            last = gone[-1].end_position
             self.lanes[lane] = listed[len(gone) :]
-            self.segments = [segment for segment in self.segments if segment not in gone]
+            self.segments = [each for each in self.segments if each.lane != lane or each.end_position > last]
         return gone
+
+    def first_end(self, lane: int) -> float:
+        """Where the first segment of a lane ends that `forget` could remove; infinity if there is none."""
+        listed = self.lanes.get(lane, [])
+        return listed[0].end_position if len(listed) > 1 else inf
 
 
 class Partitions:
@@ -115,6 +122,11 @@ class Partitions:
     def forget(self, topic: str, partition: int, lane: int, position: int) -> list[Segment]:
         """See `Partition.forget`."""
         return self.of(topic, partition).forget(lane, position)
+
+    def paths(self, topic: str) -> set[str]:
+        """The files of a topic's segments."""
+        found = (partition for (name, _), partition in self._found.items() if name == topic)
+        return {segment.path for partition in found for segment in partition.segments}
 
     def without(self, topic: str) -> Partitions:
         """The partitions of all topics but one."""

@@ -29,6 +29,7 @@ from headwater.runtime.operators.source import Source
 from headwater.runtime.placing.client import Client
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import key_columns, topic_schema, value_columns
+from headwater.runtime.stages.building import repartition_topics
 from headwater.runtime.stages.failed_stage import Facts, StageFailedError
 from headwater.runtime.stages.steps import Engine
 from headwater.runtime.tasks.plan import EpochPlan
@@ -90,6 +91,7 @@ def part(
             stores,
             global_tables,
             {node.store.name: node.at for node in nodes if getattr(node, "store", None) in stores},
+            tuple(repartition_topics(nodes)),
         ),
         {place: stage for place, stage in zip(places, stages, strict=True) if not isinstance(stage, tuple)},
     )

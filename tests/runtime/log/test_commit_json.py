@@ -7,6 +7,8 @@ from headwater.runtime.log.commit_records import (
     AppendRecord,
     EpochRecord,
     GenerationRecord,
+    Purged,
+    PurgeRecord,
     SeedSource,
     SnapshotRecord,
     StoreSnapshot,
@@ -55,6 +57,7 @@ TASK = TaskCommit(
             2, 5, (StoreSnapshot("s", 1, 99, "snapshots/a/s/x.snap", 4096, 7, "lmdb", 5),), ("old",), "cafe"
         ),
         AppendRecord(5, ()),
+        PurgeRecord(2, 5, (Purged("p-t-s-repartition", 3, {0: 12, 4: 9}),), "abc"),
     ],
 )
 def test_commit_written_and_read_is_the_same(record):
