@@ -9,6 +9,8 @@ from headwater.runtime.log.commit_records import (
     AppendRecord,
     EpochRecord,
     GenerationRecord,
+    Purged,
+    PurgeRecord,
     SeedSource,
     SnapshotRecord,
     StoreSnapshot,
@@ -74,6 +76,7 @@ COMMANDS = {
     "apply",
     "snapshot",
     "lane_ranges",
+    "can_forget",
     "commits",
     "lock",
     "tasks",
@@ -84,8 +87,9 @@ def view(state):
     """All that a state tells, of all topics and tasks, to compare two: whatever queries it has."""
     places = [(topic, partition) for topic in sorted(state.written()) for partition in range(3)]
     tasks = [(late(partition),) for partition in range(3)]
-    lanes = [state.lane_ranges(*place, lane) for place in places for lane in range(3)]
-    return queries(state, places) | queries(state.tasks, tasks) | {"snapshot": state.snapshot(), "lane_ranges": lanes}
+    lanes = [(*place, lane) for place in places for lane in range(3)]
+    of_lanes = [(state.lane_ranges(*lane), [state.can_forget(*lane, end) for end in range(0, 60, 5)]) for lane in lanes]
+    return queries(state, places) | queries(state.tasks, tasks) | {"snapshot": state.snapshot(), "lanes": of_lanes}
 
 
 def queries(asked, places):
@@ -388,3 +392,17 @@ def test_snapshots_of_a_driver_that_was_taken_over_are_refused(state):
     with pytest.raises(GenerationError):
         state.commit(SnapshotRecord(1, 0, (copied(5),)))
     assert state.store_snapshots.listed == ()
+
+
+def test_purged_segments_are_not_listed_and_ends_stay(state, commits, segment):
+    for number in range(3):
+        written = (segment(2, partition=0, path=f"{number}"), segment(3, partition=1, path=f"{number}"))
+        state.commit(epoch(task(0, written), number=number))
+    state.commit(PurgeRecord(1, 5, (Purged("t", 0, {0: 4}), Purged("t", 1, {0: 3}))))
+    assert (state.unlisted, state.paths()) == (("0",), {"1", "2"})
+    assert [(each.start, each.end) for each in state.lane_ranges("t", 0, 0)] == [(4, 6)]
+    assert [(each.start, each.end) for each in state.lane_ranges("t", 1, 0)] == [(3, 6), (6, 9)]
+    state.commit(PurgeRecord(1, 5, (Purged("t", 0, {0: 6}), Purged("t", 1, {0: 8}))))
+    assert (state.unlisted, state.paths()) == (("1",), {"2"})
+    assert (state.end("t", 0), state.end("t", 1), state.lane_ends("t", 1)) == (6, 9, {0: 9})
+    assert view(LogState.load(commits)) == view(state)
