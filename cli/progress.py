@@ -121,7 +121,7 @@ class Progress:
         moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
         pauses = (events.ApplicationPaused, events.ApplicationResumed)
         stores = (events.StoreDamaged, events.ForeignStoresWiped, events.StoreLost)
-        always = (*stores, events.SnapshotUnusable, events.SnapshotNotSaved, *pauses)
+        always = (*stores, events.TaskBeginsAgain, events.SnapshotUnusable, events.SnapshotNotSaved, *pauses)
         return isinstance(event, always) or (isinstance(event, moves) and event.application in self._started)
 
     def _note(self, line: Line, event: Event) -> None:

@@ -238,7 +238,7 @@ class ApplicationRun:
             self._status = StatusWriter(
                 self._topology, self._settings, committed, self._generation, group, commits.tally
             )
-            group.assign(assigned)
+            group.assign(assigned, begun.committer.number)
             self._status.write()  # the first jobs may take long to begin, and the last run's status stands there
             self._started(group, committed)
             loop = self._loop = EpochLoop(

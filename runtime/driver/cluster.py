@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 from ...errors import HeadwaterError
-from ..log.commit_records import TaskCommit
 from ..placing.client import Client
 from ..restore.links import StateLink
 from ..stages.failed_stage import Facts
 from ..state.directories.process_file import Owner
+from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Settings, Subtopology
 
@@ -34,10 +34,11 @@ class Trial:
 class EpochJob(Protocol):
     """Runs the tasks of one subtopology on one client. It is used by one thread at a time."""
 
-    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
-        """Run one epoch. Returns the tasks' commits in plan order. Nothing exists before the driver has committed it.
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
+        """Run one epoch. Returns the tasks' outcomes in plan order. Nothing exists before the driver has committed it.
 
-        Raises whatever a task raises, which `facts` explains, and ClientLostError after `cancel`.
+        A task whose stores are damaged, or not its client's any more, says so in its outcome. Raises whatever else a
+        task raises, which `facts` explains, and ClientLostError after `cancel`.
         """
         ...
 

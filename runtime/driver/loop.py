@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
 from ..assignment.measured_tasks import tasks_of
 from ..chosen_plugins import origin_of
-from ..log.commit_records import TaskCommit
 from ..placing.assigned import Assigned
 from ..placing.client import ClientLostError
 from ..progress.committed import Committed
@@ -24,20 +23,21 @@ from ..progress.committer import Committer
 from ..progress.planner import Planner
 from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
+from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan
 from ..tasks.stream_task import StreamTask
 from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
-from .errors import RecordError
 from .failed_records import FailedRecords
 from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
 from .pausing import Pause
 from .purging import RepartitionPurge
-from .record_search import corruption_in, isolate
+from .record_search import Outcomes, isolate
 from .reports.events import EpochCommitted, Observer, Waiting
+from .troubles import Troubles
 from .units import Unit
 
 POLL_SECONDS = 0.02
@@ -45,8 +45,6 @@ POLL_SECONDS = 0.02
 
 MOST_JOBS = 64
 """Epochs that are open at once."""
-
-Outcome = tuple[tuple[TaskCommit, ...], tuple[RecordError, ...]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,8 @@ class EpochLoop:
         self._purge = RepartitionPurge(topology, committed, commits)
         self._units: dict[tuple[int, str], Unit] = {}
         self.failed = FailedRecords(topology.application, observer)
-        self._running: dict[Future[Outcome], _Open] = {}
+        self._running: dict[Future[Outcomes], _Open] = {}
+        self._troubles = Troubles(topology.application, group, observer)
         self.tally = commits.tally
 
     def run(self, stop: threading.Event, until_caught_up: bool) -> Tally:
@@ -186,7 +185,7 @@ class EpochLoop:
                 for task in tasks:
                     task.start_epoch(plan.epoch)
                 opened = _Open(unit, plan, tuple(tasks), now, version)
-                self._running[pool.submit(self._job, unit, plan)] = opened
+                self._running[pool.submit(self._job, unit, plan, self._troubles.examined)] = opened
 
     def _may_run(self, member: GroupMember, task: StreamTask) -> bool:
         key = task.id.key(self._topology.application)
@@ -214,6 +213,8 @@ class EpochLoop:
             attempt=0,
             now=time.time_ns() // 1_000_000,
             client=unit.member.client.folder,
+            process_id=unit.member.client.process_id,
+            assignment=self._group.assignment,
             log=(self._settings.log.name, self._settings.log.options),
             state_dir=self._settings.state_dir,
             threads=tuple(
@@ -229,44 +230,42 @@ class EpochLoop:
             incarnation=self._committed.own.incarnation,
         )
 
-    def _job(self, unit: Unit, plan: EpochPlan) -> Outcome:
+    def _job(self, unit: Unit, plan: EpochPlan, examined: Set[TaskKey]) -> Outcomes:
         """In a thread of the pool: run the epoch; if it fails, run its tasks one by one and find the record."""
         try:
             return unit.job.run(plan), ()
         except Exception as error:  # whatever a user's expression or function raises
             if unit.lost or self._cluster.lost(unit.member.client):
                 raise ClientLostError(plan.application, unit.member.client.name) from error
-            if (found := corruption_in(unit.job, error)) is not None:
-                raise found from error
-            return isolate(unit.job, unit.part, plan, error)
+            return isolate(unit.job, unit.part, plan, error, examined)
 
-    def _finish(self, future: Future[Outcome]) -> None:
+    def _finish(self, future: Future[Outcomes]) -> None:
         """Commit what a job has come to. What a task has given up meanwhile, or its client has taken along, is not."""
         opened = self._running.pop(future)
         unit, plan = opened.unit, opened.plan
         try:
-            commits, failures = future.result()
+            outcomes, failures = future.result()
         except ClientLostError:
             self._end(opened, ())  # the client may be there again before anybody has noticed
-            return
-        except TaskCorruptedError as error:
-            unit.held_globals.clear()  # they are loaded again before the tasks run
-            self._end(opened, ())
-            self._group.recover(unit.member, [task.id for task in opened.tasks], error)
             return
         if unit.lost:
             return
         for failure in failures:
             self.failed.add(failure)
         # Before commits without progress are left out: a unit that took nothing is blocked until the log changes.
-        unit.took(plan, commits, opened.version)
-        self._group.went_well(task.id for task in opened.tasks)
-        self._end(opened, commits)
+        unit.took(plan, outcomes, opened.version)
+        self._end(opened, outcomes)
         try:
             committed = unit.member.tasks.commit(opened.tasks)
         except TaskCorruptedError as error:  # nobody knows whether the commit was made; the log will tell
             self._group.recover(unit.member, error.tasks, error)
             return
+        self._tell(opened, committed)
+        self._troubles.settle(unit.member, opened.tasks, outcomes)
+
+    def _tell(self, opened: _Open, committed: int) -> None:
+        """Tell what an epoch has committed, if anything."""
+        unit = opened.unit
         if committed > 0:
             last = self._commits.last
             self._observer.on(
@@ -282,13 +281,14 @@ class EpochLoop:
                 )
             )
 
-    def _end(self, opened: _Open, commits: Sequence[TaskCommit]) -> None:
-        """Note what each task has come to; nothing, where it took no record."""
+    def _end(self, opened: _Open, outcomes: Sequence[TaskOutcome]) -> None:
+        """Note what each task has come to; nothing, where it took no record or is in trouble."""
+        commits = [outcome.commit for outcome in outcomes if outcome.commit is not None]
         made = {commit.partition: commit for commit in commits}
         advancing = {commit.partition: commit for commit in opened.plan.advancing(commits)}
         for task in opened.tasks:
             number = task.id.partition
-            task.end_epoch(opened.plan.epoch, advancing.get(number))
+            task.end_epoch(opened.plan.epoch, opened.plan.assignment, advancing.get(number))
             if number in made and number not in advancing:
                 task.offsets.update(made[number].applied)
 

@@ -3,21 +3,25 @@
 The first error ends the whole job. So the epoch's tasks are run again one by one, and those that succeed are committed.
 For a task that fails, the cluster may find the first failing record at once. Otherwise prefixes of the task's input are
 tried, many in one job, until the record is known. Then the steps that do not name themselves in errors are run one
-after another, until the first failing step is known. If a worker says that no record is the cause (a full disk, a
-damaged file), none is looked for.
+after another, until the first failing step is known. If a worker says that no record is the cause (a full disk), none
+is looked for.
+
+A worker that the system ends says nothing. A damaged page of a store can do that, so the stores of a task whose worker
+has ended twice are looked at first, and a record is blamed only if it happens again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from typing import Any
 
 from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
-from ..log.commit_records import TaskCommit
 from ..progress.last_record import last_record
+from ..task_id import TaskKey
 from ..tasks.errors import TaskCorruptedError
+from ..tasks.outcome import TaskOutcome, Trouble
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
 from .cluster import MOST_TRIED, EpochJob
@@ -27,31 +31,41 @@ _LADDER = 8
 """The factor by which the first prefixes grow. A trial costs as much as its records, so short prefixes come first."""
 
 
-def corruption_in(job: EpochJob, error: Exception) -> TaskCorruptedError | None:
-    """The error of a store that must be restored, if that made an epoch's job fail; otherwise None."""
-    facts = job.facts(error)
-    return TaskCorruptedError(facts.cause) if facts.kind == "corrupted" else None
+Outcomes = tuple[tuple[TaskOutcome, ...], tuple[RecordError, ...]]
+"""What the tasks of an epoch have come to, and the record that stops one of them."""
 
 
 def isolate(
-    job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception
-) -> tuple[tuple[TaskCommit, ...], tuple[RecordError, ...]]:
-    """Run each task of a failed epoch alone. Returns the commits of those that succeed, and what stops the others.
+    job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception, examined: Container[TaskKey] = ()
+) -> Outcomes:
+    """Run each task of a failed epoch alone. Returns the outcomes of those that have one, and what stops the others.
 
-    Raises the error itself if it is one of Headwater's own, JobError if no task fails because of a record,
-    TaskCorruptedError if a task has found a damaged store.
+    A task whose worker is ended by the system has a trouble, unless its stores are `examined`. Raises the error itself
+    if it is one of Headwater's own, JobError if no task fails because of a record.
     """
-    commits: list[TaskCommit] = []
+    outcomes: list[TaskOutcome] = []
     failed: list[tuple[EpochPlan, Exception]] = []
     _refuse_outside(job, part, plan, error)
     for alone in _alone(plan):
+        task = _task(alone)
         try:
-            commits.extend(job.run(alone))
+            outcomes.extend(job.run(alone))
         except Exception as again:
             _refuse_outside(job, part, alone, again)
-            failed.append((alone, again))
-    # One failed record ends the run, so only the first failed task is searched.
-    return tuple(commits), tuple(_blame(job, part, alone, again) for alone, again in failed[:1])
+            facts = job.facts(again)
+            if facts.kind == "crashed" and task.stores and task.key not in examined:
+                outcomes.append(
+                    TaskOutcome.troubled(task.key, Trouble("corrupted", f"its worker was ended twice: {facts.cause}"))
+                )
+            else:
+                failed.append((alone, again))
+    failures: list[RecordError] = []
+    for alone, first in failed[:1]:  # one failed record ends the run, so only the first failed task is searched
+        try:
+            failures.append(_blame(job, part, alone, first))
+        except TaskCorruptedError as damaged:
+            outcomes.append(TaskOutcome.troubled(_task(alone).key, Trouble.of(damaged)))
+    return tuple(outcomes), tuple(failures)
 
 
 def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> None:
@@ -105,7 +119,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
 
     def error_of(run: Callable[[EpochPlan], Any]) -> Exception | None:
         try:
-            run(replace(plan.limited(bad), attempt=next(attempts)))
+            _refuse_trouble(run(replace(plan.limited(bad), attempt=next(attempts))))
         except Exception as failed:
             _refuse_outside(job, part, plan, failed)
             return failed
@@ -131,6 +145,12 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
         value=record.json,
         cause=facts.cause,
     )
+
+
+def _refuse_trouble(outcomes: Iterable[TaskOutcome] | None) -> None:
+    for outcome in outcomes or ():
+        if (trouble := outcome.trouble) is not None:
+            raise TaskCorruptedError(trouble.cause, store=trouble.store or None)
 
 
 def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | None:

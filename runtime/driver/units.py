@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..log.commit_records import TaskCommit
 from ..task_id import TaskId
+from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan
 from ..topology import Subtopology
 from .cluster import EpochJob
@@ -45,10 +45,14 @@ class Unit:
             return False
         return self.full or eager or now >= self.started + interval
 
-    def took(self, plan: EpochPlan, commits: Sequence[TaskCommit], version: tuple[int, ...]) -> None:
+    def took(self, plan: EpochPlan, outcomes: Sequence[TaskOutcome], version: tuple[int, ...]) -> None:
         """Note what an epoch's tasks have taken; `version` is the committed state it was planned from."""
+        commits = [outcome.commit for outcome in outcomes if outcome.commit is not None]
+        troubled = len(commits) < len(outcomes)
         for commit in commits:
             self.held_globals.update({table: plan.pinned(table) for table in commit.globals_})
         tasks = plan.tasks
         self.full = any(commit.records >= tasks[commit.key(plan.application)].max_records for commit in commits)
-        self.blocked_at = None if plan.advancing(commits) else version
+        self.blocked_at = None if troubled or plan.advancing(commits) else version
+        if any(outcome.trouble is not None and outcome.trouble.kind == "corrupted" for outcome in outcomes):
+            self.held_globals.clear()  # it may be one of them: they are loaded again before the tasks run

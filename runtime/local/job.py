@@ -12,10 +12,10 @@ import pyarrow as pa
 from ..chosen_plugins import ChosenPlugins
 from ..dataclass_json import from_json
 from ..driver.cluster import Trial
-from ..log.commit_records import TaskCommit
 from ..placing.client import Client, ClientLostError
 from ..stages.failed_stage import Facts, StageFailedError, facts_of
 from ..stages.worker import PlannedWorker
+from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
 from .engine import Batches, LocalEngine, Step, built
@@ -33,13 +33,13 @@ class LocalJob:
         self._cancelled = False
         self._steps: tuple[Step, ...] = built(part, LocalEngine(self._worker, expressions))
 
-    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
         """Run one epoch, thread by thread. Raises StageFailedError, and ClientLostError after `cancel`."""
         self._refuse_cancelled(plan)
         self._plan = plan
         threads: Batches = (_thread(number) for number in range(len(plan.threads)))
         done = reduce(lambda batches, step: step(batches), self._steps, threads)
-        return tuple(from_json(TaskCommit, text) for batch in done for text in batch.column(0).to_pylist())
+        return tuple(from_json(TaskOutcome, text) for batch in done for text in batch.column(0).to_pylist())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         """Try one task after another, up to the first failure. Nothing is written.

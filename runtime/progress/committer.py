@@ -36,6 +36,11 @@ class Committer:
         self._seen = state.generation
         self.generation = -1
 
+    @property
+    def number(self) -> int:
+        """The number of the application's last commit that is known here."""
+        return self._state.number
+
     def claim(self, description: TopologyDescription, assignment: Mapping[str, Any] | None = None) -> int:
         """Take the application over with the next generation, which fences every older driver.
 
@@ -81,7 +86,7 @@ class Committer:
         while True:
             try:
                 self._state.commit(record)
-                return self._state.number
+                return self.number
             except FullyRefreshedError as error:
                 raise self._fenced() from error
             except GenerationError as error:

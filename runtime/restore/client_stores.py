@@ -18,6 +18,7 @@ from ..log.commit_records import StoreSnapshot
 from ..state.catch_up import apply_slices, catch_up, slices, start_empty
 from ..state.directories.claim import claim, executor_process
 from ..state.directories.directory import StateDirectory
+from ..state.directories.fence import changing
 from ..state.directories.known_log import check_known, place_of
 from ..state.directories.process_file import Owner, ProcessFile
 from ..state.store import StateStore, StoreBackend, StoreDamagedError
@@ -81,12 +82,19 @@ def _held(location: StateLocation) -> StateAnswer:
     if found is None:
         raise WrongDirectoryError(directory.path, location.process_id)
     check_known(directory.path, location.log_identity, place_of(*location.log))
-    now = replace(found, incarnation=location.incarnation or found.incarnation, log=location.log_identity, closed=False)
-    if found.incarnation and now.incarnation != found.incarnation:
-        # Before the new incarnation is written: after a kill in between, old stores would pass for the new ones.
-        directory.remove_all()
-    if now != found:
-        now.written(directory.path)
+    with changing(directory.path):
+        now = replace(
+            found,
+            incarnation=location.incarnation or found.incarnation,
+            log=location.log_identity,
+            closed=False,
+            assignment=location.assignment,
+        )
+        if found.incarnation and now.incarnation != found.incarnation:
+            # Before the new incarnation is written: after a kill in between, old stores would pass for the new ones.
+            directory.remove_all()
+        if now != found:
+            now.written(directory.path)
     foreign_stores = directory.remove_foreign(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
     declared = {store.name for store in location.stores}
     there = [(each.store, each.partition) for each in directory.stores() if each.store in declared]

@@ -39,7 +39,8 @@ class StateLocation:
     `folder`: the client's, below `state_dir`; empty: claim a free one (see `state.directories.claim`). `process_id`:
     the one that the directory must have. `incarnation`: of the application; stores of another one are removed. `log`:
     plugin name and options. `stores`: as the topology declares them. `tables`: those of global tables. `log_identity`:
-    see `Log.identity`.
+    see `Log.identity`. `assignment`: the number of a commit; from `hold` on, the client works for no assignment that
+    was noted before it.
     """
 
     state_dir: str
@@ -51,6 +52,7 @@ class StateLocation:
     plugins: Origin = ("", (), ())
     stores: tuple[Store, ...] = ()
     log_identity: str = ""
+    assignment: int = 0
     tables: tuple[Store, ...] = ()
 
 

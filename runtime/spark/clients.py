@@ -123,9 +123,7 @@ class ExecutorWatch:
         return client.executor is not None and client.executor.id not in self._executors()
 
     def present(self) -> tuple[Client, ...]:
-        """The clients of the executors that are there; none in local mode, where nobody comes or goes."""
-        if not has_executors(self._session.sparkContext.master):
-            return ()
+        """The clients of the executors that are there; none in local mode."""
         return _clients(self._executors())
 
     def _executors(self) -> Mapping[str, Executor]:

@@ -12,7 +12,7 @@ from ..placing.client import Client
 from ..restore.links import StateLink
 from ..state.directories.process_file import Owner
 from ..topology import Settings, Subtopology
-from .clients import ExecutorWatch, clients_of, driver_jvm, local_state
+from .clients import ExecutorWatch, clients_of, driver_jvm, has_executors, local_state
 from .executor_link import OnExecutor
 from .job import SparkJob
 from .session.gone_jvm import SparkEndedError, has_ended
@@ -27,14 +27,19 @@ class SparkCluster:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._watch = ExecutorWatch(session)
+        self._virtual: tuple[Client, ...] = ()
 
     def clients(self, count: int) -> tuple[Client, ...]:
         """Wait for the executors of a cluster. Raises NoExecutorsError if none comes."""
         return clients_of(self._session, count)
 
-    def present(self, count: int) -> tuple[Client, ...]:  # noqa: ARG002
-        """The executors that are there. Virtual clients neither come nor go."""
-        return self._watch.present()
+    def present(self, count: int) -> tuple[Client, ...]:
+        """The executors that are there. Virtual clients are always there, and join again if the group has lost one."""
+        if has_executors(self._session.sparkContext.master):
+            return self._watch.present()
+        if len(self._virtual) != count:
+            self._virtual = clients_of(self._session, count)
+        return self._virtual
 
     def lost(self, client: Client) -> bool:
         """Whether the client's executor has ended. That of a virtual client never has."""

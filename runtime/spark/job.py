@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataclass_json import from_json, to_json
 from ..driver.cluster import MOST_TRIED, Trial
-from ..log.commit_records import TaskCommit
 from ..placing.client import Client, ClientLostError
 from ..records.names import quote
 from ..stages.failed_stage import Facts
+from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Subtopology
 from .engine import built
@@ -45,13 +45,13 @@ class SparkJob:
         self._running = self._group
         self._given_up = False
 
-    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
         """Run one epoch.
 
-        Returns the tasks' commits in plan order. Nothing exists before the driver has committed it.
+        Returns the tasks' outcomes in plan order. Nothing exists before the driver has committed it.
         """
         self._set(plan)
-        return tuple(from_json(TaskCommit, row[0]) for row in self._rows.collect())
+        return tuple(from_json(TaskOutcome, row[0]) for row in self._rows.collect())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         """Try tasks side by side in one job, at most MOST_TRIED, started in their order as threads become free.

@@ -55,7 +55,8 @@ def facts_of(error: Exception) -> Facts:
             hint="run again; if it ends at the same records, raise `driver.memory` in the profile, or find the "
             "one that does it with a small `max_records` under `epoch`",
         )
-    return Facts("unknown", _cause(str(error)) or type(error).__name__)
+    cause = _cause(str(error)) or type(error).__name__
+    return Facts("crashed" if cause.startswith(_CRASHED) else "unknown", cause)
 
 
 def crash_of(error: Exception) -> str | None:

@@ -21,11 +21,12 @@ class Facts:
     """What is known about an error that ended an epoch's job.
 
     `kind`: `step`: a step failed on its input, and `at` (file:line in the YAML) is the step. `corrupted`: a store must
-    be restored. `outside`: no record can be the cause, but a file, the log or the machine. `ended`: what executes the
-    job is gone. `unknown`: anything else. `cause`, `hint`: for people.
+    be restored, found in a trial. `outside`: no record can be the cause, but a file, the log or the machine. `crashed`:
+    the worker was ended by the system. `ended`: what executes the job is gone. `unknown`: anything else. `cause`,
+    `hint`: for people.
     """
 
-    kind: Literal["step", "corrupted", "outside", "ended", "unknown"]
+    kind: Literal["step", "corrupted", "outside", "crashed", "ended", "unknown"]
     cause: str
     at: str = ""
     hint: str = ""

@@ -66,8 +66,14 @@ def send(edges: Mapping[str, Rows], flows: Mapping[str, Flow], end: str, now: in
         columns = [column.take(order) for column in [*_concat_meta(parts), *_tagged(parts, schema)]]
     if any(map(len, parts)):
         yield from pa.Table.from_arrays(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)
+    yield send_end(flows, end)
+
+
+def send_end(flows: Mapping[str, Flow], end: str) -> pa.RecordBatch:
+    """The control row with payload `end`: all there is of a task that has no rows."""
+    schema = pipe_schema(flows)
     control = {"_kind": [int(Kind.CONTROL)], "_ts": [0], "_order": [0], "_meta": [end]}
-    yield pa.RecordBatch.from_pydict({name: control.get(name, [None]) for name in schema.names}, schema=schema)
+    return pa.RecordBatch.from_pydict({name: control.get(name, [None]) for name in schema.names}, schema=schema)
 
 
 def _conform(rows: Rows, flow: Flow, now: int) -> Rows:

@@ -2,8 +2,8 @@
 
 The first stage reads the log; its input says which threads of the client it runs. Later stages get rows through the
 pipe and wait for a task's end, so that operators see all rows of its epoch at once (the records of a commit interval,
-bounded by `max_records`). The control row of a task carries its results so far; the last stage gives them to the
-driver.
+bounded by `max_records`). The control row of a task carries its outcome so far; the last stage gives it to the driver.
+A task with a damaged store passes the later stages as an outcome without rows, and the other tasks go on.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from ..operators.task_epoch import TaskEpoch, Written
 from ..records.arrays import Int64s
 from ..records.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
+from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.outcome import TaskOutcome, Trouble
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import GlobalTable, Store, Topic
-from .pipe import pipe_schema, receive, send
+from .pipe import pipe_schema, receive, send, send_end
 
-COMMIT = pa.schema([("commit", pa.string())])
-"""The columns of the last stage's result: one row for each task, the JSON of its TaskCommit."""
+OUTCOME = pa.schema([("outcome", pa.string())])
+"""The columns of the last stage's result: one row for each task, the JSON of its TaskOutcome."""
 
 
 class StepError(HeadwaterError):
@@ -56,6 +58,9 @@ class Worker(Protocol):
     plan: EpochPlan
     log: Log
 
+    def refuse_others(self) -> None:
+        """Raise TaskMigratedError where the plan is for another client than this one, or for an older assignment."""
+
     def store(self, task: TaskPlan, store: Store) -> StateStore:
         """The task's partition of a store, caught up to its planned position."""
 
@@ -68,7 +73,7 @@ class Stage:
     """Callable on an iterator of batches, for `mapInArrow`.
 
     `reads`: edges that come through the pipe; none in the first stage, whose input has a column `thread`. `yields`:
-    edges that go on; none in the last stage, which yields COMMIT rows. `open_worker` is called where the stage runs.
+    edges that go on; none in the last stage, which yields OUTCOME rows. `open_worker` is called where the stage runs.
     """
 
     nodes: tuple[Node, ...]
@@ -79,43 +84,72 @@ class Stage:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the stage's result."""
-        return pipe_schema(self.yields) if self.yields else COMMIT
+        return pipe_schema(self.yields) if self.yields else OUTCOME
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run the tasks of the batches. Raises StepError, TaskMigratedError, TaskCorruptedError, LogError."""
-        with self.open_worker() as worker:
-            for task, commit, edges in self._later(batches, worker) if self.reads else self._first(batches, worker):
-                commit = self._run(task, commit, edges, worker)
-                if self.yields:
-                    yield from send(edges, self.yields, to_json(commit), worker.plan.now)
-                else:
-                    yield pa.RecordBatch.from_arrays([pa.array([to_json(commit)], pa.string())], schema=COMMIT)
+        """Run the tasks of the batches.
 
-    def _first(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskPlan, TaskCommit, Edges]]:
-        sources = [node for node in self.nodes if isinstance(node, Source)]
+        Raises StepError, LogError. Only in a trial: TaskMigratedError, TaskCorruptedError.
+        """
+        with self.open_worker() as worker:
+            for outcome, edges in self._later(batches, worker) if self.reads else self._first(batches, worker):
+                said = to_json(outcome)
+                if not self.yields:
+                    yield pa.RecordBatch.from_arrays([pa.array([said], pa.string())], schema=OUTCOME)
+                elif outcome.trouble is None:
+                    yield from send(edges, self.yields, said, worker.plan.now)
+                else:
+                    yield send_end(self.yields, said)
+
+    def _first(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskOutcome, Edges]]:
         for batch in batches:
             for thread in batch.column(batch.schema.get_field_index("thread")).to_pylist():
                 for task in worker.plan.threads[thread]:
-                    try:
-                        taken, edges = take(task, sources, worker.log)
-                    except NegativeTimestampError as error:
-                        at = next((str(node.at) for node in sources if node.topic.name == error.record.topic), "")
-                        raise StepError("Source", at, str(task.key), error) from error
-                    commit = TaskCommit(
-                        task.key.subtopology,
-                        task.key.partition,
-                        taken.positions,
-                        taken.stream_time,
-                        clocks=task.clocks,
-                        records=len(taken),
-                    )
-                    yield task, commit, _numbered(edges) if worker.plan.trial else edges
+                    yield self._outcome(task, None, worker)
 
-    def _later(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskPlan, TaskCommit, Edges]]:
+    def _later(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskOutcome, Edges]]:
         plans = worker.plan.tasks
         for arrived in receive(batches, self.reads):
-            commit = from_json(TaskCommit, arrived.end)
-            yield plans[commit.key(worker.plan.application)], commit, arrived.edges
+            before = from_json(TaskOutcome, arrived.end)
+            if (commit := before.commit) is None:
+                yield before, {}
+            else:
+                task = plans[before.key(worker.plan.application)]
+                yield self._outcome(task, (commit, arrived.edges), worker)
+
+    def _outcome(
+        self, task: TaskPlan, arrived: tuple[TaskCommit, Edges] | None, worker: Worker
+    ) -> tuple[TaskOutcome, Edges]:
+        """What a task comes to here, and its rows. An error of its stores is its own; any other ends the job.
+
+        `arrived`: what it has come to in the stages before; None in the first one.
+        """
+        try:
+            worker.refuse_others()
+            commit, edges = arrived or self._taken(task, worker)
+            return TaskOutcome.done(self._run(task, commit, edges, worker)), edges
+        except (TaskCorruptedError, TaskMigratedError) as error:
+            if worker.plan.trial:  # nobody reads the outcomes of a trial
+                raise
+            return TaskOutcome.troubled(task.key, Trouble.of(error)), {}
+
+    def _taken(self, task: TaskPlan, worker: Worker) -> tuple[TaskCommit, Edges]:
+        """The records that a task takes."""
+        sources = [node for node in self.nodes if isinstance(node, Source)]
+        try:
+            taken, edges = take(task, sources, worker.log)
+        except NegativeTimestampError as error:
+            at = next((str(node.at) for node in sources if node.topic.name == error.record.topic), "")
+            raise StepError("Source", at, str(task.key), error) from error
+        commit = TaskCommit(
+            task.key.subtopology,
+            task.key.partition,
+            taken.positions,
+            taken.stream_time,
+            clocks=task.clocks,
+            records=len(taken),
+        )
+        return commit, _numbered(edges) if worker.plan.trial else edges
 
     def _run(self, task: TaskPlan, commit: TaskCommit, edges: Edges, worker: Worker) -> TaskCommit:
         """Run the operators, write the records that they make, and list these in the task's commit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..log.log import Log
+from ..state.directories.fence import refuse_others
 from ..state.store import StateStore, StoreBackend
 from ..state.task_stores import TaskStores
 from ..tasks.plan import EpochPlan, TaskPlan
@@ -18,6 +19,10 @@ class PlannedWorker:
         self.plan = plan
         self.log = log
         self._stores = TaskStores(plan, log, backend)
+
+    def refuse_others(self) -> None:
+        """Go on only where the plan is for the client that has the state directory now, and for its assignment."""
+        refuse_others(self._stores.directory, self.plan.process_id, self.plan.assignment)
 
     def store(self, task: TaskPlan, store: Store) -> StateStore:
         """The task's partition of a store, caught up to its planned position."""

@@ -43,6 +43,11 @@ class TaskStores:
         self._log = log
         self._backend = backend
 
+    @property
+    def directory(self) -> Path:
+        """The client's state directory."""
+        return self._directory.path
+
     def open(self, task: TaskPlan, store: Store) -> StateStore:
         """A task's store at its planned position, without the rows that have expired.
 

@@ -35,6 +35,33 @@ class TaskMigratedError(HeadwaterError):
         self.found = found
 
 
+class WrongClientError(TaskMigratedError):
+    """A plan reached a state directory that is not its client's: `path`.
+
+    It was made for the client process `expected_process`; `found_process` has the directory, None if nobody has.
+    """
+
+    def __init__(self, path: str, expected_process: str, found_process: str | None) -> None:
+        super().__init__(path)
+        has = "nobody has it" if found_process is None else f"{found_process} has it"
+        self.message = f"{path} is not the state directory of client process {expected_process}: {has}"
+        self.path = path
+        self.expected_process = expected_process
+        self.found_process = found_process
+
+
+class OldAssignmentError(TaskMigratedError):
+    """A plan of an assignment that is not the client's newest: `expected` is its number, `found` that of the newest.
+
+    An assignment's number is that of the commit that notes it. `path`: the client's state directory.
+    """
+
+    def __init__(self, path: str, expected: int, found: int) -> None:
+        super().__init__(path, expected, found)
+        self.message = f"{path} has worked for the assignment of commit {found}, which is newer than that of {expected}"
+        self.path = path
+
+
 class TaskCorruptedError(HeadwaterError):
     """The local state cannot be brought to the committed position; it must be wiped and restored.
 

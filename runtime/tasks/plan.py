@@ -94,8 +94,9 @@ class EpochPlan:
     own machine. `log`: plugin name and options. `globals_`: global table -> pinned position per partition with the
     ranges to get there. `attempt` is part of the names of files, as an epoch may be tried again. `plugins`: where
     plugins are found, as the arguments of PluginManager: directory, modules, names left out. `incarnation`: of the
-    application. `trial`: everything is worked out, and nothing written; then several threads may have parts of one
-    task.
+    application. `process_id`: the client process for which the plan was made. `assignment`: the number of the
+    assignment that was the newest then, which is that of the commit that notes it. `trial`: everything is worked out,
+    and nothing written; then several threads may have parts of one task.
     """
 
     application: str
@@ -104,6 +105,8 @@ class EpochPlan:
     attempt: int
     now: int
     client: str
+    process_id: str
+    assignment: int
     log: tuple[str, Mapping[str, Any]]
     state_dir: str
     threads: tuple[tuple[TaskPlan, ...], ...]

@@ -19,14 +19,20 @@ class StreamTask:
 
     An epoch is *open* from `start_epoch` until `end_epoch`: a job works on it, and giving it up costs nothing. What it
     came to is then *prepared*, and `commit_needed` until it is committed. No other epoch begins before that.
+    `assignment`: the number of the assignment that gave the task to its client; what was planned before is void.
     """
 
     type = TaskType.ACTIVE
 
     def __init__(
-        self, task_id: TaskId, stores: tuple[str, ...] = (), inputs: frozenset[TopicPartition] = frozenset()
+        self,
+        task_id: TaskId,
+        stores: tuple[str, ...] = (),
+        inputs: frozenset[TopicPartition] = frozenset(),
+        assignment: int = 0,
     ) -> None:
         self.id = task_id
+        self.assignment = assignment
         self.stores = stores
         self.inputs = inputs
         self.offsets: dict[str, int] = {}
@@ -60,9 +66,10 @@ class StreamTask:
             self._lifecycle.refuse("start an epoch")
         self.epoch = number
 
-    def end_epoch(self, number: int, commit: TaskCommit | None) -> None:
-        """The job is done, with this result. Of an epoch that was given up meanwhile the result is worth nothing."""
-        if self.epoch == number:
+    def end_epoch(self, number: int, assignment: int, commit: TaskCommit | None) -> None:
+        """The job is done, with this result. It is worth nothing if the epoch was given up meanwhile, or if the task
+        was assigned again since `assignment`, which was the newest when the epoch was planned."""
+        if self.epoch == number and assignment >= self.assignment:
             self.epoch = None
             self._prepared = commit
 

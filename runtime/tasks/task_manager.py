@@ -71,8 +71,8 @@ class TaskManager:
         """Tasks have been assigned."""
         self.rebalance_in_progress = False
 
-    def handle_assignment(self, active: Collection[TaskId], standby: Collection[TaskId] = ()) -> None:
-        """Have exactly these tasks, in these roles.
+    def handle_assignment(self, active: Collection[TaskId], standby: Collection[TaskId] = (), number: int = 0) -> None:
+        """Have exactly these tasks, in these roles. `number`: of the assignment.
 
         A task that stays in its role goes on, or is resumed. One that changes its role is recycled: it ends in the old
         role, its stores stay open, and it begins in the new one. All others are closed. Nothing is committed here: what
@@ -82,8 +82,9 @@ class TaskManager:
         """
         active, standby = frozenset(active), frozenset(standby)  # looked up for each task
         failures = Failures()
-        for task_id in active:
-            self.active.maybe_resume_suspended(task_id, self._declared(task_id).inputs)
+        for own in self.active:
+            if own.id in active and self.active.maybe_resume_suspended(own.id, self._declared(own.id).inputs):
+                own.assignment = number
         closing = [task for task in self._all() if not _stays(task, active, standby)]
         recycled = {task.id for task in closing if task.id in active or task.id in standby}
         for task, error in self._closer.close(closing, recycled).items():
@@ -92,7 +93,7 @@ class TaskManager:
         for task_id in sorted(active):
             if task_id not in self.active:
                 has = self._declared(task_id)
-                self.active.add(StreamTask(task_id, has.stores, has.inputs))
+                self.active.add(StreamTask(task_id, has.stores, has.inputs, number))
         for task_id in sorted(standby):
             has = self._declared(task_id)
             if task_id not in self.standby and has.stores:

@@ -48,7 +48,8 @@ class Group:
     """Owns the clients' state directories until it is closed. Touches those of virtual clients only: what executors
     have is on their own machines, and asked for by way of a link to each. Used from the loop's thread.
 
-    `assigned`: who is to have which tasks, since they were placed last.
+    `assigned`: who is to have which tasks, since they were placed last. `assignment`: the number of the assignment that
+    was carried out last, which is that of the commit that notes it.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class Group:
         self._alone_since: float | None = None
         self._placed_at = float("-inf")
         self._recoveries: dict[TaskId, int] = {}
+        self._changed = False
         self.assigned = Assigned(topology.assignment.assignor.name)
+        self.assignment = 0
         self.members: dict[str, GroupMember] = {}
         self._clients: tuple[Client, ...] = ()
         self._refused: set[str] = set()
@@ -119,6 +122,7 @@ class Group:
         """Have the assignor place the tasks on the members."""
         assignor = self._plugins.assignor(self._topology.assignment.assignor)
         members = [member.member for member in self.members.values()]
+        self._changed = False
         self._placed_at = time.monotonic()
         self.assigned = place(self._topology, members, self._committed.own, assignor)
         return self.assigned
@@ -139,11 +143,13 @@ class Group:
             self._alone_since = self._alone_since or time.monotonic()
             if time.monotonic() - self._alone_since > ALONE_SECONDS:
                 raise NoClientsError(self._topology.application, ALONE_SECONDS)
-        return bool(self.members) and (bool(gone) or bool(joined) or self._followup_due())
+        self._changed = self._changed or bool(joined)
+        return bool(self.members) and (self._changed or self._followup_due())
 
     def lose(self, member: GroupMember) -> None:
         """A client is gone: what its tasks have not committed does not exist."""
         if self.members.pop(member.client.name, None) is not None:
+            self._changed = True
             member.tasks.handle_lost_all()
             self._directories.unlock(member.client)
             self._observer.on(ClientLost(self._topology.application, member.client.name))
@@ -169,17 +175,19 @@ class Group:
             if name in self.members:
                 self.members[name].tasks.handle_revocation(tasks)
 
-    def assign(self, assigned: Assigned) -> None:
-        """Give all members their tasks; those that leave a client are closed there first."""
+    def assign(self, assigned: Assigned, number: int) -> None:
+        """Give all members their tasks; those that leave a client are closed there first. `number`: its commit's."""
+        self.assignment = number
         for name, member in self.members.items():
+            active, standby = assigned.active.get(name, ()), assigned.standby.get(name, ())
             member.tasks.handle_rebalance_start()
             try:
-                member.tasks.handle_assignment(assigned.active.get(name, ()), assigned.standby.get(name, ()))
+                member.tasks.handle_assignment(active, standby, number)
             except ClientLostError:
                 continue  # `watch` finds it gone
             except (TaskCorruptedError, TaskMigratedError):
                 # Of tasks that leave: they are closed by now, dirty. What remains is to begin with the new ones.
-                member.tasks.handle_assignment(assigned.active.get(name, ()), assigned.standby.get(name, ()))
+                member.tasks.handle_assignment(active, standby, number)
             finally:
                 member.tasks.handle_rebalance_complete()
 

@@ -54,6 +54,7 @@ class Joining:
         self._settings = settings
         self._observer = observer
         self._planner = Planner(committed, settings.max_records)
+        self._committed = committed
         self._racks = Racks(settings)
         self._commits: EpochCommits
         self._submit: Callable[..., Future[Any]]
@@ -117,7 +118,8 @@ class Joining:
 
     def _held(self, client: Client, link: StateLink) -> Member:
         """A client as it finds itself: its folder, its process id, its stores."""
-        answer = hold(link, replace(self._location, folder=client.folder))
+        location = replace(self._location, folder=client.folder, assignment=self._committed.own.number)
+        answer = hold(link, location)
         if answer.failure is not None:
             raise StateError(client.name, answer.failure)
         if answer.foreign_stores:

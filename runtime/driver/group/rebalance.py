@@ -46,6 +46,6 @@ class Rebalancer:
         assigned, leaving = self._next, self._leaving
         self._next, self._leaving = None, {}
         self._group.revoke(leaving)
-        self._committer.assign(assigned.to_json())
-        self._group.assign(assigned)
+        number = self._committer.assign(assigned.to_json())
+        self._group.assign(assigned, number)
         self._placed(assigned)

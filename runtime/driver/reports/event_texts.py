@@ -104,6 +104,9 @@ def sentence(event: Event) -> str:
             return f"{event.application}: {waiting(event.records, event.writers)}"
         case events.RecordFailed():
             return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
+        case events.TaskBeginsAgain():
+            task = f"{event.application}/{event.subtopology}: task {event.partition}"
+            return f"{task} begins again on {event.client}, while the others go on: {event.cause}"
         case events.ApplicationStopped():
             return (
                 f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "

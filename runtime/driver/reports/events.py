@@ -134,6 +134,17 @@ class RecordFailed:
 
 
 @dataclass(frozen=True)
+class TaskBeginsAgain:
+    """A task came to nothing in an epoch because of its stores: `cause`. They are examined, and restored if need be."""
+
+    application: str
+    subtopology: str
+    partition: int
+    client: str
+    cause: str
+
+
+@dataclass(frozen=True)
 class StoreRestoring:
     """A store of an active task is being restored: it stands at `position`, in changelog records, and goes to `end`."""
 
@@ -237,6 +248,7 @@ Event = (
     | EpochCommitted
     | Waiting
     | RecordFailed
+    | TaskBeginsAgain
     | StoreRestoring
     | StoreRestored
     | StoreDamaged

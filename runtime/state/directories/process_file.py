@@ -59,7 +59,8 @@ class ProcessFile:
     """The contents of a client's process file.
 
     `incarnation`: of the application. `log`: see `Log.identity`. Both are empty if unknown. `closed`: whether the last
-    owner ended properly, with all stores closed.
+    owner ended properly, with all stores closed. `assignment`: the number of the newest assignment that the client has
+    worked for, see `fence`.
     """
 
     process_id: str
@@ -67,6 +68,7 @@ class ProcessFile:
     incarnation: str = ""
     log: str = ""
     closed: bool = False
+    assignment: int = 0
 
     @staticmethod
     def is_in(directory: Path) -> bool:
@@ -89,6 +91,7 @@ class ProcessFile:
                 str(content.get("incarnation", "")),
                 str(content.get("log", "")),
                 content.get("closed") is True,
+                int(content.get("assignment", 0)),
             )
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None

@@ -22,9 +22,12 @@ from .durability import is_synced, mark_synced, mark_unsynced
 DAMAGE = (
     lmdb_file.FileDamagedError,
     RowDamagedError,
+    lmdb.BadTxnError,  # of what is done after another of these errors
     lmdb.CorruptedError,
+    lmdb.CursorFullError,
     lmdb.IncompatibleError,
     lmdb.InvalidError,
+    lmdb.PageFullError,  # one flipped bit of ten in a page's header, once rows are written to it
     lmdb.PageNotFoundError,
     lmdb.PanicError,
     lmdb.VersionMismatchError,

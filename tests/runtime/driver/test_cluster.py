@@ -49,7 +49,7 @@ def test_run_that_was_stopped_goes_on_up_to_the_record_that_fails(application, c
 def test_job_that_was_given_up_starts_neither_an_epoch_nor_a_trial(cluster):
     (client,) = cluster.clients(1)
     job = cluster.job(SUMMED.subtopology, client, APPLICATION)
-    plan = EpochPlan(APPLICATION, 1, 1, 0, 0, client.folder, ("embedded", {}), "", ((),))
+    plan = EpochPlan(APPLICATION, 1, 1, 0, 0, client.folder, "", 0, ("embedded", {}), "", ((),))
     job.cancel()
     with pytest.raises(ClientLostError):
         job.run(plan)

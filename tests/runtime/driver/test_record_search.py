@@ -30,7 +30,8 @@ from headwater.runtime.spark.worker_errors import facts_of
 from headwater.runtime.stages.failed_stage import Facts, StageFailedError, with_facts
 from headwater.runtime.stages.stage import StepError
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.tasks.plan import EpochPlan, LaneInput, TaskPlan, TopicInput
+from headwater.runtime.tasks.outcome import TaskOutcome
+from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
 
 CHANGES = topic("changes", writer="p-t")
 KINDS = [Kind.VALUE, Kind.OLD_SAME_GROUP, Kind.VALUE, Kind.VALUE, Kind.OLD, Kind.VALUE]
@@ -56,6 +57,9 @@ class Explained:
     def facts(self, error: Exception) -> Facts:
         return facts_of(error)
 
+    def steps(self) -> Sequence[tuple[str, Any]]:
+        return ()
+
 
 @dataclass
 class FailsAt(Explained):
@@ -78,7 +82,7 @@ class FailsAt(Explained):
                 return Trial(tuple(range(number)), (number, error))
         return Trial(tuple(range(len(tasks))), None)
 
-    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
         (task,) = (task for thread in plan.threads for task in thread)
         taken, _ = take(task, [Source(CHANGES, ("changes",))], self.log)
         if len(taken) and taken.record(len(taken) - 1).position >= self.offset:  # all begin at 0, in one lane
@@ -107,7 +111,7 @@ def planned(log: EmbeddedLog) -> EpochPlan:
     (written,) = log.write("p-t", "changes", "a", table, 0, 0)
     within = replace(written, base_offset=0, base_position=0).range()
     task = TaskPlan(TaskKey("p-t", "reads", 0), 100, -1, {}, (TopicInput("changes", (LaneInput(0, 0, (within,)),)),))
-    return EpochPlan("p-t", 1, 1, 0, 0, "c", ("embedded", {"path": str(log.root)}), "", ((task,),))
+    return EpochPlan("p-t", 1, 1, 0, 0, "c", "", 0, ("embedded", {"path": str(log.root)}), "", ((task,),))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +177,7 @@ class Killed(Explained):
             return Trial((), (len(tasks) - 1, error))
         return Trial(tuple(range(len(tasks))), None)
 
-    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
         self.runs += 1
         if self.runs in self.kills:
             raise RuntimeError("An error occurred while calling o1.\n: X: Python worker exited unexpectedly (crashed)")
@@ -185,6 +189,55 @@ def test_no_record_is_blamed_where_workers_were_killed(planned: EpochPlan, kills
     job: Any = Killed(kills)
     with pytest.raises(JobError, match=r"failed: Python worker exited unexpectedly \(crashed\)$"):
         isolate(job, part("reads", (CHANGES,)), planned, ValueError("it failed"))
+
+
+@dataclass
+class CrashesAt(FailsAt):
+    """A job whose worker the system ends as soon as it takes records of task `partition`; the others have a commit."""
+
+    partition: int = 1
+
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
+        tasks = [task for thread in plan.threads for task in thread]
+        if any(task.key.partition == self.partition and task.max_records for task in tasks):
+            raise RuntimeError("An error occurred while calling o1.\n: X: Python worker exited unexpectedly (crashed)")
+        return tuple(TaskOutcome.done(TaskCommit(task.key.subtopology, task.key.partition, {}, -1)) for task in tasks)
+
+
+def with_stores(plan: EpochPlan, tasks: int) -> EpochPlan:
+    ((task,),) = plan.threads
+    stores = (StoreInput("totals", 0, 0, ()),)
+    each = (replace(task, key=task.key._replace(partition=number), stores=stores) for number in range(tasks))
+    return replace(plan, threads=(tuple(each),))
+
+
+def test_task_whose_worker_is_ended_twice_is_in_trouble_and_the_others_are_not(
+    log: EmbeddedLog, planned: EpochPlan
+) -> None:
+    plan, job = with_stores(planned, 3), CrashesAt(log, 0)
+    ended = RuntimeError("Python worker exited unexpectedly (crashed)")
+
+    outcomes, failures = isolate(job, part("reads", (CHANGES,)), plan, ended)
+
+    assert failures == ()
+    assert {each.partition: each.trouble and (each.trouble.kind, each.trouble.cause) for each in outcomes} == {
+        0: None,
+        1: ("corrupted", "its worker was ended twice: Python worker exited unexpectedly (crashed)"),
+        2: None,
+    }
+
+
+def test_records_are_looked_at_where_a_worker_is_ended_again_behind_examined_stores(
+    log: EmbeddedLog, planned: EpochPlan
+) -> None:
+    plan, job = with_stores(planned, 3), CrashesAt(log, 0)
+    ended = RuntimeError("Python worker exited unexpectedly (crashed)")
+
+    outcomes, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ended, {TaskKey("p-t", "reads", 1)})
+
+    assert {each.partition for each in outcomes} == {0, 2}
+    assert (failure.task.partition, failure.offset) == (1, 0)
+    assert failure.cause == "Python worker exited unexpectedly (crashed)"
 
 
 @pytest.mark.parametrize(

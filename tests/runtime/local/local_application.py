@@ -20,7 +20,7 @@ from headwater.runtime.driver.reports.results import ApplicationResult
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob
-from headwater.runtime.log.commit_records import EXTERNAL_LANE, AppendRecord, TaskCommit
+from headwater.runtime.log.commit_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.state import LogState
@@ -30,8 +30,8 @@ from headwater.runtime.placing.client import Client
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import key_columns, topic_schema, value_columns
 from headwater.runtime.stages.building import repartition_topics
-from headwater.runtime.stages.failed_stage import Facts, StageFailedError
 from headwater.runtime.stages.steps import Engine
+from headwater.runtime.tasks.outcome import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
 from headwater.runtime.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
 
@@ -135,18 +135,21 @@ class Moving(Stopping):
 
 
 class FailingJob(LocalJob):
-    """The real job, whose epochs now and then fail when they are done: what they wrote is never committed."""
+    """The real job, whose epochs or tasks now and then fail when they are done: what they wrote is never committed."""
 
     chances = random.Random(0)
 
-    def run(self, plan: EpochPlan) -> tuple[TaskCommit, ...]:
-        commits = super().run(plan)
-        chance = self.chances.random()
-        if chance < 0.05:
-            raise StageFailedError(Facts("corrupted", "a store is said to be damaged"))
-        if chance < 0.2:
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
+        outcomes = super().run(plan)
+        if self.chances.random() < 0.15:
             raise RuntimeError("the worker was killed")
-        return commits
+        return tuple(map(self._perhaps_damaged, outcomes))
+
+    def _perhaps_damaged(self, outcome: TaskOutcome) -> TaskOutcome:
+        if self.chances.random() < 0.95:
+            return outcome
+        kind = self.chances.choice(["corrupted", "old_assignment"])
+        return replace(outcome, commit=None, trouble=Trouble(kind, "so it is said"))
 
 
 class FailingCluster(LocalCluster):

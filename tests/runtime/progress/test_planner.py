@@ -12,6 +12,7 @@ from headwater.runtime.log.commit_records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
 from headwater.runtime.task_id import TaskId, TaskKey
+from headwater.runtime.tasks.outcome import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
 from headwater.runtime.topology import GlobalTable, Store
 
@@ -160,9 +161,10 @@ def test_global_table_that_an_epoch_has_opened_is_planned_from_there_on(applicat
         globals_ = planner.globals(reader.global_tables, unit.held_globals)
         listed.append([[rows(lane) for lane in each.lanes] for each in globals_["places"]])
         plan = EpochPlan(
-            "p-t", 1, 1, 0, 0, "client-1", ("embedded", {}), "", ((planner.task(reader, 0, {}),),), globals_
+            "p-t", 1, 1, 0, 0, "client-1", "", 0, ("embedded", {}), "", ((planner.task(reader, 0, {}),),), globals_
         )
-        unit.took(plan, [TaskCommit("reader", 0, {}, -1, globals_={"places": {}} if opened else {})], committed.version)
+        commit = TaskCommit("reader", 0, {}, -1, globals_={"places": {}} if opened else {})
+        unit.took(plan, [TaskOutcome.done(commit)], committed.version)
 
     assert listed == [[[[30]], [[5]]], [[[30, 30]], [[5, 5]]], [[[30]], [[5]]], [[[30]], [[5]]]]
 

@@ -26,6 +26,7 @@ from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.spark.job import SparkJob
+from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 from headwater.runtime.tasks.plan import EpochPlan
 
 pytestmark = pytest.mark.spark
@@ -85,9 +86,9 @@ def test_first_record_that_an_expression_cannot_process_is_told(
     append(log, "p-seed", ORDERS, values, timestamps=list(range(len(texts))))
     topology = Topology("p", "t", "", "", (part,))
     task = Planner(Committed(log, topology), 1_000).task(part, 0, {})
-    plan = EpochPlan(
-        "p-t", 1, 1, 0, 0, "c", ("embedded", {"path": str(log.root)}), str(tmp_path), ((task,), ()), trial=True
-    )
+    process_id = ProcessFile.take(tmp_path / "c" / "p-t", Owner("boot", 1, 0.0)).process_id
+    at = ("embedded", {"path": str(log.root)}), str(tmp_path)
+    plan = EpochPlan("p-t", 1, 1, 0, 0, "c", process_id, 0, *at, ((task,), ()), trial=True)
 
     job = SparkJob(spark_session, part, Client("c", 2), "p-t")
 

@@ -196,7 +196,7 @@ class ClientTasks:
             task = self.manager.active.get(each)
             assert task is not None
             task.start_epoch(1)
-            task.end_epoch(1, TaskCommit(each.name, each.partition, {"events": {0: 1}}, 0, records=1))
+            task.end_epoch(1, 0, TaskCommit(each.name, each.partition, {"events": {0: 1}}, 0, records=1))
 
     def states(self) -> dict[str, str]:
         """Task -> role and state."""

@@ -146,7 +146,7 @@ def test_task_that_has_migrated_is_closed_as_a_zombie_at_once() -> None:
     found = restored(task(0), task(1), task(2))
     zombie = found.running[1]
     zombie.start_epoch(1)
-    zombie.end_epoch(1, TaskCommit("s", 1, {}, 0))
+    zombie.end_epoch(1, 0, TaskCommit("s", 1, {}, 0))
     seen = []
 
     def action(each: StreamTask) -> None:

@@ -26,7 +26,7 @@ def running(**offsets: int) -> StreamTask:
 def prepared(**offsets: int) -> StreamTask:
     task = running(**offsets)
     task.start_epoch(3)
-    task.end_epoch(3, COMMIT)
+    task.end_epoch(3, 0, COMMIT)
     return task
 
 
@@ -52,7 +52,7 @@ def test_epoch_is_open_then_prepared_then_committed() -> None:
     task.start_epoch(3)
     assert (task.processable, task.commit_needed, task.prepare_commit()) == (False, False, None)
 
-    task.end_epoch(3, COMMIT)
+    task.end_epoch(3, 0, COMMIT)
     assert (task.processable, task.commit_needed, task.prepare_commit()) == (False, True, COMMIT)
 
     assert task.post_commit(enforce_checkpoint=False) is False
@@ -63,7 +63,7 @@ def test_epoch_is_open_then_prepared_then_committed() -> None:
 def test_epoch_that_took_nothing_needs_no_commit() -> None:
     task = running()
     task.start_epoch(3)
-    task.end_epoch(3, None)
+    task.end_epoch(3, 0, None)
     assert (task.processable, task.commit_needed) == (True, False)
 
 
@@ -77,7 +77,7 @@ def test_open_epoch_is_given_up_without_an_error_and_its_result_is_worth_nothing
     task = running(a=5)
     task.start_epoch(3)
     task.suspend()
-    task.end_epoch(3, COMMIT)
+    task.end_epoch(3, 0, COMMIT)
     task.close_clean()
     assert (task.state, task.commit_needed, task.offsets) == (State.CLOSED, False, {"a": 5})
 
@@ -91,7 +91,7 @@ def test_result_of_an_epoch_before_the_task_was_revived_is_worth_nothing() -> No
     task.initialize_if_needed({"a": 0})
     task.complete_restoration()
     task.start_epoch(4)
-    task.end_epoch(3, COMMIT)
+    task.end_epoch(3, 0, COMMIT)
     assert (task.epoch, task.commit_needed) == (4, False)
 
 

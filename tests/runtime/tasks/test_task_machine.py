@@ -133,6 +133,7 @@ class TaskMachine(RuleBasedStateMachine):
         applied = {"s": planned.position}
         found.end_epoch(
             self.files,
+            found.assignment,
             TaskCommit("counts", task.partition, taken, 0, segments=segments, records=records, applied=applied),
         )
 

@@ -6,6 +6,7 @@ from headwater.runtime.driver.reports.events import (
     AssignmentFailed,
     EpochCommitted,
     RecordFailed,
+    TaskBeginsAgain,
     TasksPlaced,
 )
 from headwater.runtime.placing.assigned import Move
@@ -34,6 +35,17 @@ def test_failed_record_is_told_with_its_message() -> None:
     told = sentence(RecordFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
 
     assert told == "flights-delays/late: task 2 stopped: x.yml:3: cannot be processed"
+
+
+def test_task_that_begins_again_is_told_with_its_client_and_the_cause() -> None:
+    told = sentence(
+        TaskBeginsAgain("flights-delays", "late", 2, "client-1", "store /state/totals/2 is damaged: cut off")
+    )
+
+    assert told == (
+        "flights-delays/late: task 2 begins again on client-1, while the others go on: "
+        "store /state/totals/2 is damaged: cut off"
+    )
 
 
 def test_placed_tasks_are_told_with_where_the_state_of_those_that_move_was() -> None:

@@ -1,0 +1,53 @@
+"""What happens to tasks that came to nothing in an epoch for a reason that is no record's. See `docs/tasks.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..task_id import TaskKey
+from ..tasks.errors import TaskCorruptedError
+from ..tasks.outcome import TaskOutcome
+from ..tasks.stream_task import StreamTask
+from .group.group import Group
+from .group.member import GroupMember
+from .reports.events import Observer, TaskBeginsAgain
+
+
+class Troubles:
+    """Has troubled tasks begin again; the others of the epoch are not touched. Used from the loop's thread only.
+
+    `examined`: tasks whose stores have been looked at since they committed last. If the worker of such a task is ended
+    by the system, the stores are not the cause.
+    """
+
+    def __init__(self, application: str, group: Group, observer: Observer) -> None:
+        self._application = application
+        self._observer = observer
+        self._group = group
+        self.examined: frozenset[TaskKey] = frozenset()
+
+    def settle(self, member: GroupMember, tasks: Sequence[StreamTask], outcomes: Sequence[TaskOutcome]) -> None:
+        """Do what the outcomes of an epoch ask for. Raises TaskCorruptedError if that has been so too often.
+
+        Corrupted or migrated: the stores are examined and restored. Migrated means here that a store is further than
+        its plan, and as no other driver has this one's generation, its position is to be looked up again. An old
+        assignment: nothing, as the next plan has the new one. The wrong client: all of the client's tasks are lost, and
+        it joins again, which is what Kafka Streams does about TaskMigratedException.
+        """
+        troubled = {each.key(self._application): each.trouble for each in outcomes if each.trouble is not None}
+        fine = [task.id for task in tasks if task.id.key(self._application) not in troubled]
+        self._group.went_well(fine)
+        self.examined -= {task.key(self._application) for task in fine}
+        if any(trouble.kind == "wrong_client" for trouble in troubled.values()):
+            self._group.lose(member)
+            return
+        damaged = {key: each.cause for key, each in troubled.items() if each.kind in ("corrupted", "migrated")}
+        if damaged:
+            self.examined |= damaged.keys()
+            ids = [task.id for task in tasks if task.id.key(self._application) in damaged]
+            for key, cause in damaged.items():
+                self._observer.on(
+                    TaskBeginsAgain(self._application, key.subtopology, key.partition, member.client.name, cause)
+                )
+            causes = "; ".join(dict.fromkeys(damaged.values()))
+            self._group.recover(member, ids, TaskCorruptedError(causes, ids))

@@ -1,0 +1,64 @@
+"""What an epoch has come to, task by task: a worker's answer to a plan, as plain data that travels as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from ..log.commit_records import TaskCommit
+from ..task_id import TaskKey
+from .errors import OldAssignmentError, TaskCorruptedError, TaskMigratedError, WrongClientError
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a task came to nothing in an epoch, for a reason that is no record's.
+
+    `kind`: `corrupted`: a store is damaged, or lacks records. `migrated`: a store is further than the plan.
+    `old_assignment`: the tasks were assigned again since the epoch was planned. `wrong_client`: the state directory is
+    another client process's. `store`: its name, if one is the cause and known by name. `expected`, `found`: positions
+    of that store, or the numbers of the plan's assignment and of the newest one that the client has worked for.
+    """
+
+    kind: Literal["corrupted", "migrated", "old_assignment", "wrong_client"]
+    cause: str
+    store: str = ""
+    expected: int | None = None
+    found: int | None = None
+
+    @classmethod
+    def of(cls, error: TaskCorruptedError | TaskMigratedError) -> Self:
+        """The trouble that an error tells of."""
+        match error:
+            case TaskCorruptedError():
+                return cls("corrupted", error.reason, error.store or "")
+            case WrongClientError():
+                return cls("wrong_client", error.message)
+            case OldAssignmentError():
+                return cls("old_assignment", error.message, "", error.expected, error.found)
+            case _:
+                return cls("migrated", error.message, "", error.expected, error.found)
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """One task's answer: its commit, or a trouble; one of the two is None."""
+
+    subtopology: str
+    partition: int
+    commit: TaskCommit | None = None
+    trouble: Trouble | None = None
+
+    @classmethod
+    def done(cls, commit: TaskCommit) -> Self:
+        """Of a task that has come to a commit."""
+        return cls(commit.subtopology, commit.partition, commit)
+
+    @classmethod
+    def troubled(cls, task: TaskKey, trouble: Trouble) -> Self:
+        """Of a task that has come to nothing."""
+        return cls(task.subtopology, task.partition, trouble=trouble)
+
+    def key(self, application: str) -> TaskKey:
+        """Which task, in the log of `application`."""
+        return TaskKey(application, self.subtopology, self.partition)
