@@ -72,7 +72,7 @@ class Group:
         self._stack = ExitStack()
         self._pool: ThreadPoolExecutor
         self._alone_since: float | None = None
-        self._placed_at = float("-inf")
+        self._followup_at: float | None = None
         self._recoveries: dict[TaskId, int] = {}
         self._changed = False
         self.assigned = Assigned(topology.assignment.assignor.name)
@@ -123,8 +123,11 @@ class Group:
         assignor = self._plugins.assignor(self._topology.assignment.assignor)
         members = [member.member for member in self.members.values()]
         self._changed = False
-        self._placed_at = time.monotonic()
+        now, clock_ms = time.monotonic(), time.time_ns() // 1_000_000
         self.assigned = place(self._topology, members, self._committed.own, assignor)
+        deadline = self.assigned.followup_deadline
+        # From here on by a clock that nobody sets.
+        self._followup_at = None if deadline is None else now + max(FOLLOWUP_SECONDS, (deadline - clock_ms) / 1000)
         return self.assigned
 
     def watch(self) -> bool:
@@ -272,10 +275,7 @@ class Group:
         return True
 
     def _followup_due(self) -> bool:
-        deadline = self.assigned.followup_deadline
-        if deadline is None or time.time_ns() // 1_000_000 < deadline:
-            return False
-        return time.monotonic() >= self._placed_at + FOLLOWUP_SECONDS
+        return self._followup_at is not None and time.monotonic() >= self._followup_at
 
     def _is_new(self, client: Client) -> bool:
         known = client.name in self.members or client.name in self._refused

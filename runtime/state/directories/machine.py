@@ -37,15 +37,18 @@ def boot_id() -> str:
 
 
 def started_at(pid: int) -> float | None:
-    """When the process started, in seconds since 1970; None if it is gone.
+    """When the process started, in seconds; None if it is gone.
 
-
-    Together with the pid it identifies a process. A process that has ended counts as gone, even if its parent never
-    collects its exit code, as may happen in a container.
+    On Linux since the boot: since 1970 it would change whenever the clock is set. Elsewhere since 1970. Together with
+    the pid it identifies a process. A process that has ended counts as gone, even if its parent never collects its exit
+    code, as may happen in a container.
     """
     try:
         process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        # psutil adds the time of the boot, which the system derives from the clock.
+        return float(process.create_time() - (psutil.boot_time() if psutil.LINUX else 0.0))
     except psutil.NoSuchProcess:
         return None
 

@@ -31,12 +31,12 @@ PATIENCE_S = 60.0
 _NAME = ".process.json"
 _POLL_S = 0.05
 _CLOCK_TOLERANCE_S = 2.0
-"""Start times are derived from the boot time, which changes when the clock is set."""
+"""The time of the boot, which start times are counted from, is known to a second."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process of the operating system. `started`: seconds since 1970."""
+    """A process of the operating system. `started`: see `started_at`."""
 
     boot_id: str
     pid: int

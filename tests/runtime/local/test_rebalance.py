@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 
+from headwater.runtime.driver.group import group
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import (
     ClientJoined,
@@ -26,6 +29,7 @@ from headwater.runtime.driver.reports.events import (
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.commit_json import decode_commit
 from headwater.runtime.log.commit_records import AssignmentRecord
+from headwater.runtime.placing import place
 from headwater.runtime.placing.client import Client
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.topology import Assignment, PluginRef
@@ -192,3 +196,38 @@ def test_results_do_not_depend_on_when_clients_are_lost(application, clients):
     result = app.attempt(app.settings(max_records=4, clients=clients), cluster, story)
     assert (result.status, result.error) == ("caught_up", None)
     whole(app)
+
+
+def test_tasks_follow_their_copies_to_a_client_that_has_come_even_if_the_clock_is_set_back(
+    application, monkeypatch: pytest.MonkeyPatch
+):
+    """The new client first gets copies that warm up. The assignor asks to be asked again, and then moves the tasks."""
+    app = fed(application(summed()))
+    probing = Assignment(PluginRef("high_availability"), acceptable_recovery_lag=0, probing_rebalance_interval_ms=50)
+    app.topology = replace(app.topology, assignment=probing)
+    cluster = LocalCluster()
+    cluster.lose("client-2")
+    hours = 0
+    clock = SimpleNamespace(
+        time=time.time,
+        monotonic=time.monotonic,
+        time_ns=lambda: time.time_ns() - hours * 3_600_000_000_000,
+    )
+    for module in (group, place):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(group, "FOLLOWUP_SECONDS", 0.0)
+
+    def then(commits: int) -> None:
+        nonlocal hours
+        if commits == 2:
+            cluster.find("client-2")
+        hours += 1
+        if commits < 3000 and not story.commits_by("client-2"):
+            fed(app)
+
+    story = Story(then)
+    result = app.attempt(app.settings(max_records=30, clients=2), cluster, story)
+    assert (result.status, result.error) == ("caught_up", None)
+    assert len(story.of(TasksPlaced)) >= 3
+    assert story.commits_by("client-2") > 0
+    assert {n for n, _ in last_sums(app).values()} == {len(app.read(SUMS)) // PARTITIONS}

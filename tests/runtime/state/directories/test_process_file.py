@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from headwater.runtime.state.directories.process_file import Owner, ProcessFile
@@ -54,6 +55,14 @@ def test_fields_of_a_later_version_are_passed_over(tmp_path: Path, me: Owner) ->
 
 def test_running_process_is_alive(me: Owner) -> None:
     assert me.is_alive()
+
+
+@pytest.mark.skipif(not psutil.LINUX, reason="elsewhere start times do not depend on the clock")
+def test_running_process_is_alive_when_the_clock_was_set(me: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = psutil.boot_time()
+    for jump in (-3600, 3600):
+        monkeypatch.setattr(psutil._pslinux, "boot_time", lambda jump=jump: boot + jump)
+        assert me.is_alive()
 
 
 def test_process_of_another_boot_or_another_start_with_the_same_pid_is_gone(me: Owner) -> None:

@@ -1,0 +1,52 @@
+"""Runs that are told to stop, as by Ctrl-C: real loop, log and stores, in this process."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+
+import pytest
+from local_application import LocalApplication
+from summing import PARTITIONS, RECORDS, fed, summed
+from test_rebalance import Story, whole
+
+from headwater.runtime.driver.reports.events import Event, StoreRestoring
+from headwater.runtime.restore import client_stores, store_changelog_reader
+
+
+@pytest.fixture
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice is a step of few records."""
+    monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 600)
+
+
+class StopsWhileRestoring(Story):
+    """Stops the run once a part of a store is restored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop = threading.Event()
+
+    def on(self, event: Event) -> None:
+        super().on(event)
+        if isinstance(event, StoreRestoring) and event.position > 0:
+            self.stop.set()
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_run_that_is_stopped_while_it_restores_ends_and_the_next_one_goes_on_from_there(application) -> None:
+    app: LocalApplication = fed(application(summed()))
+    app.run(max_records=2)
+    shutil.rmtree(app.settings().state_dir)
+    stopped = StopsWhileRestoring()
+    result = app.attempt(observer=stopped, stop=stopped.stop)
+    assert (result.status, result.error) == ("interrupted", None)
+    last = {event.partition: event.position for event in stopped.of(StoreRestoring)}
+    story = Story()
+    assert app.attempt(observer=story).status == "caught_up"
+    first = {event.partition: event.position for event in reversed(story.of(StoreRestoring))}
+    assert len(last) == PARTITIONS
+    assert any(0 < position < RECORDS for position in last.values())
+    assert all(first.get(partition, RECORDS) >= position for partition, position in last.items())
+    whole(app)
