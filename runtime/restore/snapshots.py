@@ -37,5 +37,5 @@ class Snapshots:
 
     def new_path(self, store: str, partition: int) -> str:
         """Where a snapshot that is made now is kept."""
-        name = snapshot_name(self._state.incarnation, self._state.generation, partition, uuid.uuid4().hex[:12])
+        name = snapshot_name(self._state.incarnation, self._state.generation, partition, uuid.uuid4().hex)
         return snapshot_path(self._state.application, store, name)

@@ -40,9 +40,12 @@ START = 1_700_000_000_000 // (60 * MINUTE) * (60 * MINUTE)
 CITIES = ["Oslo", "Rome", "Lima", "Kyiv", "Bonn", "Cork"]
 
 
-def make(root: Path, payments: int, java: str = "") -> None:
-    """The project in `root`, compiled, with its input. `java`: options for Spark's JVM."""
+def make(root: Path, payments: int, java: str = "", more: str = "") -> None:
+    """The project in `root`, compiled, with its input. `java`: options for Spark's JVM. `more`: what its topology has
+    besides, in YAML."""
     shutil.copytree(Path(__file__).parent / "kills", root, dirs_exist_ok=True)
+    with (root / "topologies" / "spending.yml").open("a") as topology:
+        topology.write(more)
     # In a process of its own: these tests run beside those of the Spark session.
     command = [sys.executable, "-m", "headwater.cli.main", "compile", "--project-dir", str(root)]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "SPARK_SUBMIT_OPTS": java})

@@ -41,6 +41,15 @@ WITH_JVM = {
 }
 """Points at which a JVM is there that may be killed alone."""
 
+WITH_SNAPSHOTS = {
+    "a snapshot is written": ("worker", r"create .*/log/snapshots/.*\.snap$"),
+    "a snapshot that is not listed any more is removed": ("worker", r"remove .*/log/snapshots/.*\.snap$"),
+    "a snapshot is copied to the client": ("worker", r"create .*/state/.*/\.\d+_loading-\d+/data\.mdb$"),
+    "a store gives way to a snapshot": ("worker", r"rename .*/state/.*/\.\d+-\d+$"),
+    "a snapshot takes the place of a store": ("worker", r"rename .*/state/.*/\d+$"),
+}
+"""Points of a run whose restore strategy is `snapshot`; from the third on of one that has lost its stores."""
+
 ONCE = {
     "the state directory is locked",
     "the process file is put in place",
@@ -66,7 +75,7 @@ class Strike:
 
         `one_process`: the driver does the work of all workers.
         """
-        role, place = {**POINTS, **JVM, **WITH_JVM}[self.point]
+        role, place = {**POINTS, **JVM, **WITH_JVM, **WITH_SNAPSHOTS}[self.point]
         role = "driver" if one_process else role
         return json.dumps({"role": role, "place": place, "number": self.number, "marker": str(marker)})
 

@@ -1,0 +1,53 @@
+"""Processes end while stores are saved and loaded: everything is as if nothing had happened."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import spending
+from spending import APPLICATION, Run, outcome
+from strikes import WITH_SNAPSHOTS, Strike
+
+from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.state import LogState
+
+SNAPSHOTS = """
+restore:
+  strategy:
+    name: snapshot
+    options:
+      every_epochs: 2
+"""
+
+
+@pytest.mark.slow
+def test_killed_while_stores_are_saved_and_loaded_everything_is_as_if_uninterrupted(tmp_path: Path) -> None:
+    whole, root = tmp_path / "whole", tmp_path / "killed"
+    spending.make(whole, payments=800, more=SNAPSHOTS)
+    shutil.copytree(whole, root)
+    run = Run(whole, "--until-caught-up")
+    assert run.end() == 0, run.output
+    assert len(snapshots(whole)) >= 6
+
+    for number, point in enumerate(WITH_SNAPSHOTS):
+        if number >= 2:  # these need stores that are lost
+            shutil.rmtree(root / ".headwater" / "state")
+        run = Run(root, "--until-caught-up", strike=Strike(point, 3 if number == 1 else 1))
+        run.wait_for_strike()
+        run.kill()
+        print(f"killed before {point}, after {run.commits} commits; {len(spending.unlisted(root))} files left over")
+
+    last = Run(root, "--until-caught-up")
+    assert last.end() == 0, last.output
+    assert spending.kinds(root) - spending.kinds(whole) == set()
+    found, expected = outcome(root), outcome(whole)
+    for what, content in expected.items():
+        assert found[what] == content, what
+    assert spending.unlisted(root) == set()
+    assert snapshots(root)
+
+
+def snapshots(root: Path) -> set[str]:
+    return LogState.load(EmbeddedLog(root / ".headwater" / "log").commits(APPLICATION)).store_snapshots.paths()
