@@ -15,6 +15,7 @@ from pathlib import Path
 from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
 from ..log.commit_records import StoreSnapshot
+from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..state.catch_up import apply_slices, catch_up, slices, start_empty
 from ..state.directories.claim import claim, executor_process
 from ..state.directories.directory import StateDirectory
@@ -253,4 +254,6 @@ def _failure(error: HeadwaterError) -> StoreFailure:
             return StoreFailure("corrupted", error.reason)
         case TaskMigratedError():
             return StoreFailure("migrated", error.what, "", error.expected, error.found)
+        case RangeMissingError() | CorruptSegmentError():
+            return StoreFailure("unreadable", error.message, error.hint or "")
     return StoreFailure("failed", error.message, error.hint or "")

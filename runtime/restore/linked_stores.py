@@ -244,6 +244,9 @@ class LinkedStores:
         match failure.kind:
             case "corrupted":
                 return TaskCorruptedError(failure.message, store=store.store)
+            case "unreadable":
+                what = f"store {store.store}, partition {store.partition}, cannot be restored on {self.client}"
+                return TaskCorruptedError(f"{what}: {failure.message}", store=store.store, hint=failure.hint)
             case "migrated":
                 return TaskMigratedError(failure.message, failure.expected, failure.found)
         return StateError(self.client, failure)

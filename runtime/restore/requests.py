@@ -91,7 +91,9 @@ class StateRequest:
 
 @dataclass(frozen=True)
 class StoreFailure:
-    """Why the work on a store, or on all stores, failed. `kind`: `corrupted`, `migrated` or `failed`."""
+    """Why the work on a store, or on all stores, failed. `kind`: `corrupted`, `migrated`, `unreadable`
+    (the changelog) or `failed`.
+    """
 
     kind: str
     message: str

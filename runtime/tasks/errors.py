@@ -65,11 +65,14 @@ class OldAssignmentError(TaskMigratedError):
 class TaskCorruptedError(HeadwaterError):
     """The local state cannot be brought to the committed position; it must be wiped and restored.
 
-    `tasks`: those whose state it is, empty if only a store is known. `store`: its name, if one noticed it.
+    `tasks`: those whose state it is, empty if only a store is known. `store`: its name, if one noticed it. `hint`: the
+    way out, if it is not simply to restore.
     """
 
-    def __init__(self, reason: str, tasks: Iterable[TaskId] = (), store: str | None = None) -> None:
-        super().__init__(reason, "its state is wiped and restored from the changelog")
+    def __init__(
+        self, reason: str, tasks: Iterable[TaskId] = (), store: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(reason, hint or "its state is wiped and restored from the changelog")
         self.reason = reason
         self.tasks = frozenset(tasks)
         self.store = store

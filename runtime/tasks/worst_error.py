@@ -38,4 +38,6 @@ class Failures:
             raise self._migrated
         if self._corrupted:
             reasons = dict.fromkeys(error.reason for error in self._corrupted.values())
-            raise TaskCorruptedError("; ".join(reasons), tasks=self._corrupted)
+            hints = dict.fromkeys(error.hint for error in self._corrupted.values())
+            hint = next(iter(hints)) if len(hints) == 1 else None
+            raise TaskCorruptedError("; ".join(reasons), tasks=self._corrupted, hint=hint)

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 from test_rebalance import Story
 
+from headwater.runtime.driver.reports.events import StoreRestored
 from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.log.segments.segment import FileRange
+from headwater.runtime.log.state import LogState
 from headwater.runtime.state.lmdb.store import LmdbStore
 
 
@@ -58,3 +62,66 @@ def test_store_that_is_another_between_two_epochs_is_restored(application, happe
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
     app.run()
     assert last_sums(app) == WHOLE_SUMS
+
+
+def missing(path: Path) -> None:
+    path.unlink()
+
+
+def damaged(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-200] + bytes(200))
+
+
+@pytest.fixture
+def without_stores(application) -> LocalApplication:
+    app = fed(application(summed()))
+    app.run(max_records=7)
+    shutil.rmtree(app.path / "state")
+    return fed(app)
+
+
+def changelog_segment(app: LocalApplication) -> Path:
+    """The third of the store's partition 1."""
+    state = LogState.load(app.log.commits("test-app"))
+    within = state.lane_ranges("test-app-totals-changelog", 1, 1)[2]
+    return app.path / "log" / FileRange.of(within.token).path
+
+
+@pytest.mark.parametrize("happens", [missing, damaged])
+def test_changelog_segment_that_is_there_again_holds_up_only_its_own_task(without_stores, happens) -> None:
+    app, path = without_stores, changelog_segment(without_stores)
+    content = path.read_bytes()
+    happens(path)
+    others: list[int] = []
+
+    class Putting(Story):
+        def on(self, event):
+            super().on(event)
+            if isinstance(event, StoreRestored) and not others:
+                others.append(event.partition)
+                path.write_bytes(content)
+
+    result = app.attempt(observer=Putting())
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert others != [1]
+    assert {key: n for key, (n, _) in last_sums(app).items()} == {f"k{n}": 2 * RECORDS for n in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize(("happens", "cause"), [(missing, "is missing from the log"), (damaged, "is damaged")])
+def test_changelog_segment_that_stays_unreadable_ends_the_run_with_store_segment_and_way_out(
+    without_stores, happens, cause
+) -> None:
+    app, path = without_stores, changelog_segment(without_stores)
+    happens(path)
+    story = Story()
+
+    result = app.attempt(observer=story)
+
+    assert result.status == "failed"
+    assert "store totals, partition 1, cannot be restored on client-1: " in result.error
+    assert path.name in result.error
+    assert cause in result.error
+    assert "put the files of the log back from a copy" in result.error
+    assert {event.partition for event in story.of(StoreRestored)} == {0, 2, 3}
