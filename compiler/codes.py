@@ -596,6 +596,11 @@ PLUGINS: dict[str, Code] = {
         "The store has no changelog, and its backend is not transactional: if a process is killed, the store is wiped.",
         "Let it have a changelog, or choose a transactional backend (`lmdb`).",
     ),
+    "HW612": Code(
+        "a store that cannot be copied",
+        "The restore strategy has snapshots of stores saved, and a store's backend cannot copy its stores.",
+        "Choose a backend whose stores can be copied, such as `lmdb`, or another restore strategy.",
+    ),
 }
 
 CODES: dict[str, Code] = FILES | JINJA | SCHEMA | REFERENCES | EXPRESSIONS | TOPOLOGY | PLUGINS

@@ -37,6 +37,11 @@ class InstalledPlugins:
         """Whether the stores of a backend can lose their rows with a process."""
         return self._registry("store_backend")[backend].needs_changelog
 
+    def makes(self, kind: str, name: str, method: str) -> bool:
+        """Whether a plugin's class has a method. Of a factory that is no class, nothing is known: True for backends."""
+        factory = self._registry(kind)[name].load()
+        return hasattr(factory, method) if isinstance(factory, type) else kind == "store_backend"
+
     def has_rack_solver(self) -> bool:
         """Whether OR-Tools is installed."""
         return has_solver()

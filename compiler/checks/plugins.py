@@ -47,6 +47,9 @@ class PluginCatalog(Protocol):
     def needs_changelog(self, backend: str) -> bool:
         """Whether the stores of a backend can lose their rows with a process."""
 
+    def makes(self, kind: str, name: str, method: str) -> bool:
+        """Whether what a plugin makes has this method, as far as can be told before it is made."""
+
     def has_rack_solver(self) -> bool:
         """Whether the solver is installed that built-in assignors need for racks."""
 
@@ -71,8 +74,26 @@ def check_plugins(
             diagnostics.add("HW610", use.name.position, message, f"Install it: pip install '{package}'.")
     for topology in model.topologies.values():
         _check_racks(topology.assignment, catalog, diagnostics)
+        saves = topology.restore is not None and _makes(catalog, "restore_strategy", topology.restore, "save")
         for store in topology.stores.values():
             _check_changelog(store, catalog, diagnostics)
+            if saves and store.changelog and store.backend is not None:
+                _check_copies(store.backend, catalog, diagnostics)
+
+
+def _check_copies(backend: PluginUse, catalog: PluginCatalog, diagnostics: Diagnostics) -> None:
+    if not _makes(catalog, "store_backend", backend, "load_copy"):
+        message = f"Stores of the backend '{backend.name.text}' cannot be copied, so they have no snapshots."
+        hint = "Choose a backend whose stores can be copied, such as 'lmdb', or another restore strategy."
+        diagnostics.add("HW612", backend.name.position, message, hint)
+
+
+def _makes(catalog: PluginCatalog, kind: str, use: PluginUse, method: str) -> bool:
+    """Whether a plugin has a method. One that is not there, which is reported elsewhere, is taken to be all right."""
+    name = use.name.text
+    if name not in catalog.names(kind) or catalog.missing(kind, name):
+        return kind == "store_backend"
+    return catalog.makes(kind, name, method)
 
 
 def _check_changelog(store: StoreModel, catalog: PluginCatalog, diagnostics: Diagnostics) -> None:

@@ -46,8 +46,8 @@ class Plugins:
     def names(self, kind: str) -> Collection[str]:
         if kind == "store_backend":
             return {"lmdb", "mine", "rocksdb"}
-        names = {"assignor": "balanced_count", "restore_strategy": "changelog"}
-        return {names.get(kind, "embedded")}
+        names = {"assignor": {"balanced_count"}, "restore_strategy": {"changelog", "snapshot"}}
+        return names.get(kind, {"embedded"})
 
     def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
         options = {"size": {"type": "integer"}, "path": {"type": "string"}}
@@ -61,6 +61,9 @@ class Plugins:
 
     def needs_changelog(self, backend: str) -> bool:
         return backend == "mine"
+
+    def makes(self, kind: str, name: str, method: str) -> bool:
+        return name in ("snapshot", "lmdb")
 
     def has_rack_solver(self) -> bool:
         return False
