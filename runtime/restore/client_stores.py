@@ -170,7 +170,7 @@ class ClientStores:
         except StoreDamagedError as error:
             answer = replace(answer, position=self._open(target).position, damage=error.cause)
         except UnusableSnapshotError as error:
-            answer = replace(answer, position=self._open(target).position, unusable=error.cause)
+            answer = replace(answer, position=self._open(target).position, unusable=error.told)
         except HeadwaterError as error:
             answer = replace(answer, failure=_failure(error))
         return replace(answer, lost=self._id(target) in self._lost, saved=self._saved.get(self._id(target)))

@@ -14,12 +14,13 @@ from ..task_id import StoreId
 
 
 class UnusableSnapshotError(HeadwaterError):
-    """A snapshot cannot be loaded: `cause`. There are older ones, or the changelog."""
+    """A snapshot cannot be loaded: `cause`, with its path as `told`. There are older ones, or the changelog."""
 
     def __init__(self, snapshot: StoreSnapshot, cause: str) -> None:
         super().__init__(f"the snapshot {snapshot.path} cannot be loaded: {cause}")
         self.snapshot = snapshot
         self.cause = cause
+        self.told = f"{snapshot.path}: {cause}"
 
 
 class NotSavedError(HeadwaterError):

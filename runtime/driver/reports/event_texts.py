@@ -132,7 +132,7 @@ def _of_store(event: StoreEvent) -> str:
         case events.StoreDamaged():
             return f"{store} was damaged on {event.client} and is wiped: {event.cause}"
         case events.SnapshotUnusable():
-            return f"{store} is restored on {event.client} without its last snapshot, which is unusable: {event.cause}"
+            return f"{store} is restored on {event.client} without a snapshot that cannot be loaded: {event.cause}"
         case events.SnapshotNotSaved():
             return (
                 f"{store} could not be saved as a snapshot on {event.client}, which is tried again when the next one "

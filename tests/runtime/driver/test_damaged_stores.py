@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,8 +52,9 @@ HOUR = 3_600_000
 
 
 class Shop:
-    def __init__(self, root: Path, session: SparkSession) -> None:
-        files = {"topics/orders.yml": {"topics": TOPICS}, "topologies/sales.yml": SALES}
+    def __init__(self, root: Path, session: SparkSession, **more: Any) -> None:
+        """`more`: what the topology has besides."""
+        files = {"topics/orders.yml": {"topics": TOPICS}, "topologies/sales.yml": {**SALES, **more}}
         write_project(root, "shop", {"local": target(max_records=50)}, files)
         self.root = root
         self.project = Project.load(root, session=session)
@@ -188,3 +190,22 @@ def test_store_whose_file_is_cut_off_is_restored(shop: Shop) -> None:
     assert shop.rows("lasting") == shop.rows("hours") == shop.last("order_counts") == dict.fromkeys(PRODUCTS, 4)
     assert shop.rows("forgetful") == dict.fromkeys(PRODUCTS, 1)
     assert len(set(result.lost)) == 2
+
+
+def test_lost_stores_are_restored_from_snapshots_without_what_the_changelog_had_before(
+    tmp_path: Path, spark_session: SparkSession
+) -> None:
+    restore = {"strategy": {"name": "snapshot", "options": {"every_epochs": 1}}}
+    shop = Shop(tmp_path, spark_session, restore=restore)
+    for _ in range(3):
+        shop.order()
+    old = list((shop.root / "log/segments/shop-sales/shop-sales-lasting-changelog").glob("*-g1-*.seg"))
+    assert old
+    for segment in old:
+        segment.unlink()
+    shutil.rmtree(shop.root / "state")
+
+    shop.order()
+
+    assert shop.rows("lasting") == shop.rows("hours") == shop.last("order_counts") == dict.fromkeys(PRODUCTS, 4)
+    assert {path.parent.name for path in (shop.root / "log/snapshots").rglob("*.snap")} == {"lasting", "hours"}

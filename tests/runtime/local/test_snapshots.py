@@ -128,7 +128,7 @@ def test_broken_snapshot_is_told_and_the_older_one_is_loaded(app, requests, happ
     assert (result.status, result.error) == ("caught_up", None)
     (told,) = story.of(SnapshotUnusable)
     assert (told.store, told.partition) == ("totals", 1)
-    assert "is restored on client-1 without its last snapshot, which is unusable: " in sentence(told)
+    assert f"is restored on client-1 without a snapshot that cannot be loaded: {newest.path}: " in sentence(told)
     assert [path for path in requests.loads if "-s1-" in path] == [newest.path, older.path]
     assert last_sums(app)["k1"] == (2 * RECORDS, 2 * sum(range(RECORDS)))
     assert newest.path not in state_of(app).store_snapshots.paths()
