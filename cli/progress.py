@@ -147,8 +147,8 @@ class Progress:
                 line.note = f"no records in {', '.join(event.topics)} yet"
             case events.Waiting():
                 line.note = f"waits for {', '.join(event.writers)}"
-            case events.RecordFailed():
-                line.note = "a record failed"
+            case events.TaskFailed():
+                line.note = "a task failed"
             case events.ClientLost():
                 line.note = f"{event.client} is gone"
             case events.ClientJoined():

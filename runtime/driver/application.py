@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from ...errors import HeadwaterError
@@ -259,7 +260,8 @@ class ApplicationRun:
             self._status.write()  # once the tasks are closed, there is nothing to be told of them
             # Only after a loop that ended without an error. Else `__exit__` closes the stores without applying
             # anything.
-            group.close()
+            with suppress(*([HeadwaterError] if loop.failed.first is not None else [])):  # that ended the run
+                group.close()
         if loop.failed.first is not None:
             return "failed"
         return "caught_up" if loop.tally.caught_up else "interrupted"

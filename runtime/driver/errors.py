@@ -45,6 +45,21 @@ class RecordError(HeadwaterError):
         self.cause = cause
 
 
+class DamagedAgainError(HeadwaterError):
+    """The stores of a task are damaged whenever they have been restored: `task`, `client`, `times`, `cause`."""
+
+    def __init__(self, task: TaskKey, client: str, times: int, cause: str) -> None:
+        super().__init__(
+            f"the stores of task {task} of {task.application} were damaged {times} times in a row on {client}, though "
+            f"they were restored each time: {shortened(cause)}",
+            f"look at the disk and the memory of {client}, then run again: nothing that is committed is lost",
+        )
+        self.task = task
+        self.client = client
+        self.times = times
+        self.cause = cause
+
+
 class NoClientsError(HeadwaterError):
     """All clients of an application are gone, and no other one has come. `seconds`: how long it has waited."""
 

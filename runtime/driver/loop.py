@@ -21,6 +21,7 @@ from ..placing.client import ClientLostError
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.planner import Planner
+from ..restore.store_changelog_reader import RestoreStalledError
 from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.outcome import TaskOutcome
@@ -29,7 +30,8 @@ from ..tasks.stream_task import StreamTask
 from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
-from .failed_records import FailedRecords
+from .errors import DamagedAgainError
+from .failed_tasks import FailedTasks
 from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
@@ -96,16 +98,16 @@ class EpochLoop:
         self._pause = pause
         self._purge = RepartitionPurge(topology, committed, commits)
         self._units: dict[tuple[int, str], Unit] = {}
-        self.failed = FailedRecords(topology.application, observer)
+        self.failed = FailedTasks(topology.application, observer)
         self._running: dict[Future[Outcomes], _Open] = {}
         self._troubles = Troubles(topology.application, group, observer)
         self.tally = commits.tally
 
     def run(self, stop: threading.Event, until_caught_up: bool) -> Tally:
-        """Loop until `stop` is set, a record fails, or (`until_caught_up`) there is nothing left to take.
+        """Loop until `stop` is set, a task fails, or (`until_caught_up`) there is nothing left to take.
 
         Jobs that run when the loop ends are waited for and committed. Raises FencedError, JobError, NoClientsError,
-        StateError, TaskCorruptedError where stores are damaged again and again.
+        StateError.
         """
         with ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=self._topology.application) as pool:
             while True:
@@ -120,7 +122,7 @@ class EpochLoop:
                 if not ending and not paused:
                     self._commits.advance()
                     self._purge.advance()
-                    restored = self._group.advance()
+                    restored = self._advance()
                     self._start_due(pool, until_caught_up)
                 self._status(self._rebalancer.in_progress, paused and not self._running and not self._restoring())
                 if not self._running:
@@ -136,6 +138,16 @@ class EpochLoop:
                 for future in [each for each in self._running if each.done()]:
                     self._finish(future)
         return self.tally
+
+    def _advance(self) -> bool:
+        """Bring stores forward; whether all tasks run."""
+        try:
+            return self._group.advance()
+        except DamagedAgainError as error:
+            self.failed.add([error.task], error)
+        except RestoreStalledError as error:
+            self.failed.add([task.key(self._topology.application) for task in sorted(error.tasks)], error)
+        return False
 
     def _restoring(self) -> bool:
         return any(not each.done() for each in self._group.slices())
@@ -251,17 +263,24 @@ class EpochLoop:
         if unit.lost:
             return
         for failure in failures:
-            self.failed.add(failure)
+            self.failed.add([failure.task], failure)
         # Before commits without progress are left out: a unit that took nothing is blocked until the log changes.
         unit.took(plan, outcomes, opened.version)
         self._end(opened, outcomes)
         try:
-            committed = unit.member.tasks.commit(opened.tasks)
+            committed = self._commit(unit.member, opened.tasks)
+            self._tell(opened, committed)
+            self._troubles.settle(unit.member, opened.tasks, outcomes)
+        except DamagedAgainError as error:
+            self.failed.add([error.task], error)
+
+    def _commit(self, member: GroupMember, tasks: Sequence[StreamTask]) -> int:
+        """How many tasks were committed. Raises DamagedAgainError."""
+        try:
+            return member.tasks.commit(tasks)
         except TaskCorruptedError as error:  # nobody knows whether the commit was made; the log will tell
-            self._group.recover(unit.member, error.tasks, error)
-            return
-        self._tell(opened, committed)
-        self._troubles.settle(unit.member, opened.tasks, outcomes)
+            self._group.recover(member, error.tasks, error)
+            return 0
 
     def _tell(self, opened: _Open, committed: int) -> None:
         """Tell what an epoch has committed, if anything."""

@@ -27,7 +27,7 @@ class Troubles:
         self.examined: frozenset[TaskKey] = frozenset()
 
     def settle(self, member: GroupMember, tasks: Sequence[StreamTask], outcomes: Sequence[TaskOutcome]) -> None:
-        """Do what the outcomes of an epoch ask for. Raises TaskCorruptedError if that has been so too often.
+        """Do what the outcomes of an epoch ask for. Raises DamagedAgainError.
 
         Corrupted or migrated: the stores are examined and restored. Migrated means here that a store is further than
         its plan, and as no other driver has this one's generation, its position is to be looked up again. An old

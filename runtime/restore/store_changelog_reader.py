@@ -6,7 +6,7 @@ stores are. Active tasks that restore come first: as long as there is one, stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -64,9 +64,9 @@ class ChangelogState(Enum):
 
 
 class RestoreStalledError(HeadwaterError):
-    """Slices bring stores no further. `client`, `stores`."""
+    """Slices bring stores no further. `client`, `stores`; `tasks`: those that the stores are of."""
 
-    def __init__(self, client: str, stores: Collection[StoreId]) -> None:
+    def __init__(self, client: str, stores: Collection[StoreId], tasks: Iterable[TaskId] = ()) -> None:
         names = ", ".join(map(str, sorted(stores)))
         super().__init__(
             f"restoring on {client} makes no progress: the restore strategy's steps leave {names} where they are",
@@ -74,6 +74,7 @@ class RestoreStalledError(HeadwaterError):
         )
         self.client = client
         self.stores = frozenset(stores)
+        self.tasks = frozenset(tasks)
 
 
 @dataclass
@@ -255,7 +256,8 @@ class StoreChangelogReader:
                 self._listener.batch(each.task.type, store, position, self._stores.end(store), position - before)
         self._stalls = 0 if moved or errors else self._stalls + 1
         if self._stalls >= MOST_STALLS:
-            raise RestoreStalledError(self._stores.client, worked.keys())
+            of = [each.task.id for store in worked if (each := self._changelogs.get(store)) is not None]
+            raise RestoreStalledError(self._stores.client, worked.keys(), of)
         failed: dict[TaskId, Exception] = {}
         for store, error in errors.items():
             if (each := self._changelogs.get(store)) is not None:

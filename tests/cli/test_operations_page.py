@@ -8,7 +8,7 @@ import pytest
 
 from headwater.api.tasks import ApplicationTasks
 from headwater.cli.tasks import headline
-from headwater.runtime.driver.group.group import ALONE_SECONDS, MOST_RECOVERIES
+from headwater.runtime.driver.group.group import ALONE_SECONDS, MOST_DAMAGES
 from headwater.runtime.driver.reports.event_texts import lost, sentence
 from headwater.runtime.driver.reports.events import ClientJoined, ClientLost, ClientRefused, Event, StoreDamaged
 from headwater.runtime.driver.reports.status import RunStatus
@@ -50,7 +50,7 @@ def test_page_has_the_words_of_errors_and_of_tasks() -> None:
 
 
 def test_page_has_the_limits_of_the_code() -> None:
-    assert (ALONE_SECONDS, PATIENCE_S, MOST_RECOVERIES) == (60.0, 60.0, 5)
+    assert (ALONE_SECONDS, PATIENCE_S, MOST_DAMAGES) == (60.0, 60.0, 3)
     assert "waits a minute for another one" in PAGE
     assert "waits up to a minute for its end" in PAGE
-    assert "are damaged six times in a row ends the application" in PAGE
+    assert "are damaged three times in a row ends" in PAGE

@@ -25,7 +25,7 @@ from ...tasks.errors import TaskCorruptedError, TaskMigratedError
 from ...topology import Settings, Topology
 from ..cluster import Cluster
 from ..epoch_commits import EpochCommits
-from ..errors import NoClientsError
+from ..errors import DamagedAgainError, NoClientsError
 from ..reports.events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
 from .client_directories import ClientDirectories
 from .joining import Joining, for_each
@@ -40,8 +40,9 @@ FOLLOWUP_SECONDS = 10.0
 MOST_AT_ONCE = 32
 """Clients whose stores are worked on at once. The others wait for a slice of another client to end."""
 
-MOST_RECOVERIES = 5
-"""How often in a row the stores of a task are restored: a disk may damage whatever is written to it."""
+MOST_DAMAGES = 3
+"""How often in a row the stores of a task are found damaged, until they are given up: a disk may damage whatever is
+written to it."""
 
 
 class Group:
@@ -73,7 +74,7 @@ class Group:
         self._pool: ThreadPoolExecutor
         self._alone_since: float | None = None
         self._followup_at: float | None = None
-        self._recoveries: dict[TaskId, int] = {}
+        self._damages: dict[TaskId, int] = {}
         self._changed = False
         self.assigned = Assigned(topology.assignment.assignor.name)
         self.assignment = 0
@@ -198,8 +199,7 @@ class Group:
         """Bring stores forward by a step, and run the tasks that are restored; whether all tasks run, and no snapshot
         of a store is due.
 
-        Raises StateError, StateJobError, RestoreStalledError; TaskCorruptedError where a store is damaged again and
-        again; FencedError.
+        Raises StateError, StateJobError, RestoreStalledError, DamagedAgainError, FencedError.
         """
         done = bool(self.members)
         for member in list(self.members.values()):
@@ -220,18 +220,21 @@ class Group:
         return [each for each in (*restoring, *saving) if each is not None]
 
     def recover(self, member: GroupMember, tasks: Iterable[TaskId], error: TaskCorruptedError) -> None:
-        """Begin tasks again whose stores are damaged. Raises `error` when that has been so too often."""
-        corrupted = set(tasks)
+        """Begin tasks again whose stores are damaged. Raises DamagedAgainError, of the first for which it is too often;
+        then all of them are left as they are.
+        """
+        corrupted = sorted(tasks)
         for task in corrupted:
-            self._recoveries[task] = self._recoveries.get(task, 0) + 1
-            if self._recoveries[task] > MOST_RECOVERIES:
-                raise error
+            self._damages[task] = self._damages.get(task, 0) + 1
+            if self._damages[task] >= MOST_DAMAGES:
+                key = task.key(self._topology.application)
+                raise DamagedAgainError(key, member.client.name, self._damages[task], error.reason) from error
         member.tasks.handle_corruption(corrupted)
 
     def went_well(self, tasks: Iterable[TaskId]) -> None:
         """Tasks have committed: damage that comes later is another one."""
         for task in tasks:
-            self._recoveries.pop(task, None)
+            self._damages.pop(task, None)
 
     def close(self) -> None:
         """Close all tasks clean: their stores hold what is committed."""

@@ -102,7 +102,7 @@ def sentence(event: Event) -> str:
             )
         case events.Waiting():
             return f"{event.application}: {waiting(event.records, event.writers)}"
-        case events.RecordFailed():
+        case events.TaskFailed():
             return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
         case events.TaskBeginsAgain():
             task = f"{event.application}/{event.subtopology}: task {event.partition}"

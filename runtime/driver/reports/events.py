@@ -124,8 +124,8 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class RecordFailed:
-    """A record that a step could not process has stopped its task."""
+class TaskFailed:
+    """A task has stopped: a step could not process one of its records, or its stores cannot be restored."""
 
     application: str
     subtopology: str
@@ -247,7 +247,7 @@ Event = (
     | NothingToRead
     | EpochCommitted
     | Waiting
-    | RecordFailed
+    | TaskFailed
     | TaskBeginsAgain
     | StoreRestoring
     | StoreRestored

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from sparse_log import SparseLog
@@ -138,6 +138,7 @@ class FailingJob(LocalJob):
     """The real job, whose epochs or tasks now and then fail when they are done: what they wrote is never committed."""
 
     chances = random.Random(0)
+    damaged: ClassVar[set[tuple[str, int]]] = set()
 
     def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
         outcomes = super().run(plan)
@@ -146,8 +147,12 @@ class FailingJob(LocalJob):
         return tuple(map(self._perhaps_damaged, outcomes))
 
     def _perhaps_damaged(self, outcome: TaskOutcome) -> TaskOutcome:
-        if self.chances.random() < 0.95:
+        task = outcome.subtopology, outcome.partition
+        # Not twice in a row: a task that is damaged again and again ends the run.
+        if task in self.damaged or self.chances.random() < 0.95:
+            self.damaged.discard(task)
             return outcome
+        self.damaged.add(task)
         kind = self.chances.choice(["corrupted", "old_assignment"])
         return replace(outcome, commit=None, trouble=Trouble(kind, "so it is said"))
 

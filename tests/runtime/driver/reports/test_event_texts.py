@@ -5,8 +5,8 @@ from headwater.runtime.driver.reports.events import (
     ApplicationStopped,
     AssignmentFailed,
     EpochCommitted,
-    RecordFailed,
     TaskBeginsAgain,
+    TaskFailed,
     TasksPlaced,
 )
 from headwater.runtime.placing.assigned import Move
@@ -32,7 +32,7 @@ def test_committed_epoch_is_told_with_rate_and_lag() -> None:
 
 
 def test_failed_record_is_told_with_its_message() -> None:
-    told = sentence(RecordFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
+    told = sentence(TaskFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
 
     assert told == "flights-delays/late: task 2 stopped: x.yml:3: cannot be processed"
 
