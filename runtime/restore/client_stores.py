@@ -7,27 +7,28 @@ is reported in that store's answer; the other stores are processed as usual.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
 from ..log.commit_records import StoreSnapshot
 from ..log.errors import CorruptSegmentError, RangeMissingError
-from ..state.catch_up import apply_slices, catch_up, slices, start_empty
 from ..state.directories.claim import claim, executor_process
 from ..state.directories.directory import StateDirectory
 from ..state.directories.fence import changing
 from ..state.directories.known_log import check_known, place_of
 from ..state.directories.process_file import Owner, ProcessFile
-from ..state.store import StateStore, StoreBackend, StoreDamagedError
-from ..state.synced_commit import keep_note, note_sync
-from ..state.task_stores import GLOBAL, catch_up_global, expire_below, positions_of
-from ..task_id import StoreId
+from ..state.pace import Pace
+from ..state.processor_state_manager import ProcessorStateManager
+from ..state.store import StoreBackend, StoreDamagedError
+from ..state.synced_commit import note_sync
+from ..state.task_stores import GLOBAL, catch_up_global, positions_of
+from ..task_id import StoreId, TaskKey
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
-from ..topology import PluginRef
+from ..topology import PluginRef, Store
 from .copies import UnusableSnapshotError, load, save
 from .requests import (
     TABLE,
@@ -117,11 +118,10 @@ class ClientStores:
         self._tables = {store.name: store for store in location.tables}
         self._plugins = ChosenPlugins(location.plugins)
         self._log = self._plugins.log(PluginRef(*location.log))
-        self._lost: set[StoreId] = set()
+        self._managers: dict[TaskKey, ProcessorStateManager] = {}
         self._saved: dict[StoreId, StoreSnapshot] = {}
-        self._until = time.monotonic() + SLICE_SECONDS
+        self._pace = Pace(SLICE_SECONDS)
         self._begun = False
-        self._all = False
 
     def answer(self, request: StateRequest) -> StateAnswer:
         """Process each store of the request, or each global table."""
@@ -129,7 +129,7 @@ class ClientStores:
             tables = tuple(map(self._load, request.tables))
             return StateAnswer(self._location.folder, self._location.process_id, tables=tables)
         work: dict[str, Callable[[StoreTarget], int]] = {
-            "open": lambda target: self._open(target).position,
+            "open": self._position,
             "look": self._look,
             "restore": self._restore,
             "save": self._save,
@@ -147,7 +147,7 @@ class ClientStores:
             store = backend.open(path)
             for topic in target.topics[:1]:  # all partitions are of one commit
                 note_sync(path, topic.commit)
-            catch_up_global(store, target.table, target.topics, self._log, lambda: time.monotonic() < self._until)
+            catch_up_global(store, target.table, target.topics, self._log, lambda: not self._pace.is_over())
             return TableAnswer(target.table.name, positions_of(store))
         except TaskCorruptedError:
             # Rows were lost that the driver takes for known: it is told what there is, and plans again.
@@ -168,58 +168,41 @@ class ClientStores:
         try:
             answer = replace(answer, position=work(target))
         except StoreDamagedError as error:
-            answer = replace(answer, position=self._open(target).position, damage=error.cause)
+            position = self._manager(target).reinitialize(target.input.store)
+            answer = replace(answer, position=position, damage=error.cause)
         except UnusableSnapshotError as error:
-            answer = replace(answer, position=self._open(target).position, unusable=error.told)
+            answer = replace(answer, position=self._position(target), unusable=error.told)
         except HeadwaterError as error:
             answer = replace(answer, failure=_failure(error))
-        return replace(answer, lost=self._id(target) in self._lost, saved=self._saved.get(self._id(target)))
+        manager = self._managers.get(self._task(target))
+        lost = manager is not None and target.input.store in manager.lost
+        return replace(answer, lost=lost, saved=self._saved.get(self._id(target)))
+
+    def _position(self, target: StoreTarget) -> int:
+        return self._manager(target).position(target.input.store)
 
     def _look(self, target: StoreTarget) -> int:
         """Read all rows: if one store is damaged, others may be."""
-        store = self._open(target)
-        for _ in store.range(None, None):
-            pass
-        return store.position
+        return self._manager(target).verify(target.input.store)
 
     def _restore(self, target: StoreTarget) -> int:
         """Apply the changelog up to the target. A lost store whose changelog is not kept starts empty."""
-        if self._begun and not self._all and time.monotonic() >= self._until:
+        if self._begun and self._pace.is_over():
             return target.input.applied
         self._begun = True
-        store, to = self._open(target), target.input
-        found = store.position
-        # Before anything is applied: after a kill the note may claim too much, which is harmless, but never too little.
-        note_sync(self._path(target), to.commit)
-        if found > to.position:  # The driver knows the committed end; this may be a part of the way only.
-            return found
-        if target.load is not None and found < target.load.position:
-            load(self._backend(target), self._path(target), target.load, self._log)
-            store, found = self._open(target), target.load.position
-        if not self._declared[to.store].changelog and start_empty(store, to):
-            self._lost.add(self._id(target))
-            return store.position
-        steps = slices(to.store, to.ranges, found, to.position, target.slice_records)
-        while apply_slices(store, steps, self._log, self._may_read()):
-            if not self._all and time.monotonic() >= self._until:
-                break  # another slice goes on: epochs of the tasks that run are waiting for the client
-        return store.position
-
-    def _may_read(self) -> Callable[[], bool]:
-        """Whether to read on before what was read is written: for half of the time that there is now."""
-        now = time.monotonic()
-        until = (now + self._until) / 2
-        return lambda: self._all or time.monotonic() < until
+        manager, snapshot = self._manager(target), target.load
+        if snapshot is not None:
+            put = partial(load, snapshot=snapshot, log=self._log)
+            manager.load(target.input, snapshot.position, put)
+        return manager.restore(target.input, target.slice_records, self._pace)
 
     def _close(self, target: StoreTarget) -> int:
         """Apply everything committed and remove expired rows, so that the file does not show where epochs ended."""
-        store = self._open(target)
-        self._all = True
-        position = self._restore(target)
+        manager = self._manager(target)
+        position = manager.restore(target.input)
         if position <= target.input.position:
-            catch_up(store, target.input, self._log, expire_below(self._declared[target.input.store], target.input))
-        store.close()
-        keep_note(self._path(target))
+            manager.catch_up(target.input)
+        manager.close(target.input.store)
         return position
 
     def _save(self, target: StoreTarget) -> int:
@@ -229,20 +212,37 @@ class ClientStores:
         return saved.position
 
     def _wipe(self, target: StoreTarget) -> int:
-        self._directory.remove_at(self._path(target))
+        self._manager(target).delete(target.input.store, self._directory.remove_at)
         return 0
 
-    def _open(self, target: StoreTarget) -> StateStore:
-        return self._backend(target).open(self._path(target))
+    def _manager(self, target: StoreTarget) -> ProcessorStateManager:
+        """That of the target's task, with the store registered."""
+        task = self._task(target)
+        if task not in self._managers:
+            self._managers[task] = ProcessorStateManager(
+                task, lambda store: self._place(store, task.partition), self._log, self._plugins.backend
+            )
+        manager = self._managers[task]
+        if manager.get_store(target.input.store) is None:
+            manager.register(self._store_of(target))
+        return manager
+
+    def _task(self, target: StoreTarget) -> TaskKey:
+        return TaskKey(self._location.application, target.subtopology, target.partition)
 
     def _backend(self, target: StoreTarget) -> StoreBackend:
-        declared = self._tables if target.partition == TABLE else self._declared
-        return self._plugins.backend(declared[target.input.store])
+        return self._plugins.backend(self._store_of(target))
+
+    def _store_of(self, target: StoreTarget) -> Store:
+        return (self._tables if target.partition == TABLE else self._declared)[target.input.store]
 
     def _path(self, target: StoreTarget) -> Path:
-        if target.partition == TABLE:
-            return self._directory.path / GLOBAL / target.input.store
-        return self._directory.store_path(self._id(target))
+        return self._place(target.input.store, target.partition)
+
+    def _place(self, store: str, partition: int) -> Path:
+        if partition == TABLE:
+            return self._directory.path / GLOBAL / store
+        return self._directory.store_path(StoreId(store, partition))
 
     def _id(self, target: StoreTarget) -> StoreId:
         return StoreId(target.input.store, target.partition)

@@ -185,7 +185,8 @@ class LinkedStores:
         """What brings a store to its committed position, or, of the way there, by `records` or more."""
         clocks = self._planner.clocks(task)
         applied = self.position(store.name, task.partition)
-        return StoreTarget(task.partition, self._planner.store(store, task.partition, applied, clocks, records))
+        planned = self._planner.store(store, task.partition, applied, clocks, records)
+        return StoreTarget(task.partition, planned, subtopology=task.name)
 
     def step(self, task: TaskId, store: Store, records: int) -> StoreTarget:
         """What the restore strategy wants to be done next: a snapshot is loaded, or `records` or more are applied."""

@@ -61,7 +61,7 @@ class StoreTarget:
     """One partition of a store, or TABLE, and its target position.
 
     `load`: the snapshot that takes the place of the store first. `slice_records`: see `Apply`. `save_to`: the path in
-    the log where it is copied to.
+    the log where it is copied to. `subtopology`: that of its task, where that is known.
     """
 
     partition: int
@@ -69,6 +69,7 @@ class StoreTarget:
     load: StoreSnapshot | None = None
     slice_records: int = RECORDS_PER_SLICE
     save_to: str = ""
+    subtopology: str = ""
 
 
 @dataclass(frozen=True)

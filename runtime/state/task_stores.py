@@ -13,14 +13,13 @@ from ..log.offset_order import by_offset
 from ..records.keys import encode_keys
 from ..records.kinds import Kind
 from ..records.schema import key_columns, value_columns
-from ..records.window_keys import first_visible_start, first_window_key
-from ..task_id import StoreId
+from ..task_id import StoreId, TaskKey
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
-from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
+from ..tasks.plan import EpochPlan, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store
-from .catch_up import catch_up
 from .codec import RowCodec
 from .directories.directory import StateDirectory
+from .processor_state_manager import ProcessorStateManager
 from .store import Changes, StateStore, StoreBackend
 from .synced_commit import note_sync
 
@@ -42,6 +41,7 @@ class TaskStores:
         self._directory = StateDirectory(Path(plan.state_dir), plan.client, plan.application)
         self._log = log
         self._backend = backend
+        self._managers: dict[TaskKey, ProcessorStateManager] = {}
 
     @property
     def directory(self) -> Path:
@@ -53,15 +53,13 @@ class TaskStores:
 
         Raises TaskMigratedError and TaskCorruptedError, see `catch_up`.
         """
-        planned = next(each for each in task.stores if each.store == store.name)
-        found = self.find(store, task.key.partition)
-        note_sync(self._path(store, task.key.partition), planned.commit)
-        catch_up(found, planned, self._log, expire_below(store, planned))
-        return found
-
-    def find(self, store: Store, partition: int) -> StateStore:
-        """A task's store, without bringing it forward."""
-        return self._backend(store).open(self._path(store, partition))
+        manager = self._managers.get(task.key)
+        if manager is None:
+            manager = ProcessorStateManager(task.key, self._path_of(task.key), self._log, self._backend)
+            self._managers[task.key] = manager
+        if manager.get_store(store.name) is None:
+            manager.register(store)
+        return manager.catch_up(next(each for each in task.stores if each.store == store.name))
 
     def open_global(self, table: GlobalTable) -> StateStore:
         """A global table at the position that the epoch's plan sets."""
@@ -73,16 +71,8 @@ class TaskStores:
         catch_up_global(store, table, pinned, self._log)
         return store
 
-    def _path(self, store: Store, partition: int) -> Path:
-        return self._directory.store_path(StoreId(store.name, partition))
-
-
-def expire_below(store: Store, planned: StoreInput) -> bytes | None:
-    """The key below which all rows of a window store are out of retention."""
-    if store.type != "window" or store.kept_ms is None or planned.clock < 0:
-        return None
-    start = first_visible_start(planned.clock, store.kept_ms)
-    return first_window_key(start) if start > 0 else None
+    def _path_of(self, task: TaskKey) -> Callable[[str], Path]:
+        return lambda store: self._directory.store_path(StoreId(store, task.partition))
 
 
 def catch_up_global(

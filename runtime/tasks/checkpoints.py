@@ -9,6 +9,10 @@ MOST_UNWRITTEN = 10_000
 Source: `OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT` of Kafka Streams 4.0."""
 
 
+MOST_UNWRITTEN_BYTES = 16 << 20
+"""Or bytes: what is not on the disk is in memory, and is lost with its process."""
+
+
 class Checkpoints:
     """Positions as they were written down last: a process that ends without warning restores from there.
 
@@ -26,15 +30,17 @@ class Checkpoints:
         """The stores are gone."""
         self._written = None
 
-    def due(self, offsets: Mapping[str, int], *, enforce: bool) -> bool:
+    def due(self, offsets: Mapping[str, int], *, enforce: bool, size: int = 0) -> bool:
         """Whether to write `offsets` down (store -> changelog records applied).
 
-        `enforce`: however few have come. Otherwise the records that came since, summed over the stores, decide.
+        `enforce`: however few have come. Otherwise the records that came since, summed over the stores, decide, or
+        their `size` in bytes, where it is known.
         """
         if self._written is None:
             return False
         written = self._written
-        return enforce or sum(offset - written.get(store, 0) for store, offset in offsets.items()) > MOST_UNWRITTEN
+        records = sum(offset - written.get(store, 0) for store, offset in offsets.items())
+        return enforce or records > MOST_UNWRITTEN or size > MOST_UNWRITTEN_BYTES
 
     def wrote(self, offsets: Mapping[str, int]) -> None:
         """These have been written down."""

@@ -29,7 +29,7 @@ from .claim import Claim, ask, is_claimed
 from .database import Database, Settings, start_threads, stop_threads
 from .errors import FilesDamagedError, errors_told
 from .files import Stamp, StoreFiles
-from .writer import Writer
+from .writer import INCOMPLETE, NOT_CLOSED, Writer
 
 _PAUSE_S = 0.002
 """Between two looks whether another process has let go of a store, in seconds."""
@@ -99,7 +99,7 @@ class Databases:
                 with errors_told(directory):
                     return work(writer)
             except StoreUnusableError:
-                self._forget(files.directory)
+                self._give_up(files)
                 raise
 
         return self._done(directory, change)
@@ -188,9 +188,7 @@ class Databases:
         try:
             yield
         except FilesDamagedError as error:
-            self._forget(files.directory)
-            with suppress(OSError):  # a reader may lack the right
-                files.delete_checkpoint()
+            self._give_up(files)
             raise StoreDamagedError(files.directory, str(error)) from error
 
     def _writer(self, files: StoreFiles) -> Writer | None:
@@ -209,7 +207,7 @@ class Databases:
             return self._taken(files, settings)
         if is_claimed(files.directory) or files.stamp is not None:
             raise _Again
-        raise StoreDamagedError(files.directory, "it was not closed, so that nobody knows what it holds")
+        raise StoreDamagedError(files.directory, NOT_CLOSED)
 
     def _taken(self, files: StoreFiles, settings: Settings) -> Writer:
         claim = Claim.attempt(files.directory)
@@ -220,6 +218,8 @@ class Databases:
         writer = Writer(files, claim, lambda folder: Database(folder, settings, self._cache(settings)))
         self._writers[files.directory] = writer
         self._answering.opened()
+        if writer.wiped:
+            raise StoreDamagedError(files.directory, writer.wiped)
         return writer
 
     def _reader(self, files: StoreFiles, settings: Settings, stamp: Stamp) -> _Reader:
@@ -234,7 +234,7 @@ class Databases:
             database = Database(files.database, settings, self._cache(settings), writable=False)
             if noted is None or database.sequence != noted[1]:
                 database.close()
-                raise FilesDamagedError("it lacks changes that were on the disk")
+                raise FilesDamagedError(INCOMPLETE)
         except Exception:
             if files.stamp != stamp:
                 raise _Again from None
@@ -261,7 +261,12 @@ class Databases:
             with errors_told(directory):
                 writer.checkpoint()
         except (HeadwaterError, FilesDamagedError):
-            self._forget(directory)  # the next one who opens the store wipes it, and is told if the disk is full
+            self._forget(directory)  # whoever opens the store next is told
+
+    def _give_up(self, files: StoreFiles) -> None:
+        """Have a store wiped by whoever opens it next, as it is unknown what it holds."""
+        self._forget(files.directory)
+        files.mark_damaged()
 
     def _forget(self, directory: Path) -> None:
         """Close a store as it is."""

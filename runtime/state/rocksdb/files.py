@@ -7,8 +7,10 @@ So a store without the file was not closed as it should be: what it holds is unk
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
+from ....private_files import write_text
 from ..offset_checkpoint import NAME, Changelog, CheckpointError, OffsetCheckpoint, offset_of, position_of
 from .errors import FilesDamagedError
 
@@ -26,6 +28,7 @@ class StoreFiles:
         self.directory = directory
         self.database = directory / "db"
         self._checkpoint = OffsetCheckpoint(directory / NAME)
+        self._damaged = directory / "damaged"
 
     @property
     def stamp(self) -> Stamp | None:
@@ -52,11 +55,22 @@ class StoreFiles:
         """Say that it is unknown what the database holds. Raises OSError."""
         self._checkpoint.delete()
 
+    def mark_damaged(self) -> None:
+        """Have the database wiped by whoever opens it next; somebody has been told. A reader may lack the right."""
+        with suppress(OSError):
+            write_text(self._damaged, "")
+            self.delete_checkpoint()
+
+    def is_damaged(self) -> bool:
+        """Whether it is to be wiped, and somebody knows."""
+        return self._damaged.exists()
+
     def wipe(self) -> None:
         """Remove the database. Only for the process that may write it. Raises OSError."""
         self.delete_checkpoint()
         if self.database.exists():
             shutil.rmtree(self.database)
+        self._damaged.unlink(missing_ok=True)
 
     @property
     def _changelog(self) -> Changelog:

@@ -16,6 +16,9 @@ from .database import Database, collected
 from .errors import FilesDamagedError, errors_told
 from .files import StoreFiles
 
+NOT_CLOSED = "the process that had it open was killed, and it keeps no log of what was not on the disk yet"
+INCOMPLETE = "it lacks changes that were on the disk"
+
 Open = Callable[[Path], Database]
 """Opens the database of a folder to write."""
 
@@ -23,7 +26,8 @@ Open = Callable[[Path], Database]
 class Writer:
     """The store of a directory as its one writer has it. `position`: up to which its changelog is applied.
 
-    `records`, `bytes`: applied since the last checkpoint. `used`: when it was used last, by `time.monotonic`.
+    `records`, `bytes`: applied since the last checkpoint. `used`: when it was used last, by `time.monotonic`. `wiped`:
+    why it began empty, if nobody has been told yet.
     """
 
     def __init__(self, files: StoreFiles, claim: Claim, open_database: Open) -> None:
@@ -31,6 +35,7 @@ class Writer:
         self._claim = claim
         self.records = 0
         self.bytes = 0
+        self.wiped = ""
         self.used = time.monotonic()
         try:
             self.database, self.position, self._clean = self._opened(open_database)
@@ -77,11 +82,6 @@ class Writer:
         self._clean = True
         self.records = self.bytes = 0
 
-    def damaged(self) -> None:
-        """Have the files wiped by whoever opens the store next."""
-        self._files.delete_checkpoint()
-        self._clean = False
-
     def close(self, *, checkpoint: bool) -> None:
         """Close the database and let other processes have it. Raises StoreUnusableError."""
         try:
@@ -97,19 +97,26 @@ class Writer:
 
     def _opened(self, open_database: Open) -> tuple[Database, int, bool]:
         """The database, its position, and whether there is a checkpoint. What cannot be trusted is wiped."""
-        directory = self._files.directory
+        files = self._files
         try:
-            with errors_told(directory):
-                noted = self._files.checkpoint()
-                if noted is not None and self._files.database.is_dir():
-                    position, sequence = noted
-                    database = open_database(self._files.database)
-                    if database.sequence == sequence:
-                        return database, position, True
-                    database.close()
-        except FilesDamagedError:
-            pass  # the changelog has everything
-        self._files.wipe()
-        make_folder(self._files.database)
-        with errors_told(directory):
-            return open_database(self._files.database), 0, False
+            with errors_told(files.directory):
+                noted = None if files.is_damaged() else files.checkpoint()
+                if noted is not None:
+                    return self._checked(open_database, *noted)
+                if files.database.is_dir() and not files.is_damaged():
+                    self.wiped = NOT_CLOSED
+        except FilesDamagedError as error:
+            self.wiped = str(error)
+        files.wipe()
+        make_folder(files.database)
+        with errors_told(files.directory):
+            return open_database(files.database), 0, False
+
+    def _checked(self, open_database: Open, position: int, sequence: int) -> tuple[Database, int, bool]:
+        if not self._files.database.is_dir():
+            raise FilesDamagedError("its files are not there")
+        database = open_database(self._files.database)
+        if database.sequence != sequence:
+            database.close()
+            raise FilesDamagedError(INCOMPLETE)
+        return database, position, True

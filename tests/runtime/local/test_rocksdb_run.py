@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summe
 from test_rebalance import Story
 
 from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.state.rocksdb import databases
 
 
 @pytest.fixture
@@ -56,8 +58,11 @@ def test_store_that_something_happens_to_during_a_run_or_after_it_is_restored(
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
 
 
-def test_run_that_is_killed_begins_again_with_empty_stores_and_ends_with_the_same_result(app: LocalApplication) -> None:
+def test_run_that_is_killed_begins_again_with_empty_stores_and_ends_with_the_same_result(
+    app: LocalApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only a process that ends by itself closes its stores."""
+    monkeypatch.setattr(databases, "IDLE_S", math.inf)
     if (child := os.fork()) == 0:
         stopping = Stopping(5)
         stopping.stop.set = lambda: os._exit(9)  # type: ignore[method-assign]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.memory import MemoryBackend
+from headwater.runtime.state.rocksdb import databases
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import StateStore, StoreBackend
 
@@ -18,6 +20,12 @@ BACKENDS: dict[str, Callable[[Path], StoreBackend]] = {
     "memory": lambda root: MemoryBackend(str(root / "shm")),
     "rocksdb": lambda root: RocksdbBackend(),
 }
+
+
+@pytest.fixture(autouse=True)
+def never_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow a test is: no store is brought to the disk because nobody has used it for a moment."""
+    monkeypatch.setattr(databases, "IDLE_S", math.inf)
 
 
 @pytest.fixture(params=BACKENDS)

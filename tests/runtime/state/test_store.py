@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.state.store import Changes, StateStore, StoreBackend, StoreUnusableError
+from headwater.runtime.state.store import Changes, StateStore, StoreBackend, StoreDamagedError, StoreUnusableError
 from headwater.runtime.tasks.errors import TaskMigratedError
 
 
@@ -178,6 +178,9 @@ def test_process_that_ends_without_closing_leaves_what_it_applied_or_an_empty_st
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 
+    if not transactional:
+        with pytest.raises(StoreDamagedError, match="the process that had it open was killed"):
+            _ = store.position
     assert rows(store) == ([(b"a", b"1"), (b"b", b"2")] if transactional else [])
     assert store.position == (2 if transactional else 0)
     store.apply([([b"c"], [b"3"])], store.position, 3)
