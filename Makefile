@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format bench
+.PHONY: help setup demo test soak check lint format bench
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,11 +24,14 @@ demo: $(DEMO)  ## build the example project of flight delays and show its result
 	@$(BIN)/headwater build $(FLIGHTS)
 	@$(BIN)/headwater read $(FLIGHTS) hourly_delays --limit 10
 
-test: $(DEV)  ## run all tests (needs Java)
-	@$(PYTEST)
+test: $(DEV)  ## run all tests but those of soak (needs Java)
+	@$(PYTEST) -m 'not soak'
+
+soak: $(DEV)  ## run the tests that take many minutes (needs Java)
+	@$(PYTEST) -m soak
 
 check: lint  ## lint, and run the tests that need no Java and are not slow
-	@$(PYTEST) -m 'not spark and not cluster and not slow'
+	@$(PYTEST) -m 'not spark and not cluster and not slow and not soak'
 
 lint: $(DEV)  ## ruff, mypy and the import rules
 	@$(BIN)/ruff check .

@@ -56,7 +56,7 @@ class Runs:
                 results = run_topologies(
                     topologies,
                     settings,
-                    SparkCluster(session),
+                    SparkCluster(session, settings.deadline_ms),
                     until_caught_up=until_caught_up,
                     observer=observer,
                     stop=event,

@@ -186,13 +186,18 @@ class Topology:
         return f"{self.project}-{self.name}"
 
 
+DEADLINE_MS = 30_000
+"""How long an executor may be silent: three of Spark's heartbeats by default, and two thirds of what Kafka allows."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Where and how an application runs: the chosen target of `profiles.yml`. Paths are absolute when it starts.
 
     `plugins`: modules below `project_dir` with the project's own plugins. `without_plugins`: names to leave out.
     `racks`: host -> rack, or `rack_script`, which prints the rack of a host. `client_tags`: host -> tag -> value. In
-    local mode the names of virtual clients take the place of hosts.
+    local mode the names of virtual clients take the place of hosts. `deadline_ms`: an executor that has been silent for
+    so long is given up.
     """
 
     log: PluginRef
@@ -200,6 +205,7 @@ class Settings:
     clients: int = 1
     epoch_interval_ms: int = 500
     max_records: int = 200_000
+    deadline_ms: int = DEADLINE_MS
     spark: Mapping[str, Any] = field(default_factory=lambda: {"master": "local[2]"})
     plugins: tuple[str, ...] = ()
     project_dir: str = ""

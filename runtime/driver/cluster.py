@@ -84,7 +84,11 @@ class Cluster(Protocol):
         ...
 
     def lost(self, client: Client) -> bool:
-        """Whether a client is gone, with everything that it has not committed."""
+        """Whether a client is gone or given up, with everything that it has not committed."""
+        ...
+
+    def silent(self, client: Client) -> float | None:
+        """For how many seconds nothing was heard of a client that is given up for that; None for any other."""
         ...
 
     def owner(self) -> Owner | None:

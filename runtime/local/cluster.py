@@ -48,6 +48,10 @@ class LocalCluster:
         """Whether `lose` was called for it."""
         return client.name in self._lost
 
+    def silent(self, client: Client) -> float | None:  # noqa: ARG002
+        """None: what works in this process is never silent, however long it takes."""
+        return None
+
     def owner(self) -> Owner | None:
         """This process."""
         return Owner.of(os.getpid())

@@ -7,6 +7,7 @@ is reported in that store's answer; the other stores are processed as usual.
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -87,6 +88,7 @@ def _held(location: StateLocation) -> StateAnswer:
     with changing(directory.path):
         now = replace(
             found,
+            process_id=str(uuid.uuid4()) if found.process_id == location.fenced else found.process_id,
             incarnation=location.incarnation or found.incarnation,
             log=location.log_identity,
             closed=False,
@@ -102,7 +104,7 @@ def _held(location: StateLocation) -> StateAnswer:
     there = [(each.store, each.partition) for each in directory.stores() if each.store in declared]
     there += [(table.name, TABLE) for table in location.tables if (directory.path / GLOBAL / table.name).is_dir()]
     stores = tuple(StoreAnswer(name, partition, 0) for name, partition in there)
-    return StateAnswer(folder, found.process_id, stores, closed=found.closed, foreign_stores=foreign_stores)
+    return StateAnswer(folder, now.process_id, stores, closed=found.closed, foreign_stores=foreign_stores)
 
 
 class ClientStores:

@@ -40,7 +40,7 @@ class StateLocation:
     the one that the directory must have. `incarnation`: of the application; stores of another one are removed. `log`:
     plugin name and options. `stores`: as the topology declares them. `tables`: those of global tables. `log_identity`:
     see `Log.identity`. `assignment`: the number of a commit; from `hold` on, the client works for no assignment that
-    was noted before it.
+    was noted before it. `fenced`: a process id that the client has no longer, if it has it still when it is held.
     """
 
     state_dir: str
@@ -53,6 +53,7 @@ class StateLocation:
     stores: tuple[Store, ...] = ()
     log_identity: str = ""
     assignment: int = 0
+    fenced: str = ""
     tables: tuple[Store, ...] = ()
 
 

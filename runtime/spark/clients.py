@@ -14,6 +14,7 @@ from ..placing.client import Client, Executor
 from ..state.directories.process_file import Owner
 from ..topology import Settings
 from .placed_rows import executors
+from .watching.executor_watch import clients as executor_clients
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,8 +28,6 @@ REGISTERING_SECONDS = 60.0
 
 FIRST_SECONDS = 300.0
 """How long the first executor may take, as a cluster may have to start machines or load images for it."""
-
-WATCH_SECONDS = 0.1
 
 
 class NoExecutorsError(HeadwaterError):
@@ -51,11 +50,7 @@ def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
         cores = session.sparkContext.defaultParallelism
         names = [f"client-{number}" for number in range(1, count + 1)]
         return tuple(Client(name, max(1, cores // count), folder=name) for name in names)
-    return _clients(_registered(session))
-
-
-def _clients(found: Mapping[str, Executor]) -> tuple[Client, ...]:
-    return tuple(Client(f"executor-{each.id}", each.cores, each) for _, each in sorted(found.items()))
+    return executor_clients(_registered(session))
 
 
 def has_executors(master: str) -> bool:
@@ -108,29 +103,6 @@ def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
     if {"spark.cores.max", "spark.executor.cores"} <= settings.keys():
         return int(settings["spark.cores.max"]) // int(settings["spark.executor.cores"]) or None
     return None
-
-
-class ExecutorWatch:
-    """Knows which executors there are; asks Spark ten times a second at most."""
-
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-        self._asked = float("-inf")
-        self._alive: Mapping[str, Executor] = {}
-
-    def lost(self, client: Client) -> bool:
-        """Whether the client's executor has ended. Virtual clients never have."""
-        return client.executor is not None and client.executor.id not in self._executors()
-
-    def present(self) -> tuple[Client, ...]:
-        """The clients of the executors that are there; none in local mode."""
-        return _clients(self._executors())
-
-    def _executors(self) -> Mapping[str, Executor]:
-        if time.monotonic() - self._asked > WATCH_SECONDS:
-            self._alive = executors(self._session)
-            self._asked = time.monotonic()
-        return self._alive
 
 
 def driver_jvm(session: SparkSession) -> Owner | None:

@@ -11,22 +11,27 @@ from ..driver.cluster import EpochJob
 from ..placing.client import Client
 from ..restore.links import StateLink
 from ..state.directories.process_file import Owner
-from ..topology import Settings, Subtopology
-from .clients import ExecutorWatch, clients_of, driver_jvm, has_executors, local_state
+from ..topology import DEADLINE_MS, Settings, Subtopology
+from .clients import clients_of, driver_jvm, has_executors, local_state
 from .executor_link import OnExecutor
 from .job import SparkJob
 from .session.gone_jvm import SparkEndedError, has_ended
+from .watching.executor_watch import ExecutorWatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 class SparkCluster:
-    """The executors of a session, or in local mode virtual clients of the driver. The session stays open."""
+    """The executors of a session, or in local mode virtual clients of the driver. The session stays open.
 
-    def __init__(self, session: SparkSession) -> None:
+    `deadline_ms`: how long an executor may be silent, see `watching.silence`. Raises DeadlineError.
+    """
+
+    def __init__(self, session: SparkSession, deadline_ms: int = DEADLINE_MS) -> None:
         self._session = session
-        self._watch = ExecutorWatch(session)
+        has = has_executors(session.sparkContext.master)
+        self._watch = ExecutorWatch(session, deadline_ms / 1000) if has else None
         self._virtual: tuple[Client, ...] = ()
 
     def clients(self, count: int) -> tuple[Client, ...]:
@@ -35,15 +40,19 @@ class SparkCluster:
 
     def present(self, count: int) -> tuple[Client, ...]:
         """The executors that are there. Virtual clients are always there, and join again if the group has lost one."""
-        if has_executors(self._session.sparkContext.master):
+        if self._watch is not None:
             return self._watch.present()
         if len(self._virtual) != count:
             self._virtual = clients_of(self._session, count)
         return self._virtual
 
     def lost(self, client: Client) -> bool:
-        """Whether the client's executor has ended. That of a virtual client never has."""
-        return self._watch.lost(client)
+        """Whether the client's executor has ended, or is silent. That of a virtual client never has, nor is it."""
+        return self._watch is not None and self._watch.lost(client)
+
+    def silent(self, client: Client) -> float | None:
+        """For how long the client's executor has been silent, if it is lost for that."""
+        return None if self._watch is None else self._watch.silent(client)
 
     def owner(self) -> Owner | None:
         """The JVM, which runs the workers of virtual clients; or this process, if the machine cannot see the JVM."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -14,7 +15,7 @@ from ..placing.client import Client, ClientLostError
 from ..restore.client_stores import answer
 from ..restore.links import StateJobError, WorkerCrashedError, WorkerKilledError
 from ..restore.requests import OPENING_NO_STORE, StateAnswer, StateRequest
-from .placed_rows import placed
+from .placed_rows import cancel, placed
 from .worker_errors import crash_of, facts_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ REQUEST_PROPERTY = "headwater.state"
 """The job-local property with the requests. The query plan stays the same for all of them."""
 
 _WATCH_SECONDS = 0.05
+
+_numbers = itertools.count()
 
 
 class OnExecutor:
@@ -52,11 +55,13 @@ class OnExecutor:
         return answers
 
     def _job(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        # A name of its own for each job: of a name that was cancelled no job runs any more.
+        group = f"{self._group} {next(_numbers)}"
         with ThreadPoolExecutor(1, thread_name_prefix=self._group) as pool:
-            running = pool.submit(self._collect, [to_json(request) for request in requests])
+            running = pool.submit(self._collect, group, [to_json(request) for request in requests])
             while not wait([running], _WATCH_SECONDS).done:
                 if self._lost(self._client):  # the job would wait for the executor for an hour
-                    self._session.sparkContext.cancelJobGroup(self._group)
+                    cancel(self._session, group)
                     raise ClientLostError(self._application, self._client.name)
             try:
                 texts = running.result()
@@ -76,7 +81,7 @@ class OnExecutor:
             case crash:
                 return WorkerCrashedError(*at, cause, crash)
 
-    def _collect(self, texts: Sequence[str]) -> list[str]:
+    def _collect(self, group: str, texts: Sequence[str]) -> list[str]:
         """Run one job. Job properties belong to the calling thread, so they are set here."""
         context = self._session.sparkContext
         if len(texts) not in self._rows:  # a Spark task without a request would take a slot, and a worker
@@ -84,7 +89,7 @@ class OnExecutor:
             self._rows[len(texts)] = rows.mapInArrow(answers_of, "number int, answer string")
         context.setLocalProperty(REQUEST_PROPERTY, json.dumps(texts))
         context.setLocalProperty("spark.scheduler.pool", "restore")
-        context.setJobGroup(self._group, "stores")
+        context.setJobGroup(group, "stores")
         answers = {row[0]: str(row[1]) for row in self._rows[len(texts)].collect()}
         return [answers[number] for number in range(len(texts))]
 

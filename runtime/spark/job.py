@@ -21,7 +21,7 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Subtopology
 from .engine import built
 from .failing_rows import failing_rows
-from .placed_rows import placed
+from .placed_rows import cancel, placed
 from .text_check import checked_text
 from .worker import PLAN_PROPERTY
 from .worker_errors import facts_of
@@ -41,7 +41,7 @@ class SparkJob:
         self._client = client
         self._rows: DataFrame = built(part, placed(session, client.threads, client.executor))
         self._trial_rows: DataFrame | None = None
-        self._group = f"{group}/{part.name}/{client.name}"
+        self._group = f"{group}/{part.name}/{client.name} {next(_numbers)}"
         self._running = self._group
         self._given_up = False
 
@@ -97,7 +97,7 @@ class SparkJob:
     def cancel(self) -> None:
         """Cancel the running job of an epoch or a trial, because the client is gone. No other job starts afterwards."""
         self._given_up = True
-        self._session.sparkContext.cancelJobGroup(self._running)
+        cancel(self._session, self._running)
 
     def _drain(self, rows: DataFrame, plan: EpochPlan) -> None:
         """Run a part of the query plan only for its errors: every column is computed, nothing is kept.

@@ -27,6 +27,11 @@ def executors(session: SparkSession) -> dict[str, Executor]:
     }
 
 
+def cancel(session: SparkSession, group: str) -> None:
+    """Cancel the jobs of a group, also one that is about to begin: without its executor it would wait for an hour."""
+    session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+
 def placed(session: SparkSession, threads: int, executor: Executor | None) -> DataFrame:
     """A DataFrame of one row `thread` (int, from 0) in its own Spark partition for each of `threads`, placed on
     `executor`.

@@ -81,7 +81,7 @@ def _run(topology: Topology, settings: Settings, until_caught_up: bool) -> RunRe
         results = run_topologies(
             [topology],
             settings,
-            SparkCluster(session),
+            SparkCluster(session, settings.deadline_ms),
             until_caught_up=until_caught_up,
             observer=Lines(),
             stop=stop,

@@ -51,6 +51,7 @@ def test_settings_have_absolute_paths(shop: Path) -> None:
     assert settings.log.options["path"] == str(shop / ".headwater" / "log")
     assert settings.state_dir == str(shop / ".headwater" / "state")
     assert (settings.clients, settings.epoch_interval_ms, settings.max_records) == (1, 500, 200_000)
+    assert settings.deadline_ms == 30_000
 
 
 @pytest.mark.parametrize(

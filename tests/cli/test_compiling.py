@@ -374,7 +374,10 @@ def test_plugins_that_are_no_list_of_names_are_shown_in_their_place(
     assert f"| plugins: {written}" in result.stderr
 
 
-@pytest.mark.parametrize("written", ["racks: [a]", "epoch: 3", "epoch: {interval: 3}", "client_tags: 3", "spark: 3"])
+@pytest.mark.parametrize(
+    "written",
+    ["racks: [a]", "epoch: 3", "epoch: {interval: 3}", "epoch: {deadline: soon}", "client_tags: 3", "spark: 3"],
+)
 def test_target_that_does_not_fit_is_shown_in_its_place(headwater: Headwater, shop: Path, written: str) -> None:
     lines = ["shop:", "  target: local", "  targets:", "    local:", f"      {written}"]
     (shop / "profiles.yml").write_text("\n".join(lines) + "\n")

@@ -156,7 +156,9 @@ class Group:
             self._changed = True
             member.tasks.handle_lost_all()
             self._directories.unlock(member.client)
-            self._observer.on(ClientLost(self._topology.application, member.client.name))
+            self._joining.fence(member.client)
+            silent = self._cluster.silent(member.client)
+            self._observer.on(ClientLost(self._topology.application, member.client.name, silent))
 
     def leaving(self, assigned: Assigned) -> dict[str, set[TaskId]]:
         """The active tasks that each client has to give up for an assignment."""

@@ -59,6 +59,7 @@ class Joining:
         self._commits: EpochCommits
         self._submit: Callable[..., Future[Any]]
         self._state = committed.own
+        self._fenced: dict[str, str] = {}
         self._snapshots = Snapshots(committed.own)
         self._strategy = ChosenPlugins(origin_of(settings)).restore_strategy(topology.restore)
         self._location = StateLocation(
@@ -87,6 +88,10 @@ class Joining:
         found = for_each(clients, lambda client: self._held(client, links[client.name]))
         self._refuse_shared([*here, *(each.client for each in found)])
         return [self._member(member, links[member.client.name]) for member in found]
+
+    def fence(self, lost: Client) -> None:
+        """A client that was lost joins under another process id, so that what it began before does nothing."""
+        self._fenced[lost.name] = lost.process_id
 
     def _member(self, found: Member, link: StateLink) -> GroupMember:
         name, strategy = found.client.name, self._strategy
@@ -118,7 +123,12 @@ class Joining:
 
     def _held(self, client: Client, link: StateLink) -> Member:
         """A client as it finds itself: its folder, its process id, its stores."""
-        location = replace(self._location, folder=client.folder, assignment=self._committed.own.number)
+        location = replace(
+            self._location,
+            folder=client.folder,
+            assignment=self._committed.own.number,
+            fenced=self._fenced.get(client.name, ""),
+        )
         answer = hold(link, location)
         if answer.failure is not None:
             raise StateError(client.name, answer.failure)

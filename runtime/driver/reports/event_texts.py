@@ -82,7 +82,8 @@ def sentence(event: Event) -> str:
         case events.AssignmentFailed():
             return f"{event.application}: {not_carried_out(event.assignor, event.message, event.entries)}"
         case events.ClientLost():
-            return f"{event.application}: {event.client} is gone; its tasks go to other clients"
+            gone = "is gone" if event.silent is None else f"has been silent for {event.silent:.0f} s and is given up"
+            return f"{event.application}: {event.client} {gone}; its tasks go to other clients"
         case events.ClientJoined():
             return f"{event.application}: {event.client} has joined"
         case events.ClientRefused():

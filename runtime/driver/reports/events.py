@@ -50,10 +50,14 @@ class AssignmentFailed:
 
 @dataclass(frozen=True)
 class ClientLost:
-    """A client is gone while the application runs. Its tasks go to others."""
+    """A client is gone while the application runs. Its tasks go to others.
+
+    `silent`: for how many seconds nothing was heard of it, if it was given up for that. It may come back.
+    """
 
     application: str
     client: str
+    silent: float | None = None
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ PINNED: Mapping[str, str] = {
 
 `maxFailures`: one failure fails the job. The driver's loop decides what runs again; a retry by Spark would write under
 the same attempt. `killOnFatalError`: a value that exhausts the JVM's stack or memory fails its task and not the JVM, so
-that the record can be found and named. Timeouts are Spark's own (two minutes without a heartbeat). An executor that
-ends is noticed at once anyway, and a slow one, on a busy or suspended machine, must not be given up.
+that the record can be found and named. Timeouts are Spark's own: an executor that is silent for longer than the
+profile's `deadline` is given up by the driver's loop, and ended by Spark after two minutes only.
 """
 
 

@@ -43,6 +43,7 @@ shop:
       clients: "{{ env_var('CLIENTS') | int }}"
       epoch:
         interval: "{{ env_var('INTERVAL') }}"
+        deadline: 45s
 """
 WHEN_COMPILED = {"S3_SECRET": "hush", "DISK": "/hush", "CLIENTS": "3", "HOST": "hush.example"} | {
     "INTERVAL": "7927ms",
@@ -95,6 +96,7 @@ def test_runner_looks_the_environment_up_when_it_runs(
     assert settings.state_dir == str(shop / "disk" / "state")
     assert settings.clients == 2
     assert settings.epoch_interval_ms == 3_000
+    assert settings.deadline_ms == 45_000
 
 
 @pytest.mark.parametrize(("name", "needed"), [("CLIENTS", "a whole number"), ("INTERVAL", "a duration")])

@@ -111,7 +111,7 @@ restore: {strategy: {name: mine, options: {}}}
             "x:\n  target: a-b\n  targets:\n    a-b:\n"
             "      spark: {master: 'local[2]', executor.memory: 2g, spark.sql.x: 1, meta: {a: 1}}\n"
             "      log: {type: embedded, path: .log}\n      state_dir: .state\n      clients: 2\n"
-            "      epoch: {interval: 500ms, max_records: 1000}\n"
+            "      epoch: {interval: 500ms, max_records: 1000, deadline: 45s}\n"
             "    b: {log: kafka}\n    c: {log: {name: kafka, options: {servers: x}}}\n"
             "    d: {log: {type: kafka, options: {servers: x}}}\n    e: {}\n"
             "    f: {racks: {host-1.lan: a, 10.0.0.2: b}, client_tags: {host-1.lan: {zone: z, cluster: k}}}\n"

@@ -209,6 +209,23 @@ def test_client_whose_directory_is_anothers_is_lost_with_all_its_tasks_and_joins
     whole(app)
 
 
+def test_client_that_was_lost_and_comes_back_has_another_process_id(application) -> None:
+    app = fed(application(summed()))
+    cluster = NotingCluster()
+
+    def lost_and_found(commits: int) -> None:
+        {4: cluster.lose, 8: cluster.find}.get(commits, str)("client-2")
+
+    story = Story(lost_and_found)
+    result = app.attempt(app.settings(max_records=2, clients=2), cluster, story)
+
+    assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
+    assert (len(story.of(ClientLost)), len(story.of(ClientJoined))) == (1, 1)
+    ids = {(plan.client, plan.process_id) for plan, _ in cluster.noted}
+    assert sorted(client for client, _ in ids) == ["client-1", "client-2", "client-2"]
+    whole(app)
+
+
 def test_plans_carry_the_number_of_the_commit_that_notes_their_assignment(application) -> None:
     app = fed(application(summed()))
     cluster = NotingCluster()

@@ -4,6 +4,7 @@ from headwater.runtime.driver.reports.event_texts import counted, sentence, wait
 from headwater.runtime.driver.reports.events import (
     ApplicationStopped,
     AssignmentFailed,
+    ClientLost,
     EpochCommitted,
     TaskBeginsAgain,
     TaskFailed,
@@ -35,6 +36,13 @@ def test_failed_record_is_told_with_its_message() -> None:
     told = sentence(TaskFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
 
     assert told == "flights-delays/late: task 2 stopped: x.yml:3: cannot be processed"
+
+
+@pytest.mark.parametrize(("silent", "gone"), [(None, "is gone"), (31.4, "has been silent for 31 s and is given up")])
+def test_lost_client_is_told_and_whether_it_was_only_silent(silent: float | None, gone: str) -> None:
+    told = sentence(ClientLost("flights-delays", "executor-1", silent))
+
+    assert told == f"flights-delays: executor-1 {gone}; its tasks go to other clients"
 
 
 def test_task_that_begins_again_is_told_with_its_client_and_the_cause() -> None:

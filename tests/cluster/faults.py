@@ -1,0 +1,332 @@
+"""Stories of executors that fail while the topology of `tests/runtime/driver/delays.py` runs on them.
+
+`python faults.py FOLDER MASTER STORY...` plays the stories in one Spark application, each with a log of its own, and
+prints what came of each as a line of JSON. A story waits for what has happened, and for the results to be complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
+import delays
+from waiting import wait_until
+
+from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.driver.reports.event_texts import sentence
+from headwater.runtime.driver.reports.events import (
+    ClientJoined,
+    ClientLost,
+    EpochCommitted,
+    Event,
+    StoreRestoring,
+    TasksPlaced,
+)
+from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.ingest.append import append
+from headwater.runtime.log.commit_json import decode_commit
+from headwater.runtime.log.commit_records import EpochRecord
+from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.state import LogState
+from headwater.runtime.spark.cluster import SparkCluster
+from headwater.runtime.spark.placed_rows import executors
+from headwater.runtime.spark.session.session import start_session
+from headwater.runtime.topology import Assignment, PluginRef, Settings
+
+PARTS = 6
+RECORDS = 1_500
+DEADLINE_MS = 3_000
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def start(master: str) -> Any:
+    return start_session(
+        {
+            "master": master,
+            "executor.memory": "512m",
+            "executor.extraJavaOptions": QUICK_JVM,
+            "executor.heartbeatInterval": "500ms",
+            "deploy.maxExecutorRetries": "-1",
+        }
+    )
+
+
+def process_of(executor: str) -> int:
+    """The pid of an executor's JVM."""
+    for process in psutil.Process().children(recursive=True):
+        try:
+            words = process.cmdline()
+        except psutil.Error:  # it has just ended
+            continue
+        if "--executor-id" in words and words[words.index("--executor-id") + 1] == executor:
+            return process.pid
+    raise LookupError(f"executor {executor} has no process")
+
+
+class Story:
+    """One application that runs in a thread, and all of its events."""
+
+    def __init__(self, session: Any, root: Path, standbys: int = 0, max_records: int = 200) -> None:
+        self.session = session
+        self.log = EmbeddedLog(root / "log")
+        self.events: list[Event] = []
+        self.kill_at: Callable[[Event], str | None] = lambda _: None
+        self._table, self._times = delays.flights(PARTS * RECORDS)
+        self._fed = 0
+        self._topology = replace(delays.TOPOLOGY, assignment=Assignment(PluginRef("sticky"), standby_replicas=standbys))
+        log = PluginRef("embedded", {"path": str(root / "log")})
+        self._settings = Settings(log, str(root / "state"), epoch_interval_ms=100, max_records=max_records)
+        self._stop = threading.Event()
+        self._results: list[ApplicationResult] = []
+        append(self.log, "p-seed", delays.AIRLINES, delays.airlines(), timestamps=[0] * 4)
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        cluster = SparkCluster(self.session, DEADLINE_MS)
+        results = run_topologies(
+            [self._topology], self._settings, cluster, until_caught_up=False, observer=self, stop=self._stop
+        )
+        self._results.extend(results.applications)
+
+    def on(self, event: Event) -> None:
+        self.events.append(event)
+        if (executor := self.kill_at(event)) is not None:
+            self.kill_at = lambda _: None
+            self.strike(signal.SIGKILL, executor)
+
+    def of(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def strike(self, number: int, *ids: str) -> None:
+        for pid in [process_of(each) for each in ids]:
+            os.kill(pid, number)
+
+    def wait(self, fact: Callable[[], Any]) -> Any:
+        return wait_until(fact, possible=self._thread.is_alive, why=lambda: self._told())
+
+    def feed(self) -> None:
+        """A part of the flights more."""
+        rows = slice(self._fed * RECORDS, (self._fed + 1) * RECORDS)
+        append(self.log, "p-seed", delays.FLIGHTS, self._table.slice(rows.start, RECORDS), timestamps=self._times[rows])
+        self._fed += 1
+
+    def begin(self) -> None:
+        """Start with all executors and the first part, and wait until it is done."""
+        self.feed()
+        self._thread.start()
+        self.complete()
+
+    def commits(self) -> int:
+        return len(self.of(EpochCommitted))
+
+    def some_commits(self, more: int = 2) -> None:
+        """Wait for a few commits from now on."""
+        wanted = self.commits() + more
+        self.wait(lambda: self.commits() >= wanted)
+
+    def assignment(self, of: str = "active") -> dict[str, list[str]]:
+        """Client -> its tasks, as the log says."""
+        recorded = LogState.load(self.log.commits(delays.APPLICATION)).assignment
+        return {
+            client["name"]: [f"{part}_{number}" for part, numbers in client.get(of, {}).items() for number in numbers]
+            for client in recorded["clients"].values()
+        }
+
+    def hourly(self) -> dict[tuple[str, int], tuple[int, float]]:
+        """The last value of each key of the output."""
+        state = LogState.load(self.log.commits(delays.APPLICATION))
+        return {
+            (row["key.airline"], int(row["key.window_start"].timestamp() * 1000)): (
+                row["value.flights"],
+                row["value.total"],
+            )
+            for partition in range(delays.HOURLY.partitions)
+            for within in state.ranges("hourly", partition)
+            for fetched in self.log.read(within)
+            for row in fetched.records.to_pylist()
+        }
+
+    def complete(self) -> None:
+        """Wait until all that was fed is in the results."""
+        count = self._fed * RECORDS
+        wanted = delays.expected(self._table.slice(0, count), self._times[:count])
+        self.wait(lambda: self.hourly() == wanted)
+
+    def end(self) -> dict[str, Any]:
+        """Feed the rest, wait until all of it is in the results, stop, and say what has happened."""
+        while self._fed < PARTS:
+            self.feed()
+        self.complete()
+        self._stop.set()
+        self._thread.join()
+        (result,) = self._results
+        return {
+            "status": result.status,
+            "error": result.error,
+            "lost": [(event.client, event.silent is not None) for event in self.of(ClientLost)],
+            "joined": [event.client for event in self.of(ClientJoined)],
+            "placed": len(self.of(TasksPlaced)),
+            "tasks": sorted(task for tasks in result.assignment.values() for task in tasks),
+            "clients": sorted(result.assignment),
+            "taken": self.taken(),
+        }
+
+    def taken(self) -> int:
+        """The flights that all commits together have taken: each of them once."""
+        commits = self.log.commits(delays.APPLICATION)
+        records = (decode_commit(commits.read(number)) for number in range(1, commits.latest() + 1))
+        epochs = [record for record in records if isinstance(record, EpochRecord)]
+        return sum(task.records for each in epochs for task in each.tasks if task.subtopology == "late") - 4
+
+    def _told(self) -> str:
+        ended = [f"{result.status}: {result.error}" for result in self._results]
+        return "\n".join([*ended, *(sentence(event) for event in self.events)])
+
+
+def some_client(story: Story, of: str = "active") -> str:
+    """The id of an executor that has a task with stores."""
+    return next(name for name, tasks in sorted(story.assignment(of).items()) if tasks).removeprefix("executor-")
+
+
+def killed_while_it_processes(story: Story) -> dict[str, Any]:
+    story.begin()
+    victim = some_client(story)
+    story.kill_at = lambda event: victim if isinstance(event, EpochCommitted) else None
+    story.feed()
+    story.wait(lambda: story.of(ClientLost))
+    story.some_commits()
+    return story.end() | {"killed": [victim]}
+
+
+def killed_while_it_restores(story: Story) -> dict[str, Any]:
+    """One is killed, and then the one that is given its tasks, as soon as it begins to restore them."""
+    story.begin()
+    first = some_client(story)
+    killed = [first]
+
+    def restoring(event: Event) -> str | None:
+        if isinstance(event, StoreRestoring) and story.of(ClientLost):
+            killed.append(event.client.removeprefix("executor-"))
+            return killed[-1]
+        return None
+
+    story.kill_at = restoring
+    story.strike(signal.SIGKILL, first)
+    story.feed()
+    story.wait(lambda: len(story.of(ClientLost)) == 2)
+    return story.end() | {"killed": killed}
+
+
+def killed_with_the_only_standby(story: Story) -> dict[str, Any]:
+    """Of some task: then the one that has the task itself, when there is another standby."""
+    story.begin()
+    standby = some_client(story, "standby")
+    copied = story.assignment("standby")[f"executor-{standby}"]
+    story.strike(signal.SIGKILL, standby)
+    story.feed()
+    story.wait(lambda: len(story.of(TasksPlaced)) >= 2)
+    story.wait(lambda: any(set(tasks) & set(copied) for tasks in story.assignment("standby").values()))
+    story.some_commits()
+    active = next(name for name, tasks in story.assignment().items() if set(tasks) & set(copied))
+    story.strike(signal.SIGKILL, active.removeprefix("executor-"))
+    story.feed()
+    story.wait(lambda: len(story.of(ClientLost)) == 2)
+    return story.end() | {"killed": [standby, active.removeprefix("executor-")]}
+
+
+def two_killed_at_once(story: Story) -> dict[str, Any]:
+    story.begin()
+    story.feed()
+    victims = sorted(executors(story.session))[:2]
+    story.strike(signal.SIGKILL, *victims)
+    story.wait(lambda: len(story.of(ClientLost)) == 2)
+    story.some_commits()
+    return story.end() | {"killed": victims}
+
+
+def added_under_load(story: Story) -> dict[str, Any]:
+    """One fewer from the beginning; Spark is asked for it again while there is work."""
+    count = len(executors(story.session))
+    scala = story.session.sparkContext._jsc.sc()
+    gone = sorted(executors(story.session))[0]
+    scala.killExecutor(gone)
+    wait_until(lambda: gone not in executors(story.session))
+    story.begin()
+    scala.requestExecutors(1)
+    story.feed()
+    story.wait(lambda: story.of(ClientJoined))
+    new = story.of(ClientJoined)[0].client
+    story.feed()
+    story.wait(lambda: any(event.client == new for event in story.of(EpochCommitted)))
+    return story.end() | {"clients_at_first": count - 1}
+
+
+def silent_past_the_deadline(story: Story) -> dict[str, Any]:
+    """Suspended while it works; it is given up, and goes on when others have done its work."""
+    story.begin()
+    victim = some_client(story)
+    before = process_ids(story)[f"executor-{victim}"]
+    story.feed()
+    story.some_commits(1)
+    story.strike(signal.SIGSTOP, victim)
+    try:
+        story.feed()
+        story.wait(lambda: story.of(ClientLost))
+        story.complete()
+    finally:
+        story.strike(signal.SIGCONT, victim)
+    story.wait(lambda: any(event.client == f"executor-{victim}" for event in story.of(ClientJoined)))
+    story.feed()
+    after = process_ids(story).get(f"executor-{victim}")
+    ended = story.end()
+    return ended | {"suspended": victim, "same_process_id": before == after}
+
+
+def process_ids(story: Story) -> dict[str, str]:
+    recorded = LogState.load(story.log.commits(delays.APPLICATION)).assignment
+    return {client["name"]: process_id for process_id, client in recorded["clients"].items()}
+
+
+STORIES: dict[str, tuple[Callable[[Story], dict[str, Any]], int]] = {
+    "killed_while_it_processes": (killed_while_it_processes, 0),
+    "killed_while_it_restores": (killed_while_it_restores, 0),
+    "killed_with_the_only_standby": (killed_with_the_only_standby, 1),
+    "two_killed_at_once": (two_killed_at_once, 0),
+    "added_under_load": (added_under_load, 0),
+    "silent_past_the_deadline": (silent_past_the_deadline, 0),
+}
+"""What happens, and how many standbys there are."""
+
+
+@contextmanager
+def all_executors(session: Any, count: int) -> Iterator[None]:
+    """Spark starts another executor for each that has ended: each story begins with all of them."""
+    wait_until(lambda: len(executors(session)) == count)
+    yield
+
+
+def main(root: Path, master: str, names: list[str]) -> None:
+    session = start(master)
+    count = int(master.split("[")[1].split(",")[0])
+    for name in names:
+        play, standbys = STORIES[name]
+        with all_executors(session, count):
+            outcome = play(Story(session, root / name, standbys))
+        print(json.dumps({"story": name, "fed": PARTS * RECORDS, **outcome}), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
