@@ -230,7 +230,8 @@ def tell(what: dict[str, Any], records: int, runs: Sequence[dict[str, float]]) -
     for run in runs:
         print(json.dumps(what | {key: round(value, 2) for key, value in run.items()}), flush=True)
     medians = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-    rates = {f"records_per_{key.removesuffix('s')}": round(records / value) for key, value in medians.items()}
+    times = {key: value for key, value in medians.items() if key.endswith("seconds")}
+    rates = {f"records_per_{key.removesuffix('s')}": round(records / value) for key, value in times.items()}
     print(json.dumps(what | {"median": True, "records": records, **rates, "load": os.getloadavg()[0]}), flush=True)
 
 

@@ -46,13 +46,19 @@ class RecordError(HeadwaterError):
 
 
 class DamagedAgainError(HeadwaterError):
-    """The stores of a task are damaged whenever they have been restored: `task`, `client`, `times`, `cause`."""
+    """The stores of a task are damaged whenever they have been restored, or cannot be restored: `task`, `client`,
+    `times`, `cause`. `way_out`: if the cause is not in the stores.
+    """
 
-    def __init__(self, task: TaskKey, client: str, times: int, cause: str) -> None:
+    def __init__(self, task: TaskKey, client: str, times: int, cause: str, way_out: str | None = None) -> None:
+        if way_out is None:
+            what = f"were damaged {times} times in a row on {client}, though they were restored each time"
+        else:
+            what = f"could not be restored {times} times in a row on {client}"
         super().__init__(
-            f"the stores of task {task} of {task.application} were damaged {times} times in a row on {client}, though "
-            f"they were restored each time: {shortened(cause)}",
-            f"look at the disk and the memory of {client}, then run again: nothing that is committed is lost",
+            f"the stores of task {task} of {task.application} {what}: {shortened(cause)}",
+            way_out
+            or f"look at the disk and the memory of {client}, then run again: nothing that is committed is lost",
         )
         self.task = task
         self.client = client

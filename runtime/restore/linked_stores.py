@@ -247,7 +247,7 @@ class LinkedStores:
                 return TaskCorruptedError(failure.message, store=store.store)
             case "unreadable":
                 what = f"store {store.store}, partition {store.partition}, cannot be restored on {self.client}"
-                return TaskCorruptedError(f"{what}: {failure.message}", store=store.store, hint=failure.hint)
+                return TaskCorruptedError(f"{what}: {failure.message}", store=store.store, way_out=failure.hint or None)
             case "migrated":
                 return TaskMigratedError(failure.message, failure.expected, failure.found)
         return StateError(self.client, failure)

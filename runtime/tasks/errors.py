@@ -65,14 +65,15 @@ class OldAssignmentError(TaskMigratedError):
 class TaskCorruptedError(HeadwaterError):
     """The local state cannot be brought to the committed position; it must be wiped and restored.
 
-    `tasks`: those whose state it is, empty if only a store is known. `store`: its name, if one noticed it. `hint`: the
-    way out, if it is not simply to restore.
+    `tasks`: those whose state it is, empty if only a store is known. `store`: its name, if one noticed it. `way_out`:
+    what a user has to do; None where the state is simply restored.
     """
 
     def __init__(
-        self, reason: str, tasks: Iterable[TaskId] = (), store: str | None = None, hint: str | None = None
+        self, reason: str, tasks: Iterable[TaskId] = (), store: str | None = None, way_out: str | None = None
     ) -> None:
-        super().__init__(reason, hint or "its state is wiped and restored from the changelog")
+        super().__init__(reason, way_out or "its state is wiped and restored from the changelog")
+        self.way_out = way_out
         self.reason = reason
         self.tasks = frozenset(tasks)
         self.store = store

@@ -38,6 +38,6 @@ class Failures:
             raise self._migrated
         if self._corrupted:
             reasons = dict.fromkeys(error.reason for error in self._corrupted.values())
-            hints = dict.fromkeys(error.hint for error in self._corrupted.values())
-            hint = next(iter(hints)) if len(hints) == 1 else None
-            raise TaskCorruptedError("; ".join(reasons), tasks=self._corrupted, hint=hint)
+            ways_out = dict.fromkeys(error.way_out for error in self._corrupted.values())
+            way_out = next(iter(ways_out)) if len(ways_out) == 1 else None
+            raise TaskCorruptedError("; ".join(reasons), tasks=self._corrupted, way_out=way_out)

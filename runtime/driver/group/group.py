@@ -230,7 +230,8 @@ class Group:
             self._damages[task] = self._damages.get(task, 0) + 1
             if self._damages[task] >= MOST_DAMAGES:
                 key = task.key(self._topology.application)
-                raise DamagedAgainError(key, member.client.name, self._damages[task], error.reason) from error
+                name, times = member.client.name, self._damages[task]
+                raise DamagedAgainError(key, name, times, error.reason, error.way_out) from error
         member.tasks.handle_corruption(corrupted)
 
     def went_well(self, tasks: Iterable[TaskId]) -> None:
