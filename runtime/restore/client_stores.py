@@ -199,7 +199,12 @@ class ClientStores:
         return manager.restore(target.input, target.slice_records, self._pace)
 
     def _close(self, target: StoreTarget) -> int:
-        """Apply everything committed and remove expired rows, so that the file does not show where epochs ended."""
+        """Apply everything committed and remove expired rows, so that the file does not show where epochs ended.
+
+        Raises StoreDamagedError where rows are gone that were there: the next run restores them.
+        """
+        if self._position(target) < target.input.applied and self._declared[target.input.store].changelog:
+            raise StoreDamagedError(self._path(target), "it has lost what it had")
         manager = self._manager(target)
         position = manager.restore(target.input)
         if position <= target.input.position:

@@ -76,6 +76,7 @@ class LinkedStores:
         self._strategy = strategy or ChangelogRestore()
         self._snapshots = snapshots
         self.given_up = 0
+        self._damaged: set[StoreId] = set()
         self._asking = Lock()
 
     def declared(self, task: TaskId) -> Sequence[Store]:
@@ -151,7 +152,9 @@ class LinkedStores:
 
         Only those are wiped: another store of the same task may have no changelog to be restored from.
         """
+        before, self._damaged = self.held(), set()
         errors = self.ask("look", self._dealt(tasks))
+        self._tell_emptied(tasks, before)
         ahead = [
             target
             for share in self._dealt(tasks)
@@ -172,6 +175,7 @@ class LinkedStores:
                 self._positions[store] = each.position
                 self._note_snapshot(store, target.load, each)
                 if each.damage or each.lost or each.unusable:
+                    self._damaged.add(store)
                     self._report(each)
                 if each.failure is not None:
                     errors[store] = self._raised(store, each.failure)
@@ -240,6 +244,13 @@ class LinkedStores:
     def _answers(self, requests: Sequence[StateRequest]) -> Sequence[StateAnswer]:
         with self._asking:
             return self._link.ask(requests) if requests else []
+
+    def _tell_emptied(self, tasks: Collection[TaskId], before: Mapping[StoreId, int]) -> None:
+        """Tell of stores that epochs have found damaged: whoever opens one next gets it empty and sees no harm."""
+        for store in [StoreId(store.name, task.partition) for task in tasks for store in self.declared(task)]:
+            position = self._positions.get(store, 0)
+            if position < before.get(store, 0) and store not in self._damaged:
+                self._report(StoreAnswer(store.store, store.partition, position, damage="it has lost what it had"))
 
     def _raised(self, store: StoreId, failure: StoreFailure) -> Exception:
         match failure.kind:

@@ -75,19 +75,27 @@ class Environment:
         if new:  # LMDB's mode is subject to the umask
             file.chmod(FILE)
             (directory / _LOCK).chmod(FILE)
+        self._file = _file(directory)
         try:
             self._open()
         except BaseException:
             self._lmdb.close()
             raise
-        self._inode = _inode(directory)
 
     def is_current(self) -> bool:
-        """Whether the directory still has the files that are open here. They may have been wiped and made again."""
+        """Whether the directory still has the files that are open here, as long as they were.
+
+        They may have been wiped and made again. And LMDB never shortens a file: one that was cut off would end the
+        process at the next page that is not there.
+        """
         try:
-            return self._inode == _inode(self.directory)
+            found = _file(self.directory)
         except FileNotFoundError:
             return False
+        if found[:2] != self._file[:2] or found[2] < self._file[2]:
+            return False
+        self._file = found
+        return True
 
     def begin(self, *, write: bool = False) -> Any:
         """Begin a transaction. If another process has grown the map or died as a reader, this is handled here."""
@@ -147,6 +155,9 @@ class Environment:
     def lengthen(self) -> None:
         """Add the empty pages at the end that LMDB may leave out, so that only a damaged file is too short."""
         lmdb_file.extend(self.directory / lmdb_file.NAME)
+        found = _file(self.directory)
+        if found[:2] == self._file[:2]:
+            self._file = found
 
     def sync(self) -> None:
         """Make everything durable. It holds the write lock, so that no process writes between sync and marker."""
@@ -249,7 +260,7 @@ def _has(environment: Any, database: bytes, transaction: Any = None) -> bool:
     return True
 
 
-def _inode(directory: Path) -> tuple[int, int]:
+def _file(directory: Path) -> tuple[int, int, int]:
     # The file system does not reuse an inode while the file is open.
     stat = (directory / lmdb_file.NAME).stat()
-    return stat.st_dev, stat.st_ino
+    return stat.st_dev, stat.st_ino, stat.st_size

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fatal_flips import make_fatal
+from fatal_flips import FIRST_ROW, FLAGS, LEAF, PAGE, make_fatal
 from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import Event, StoreDamaged, StoreLost
+from headwater.runtime.driver.reports.events import EpochCommitted, Event, StoreDamaged, StoreLost
 from headwater.runtime.driver.reports.results import ApplicationResult
 from headwater.runtime.query.stores import DamagedStoreError
 from headwater.runtime.state.directories.process_file import ProcessFile
@@ -158,14 +158,17 @@ def test_query_of_a_damaged_store_says_so_and_a_run_restores_it(shop: Shop) -> N
     assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 4)
 
 
-def test_store_that_kills_its_reader_is_restored_where_the_last_run_was_ended(shop: Shop) -> None:
+@pytest.mark.parametrize("closed", [True, False])
+def test_store_that_kills_its_reader_is_restored_whether_the_last_run_was_ended_or_not(
+    shop: Shop, closed: bool
+) -> None:
     many = [f"product-{number:06d}" for number in range(400)]
     shop.order(many)
     client = shop.root / "state/client-1/shop-sales"
     found = ProcessFile.read(client)
     assert found is not None
     assert found.closed
-    replace(found, closed=False).written(client)  # as it is while a run goes on, and after one that was ended
+    replace(found, closed=closed).written(client)  # not closed: as it is while a run goes on, and after one was ended
     make_fatal(shop.files("lasting")[0].parent)
 
     shop.order(many)
@@ -209,3 +212,54 @@ def test_lost_stores_are_restored_from_snapshots_without_what_the_changelog_had_
 
     assert shop.rows("lasting") == shop.rows("hours") == shop.last("order_counts") == dict.fromkeys(PRODUCTS, 4)
     assert {path.parent.name for path in (shop.root / "log/snapshots").rglob("*.snap")} == {"lasting", "hours"}
+
+
+def flipped_headers(file: Path) -> None:
+    """The place of the first row in the header of each page of rows, in a file that processes have mapped."""
+    with file.open("r+b") as opened:
+        for page in range(2 * PAGE, file.stat().st_size, PAGE):
+            opened.seek(page)
+            header = bytearray(opened.read(FIRST_ROW + 1))
+            if header[FLAGS] == LEAF:
+                opened.seek(page + FIRST_ROW)
+                opened.write(bytes([header[FIRST_ROW] ^ 0x80]))
+
+
+def flipped_meta_pages(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    for page in (0, PAGE):
+        content[page + 16] ^= 0x40
+    with file.open("r+b") as opened:
+        opened.write(content)
+
+
+def half_of_it(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2 // PAGE * PAGE)
+
+
+class Observing:
+    def __init__(self, on: Callable[[Event], None]) -> None:
+        self.on = on
+
+
+def test_files_that_are_damaged_again_and_again_while_workers_have_them_open_change_no_result(shop: Shop) -> None:
+    """Some of it ends the workers that read it: never the driver, and no neighbour is wiped."""
+    faults = [flipped_headers, half_of_it, flipped_meta_pages, flipped_headers, Path.unlink]
+    many = [f"product-{number % 150:06d}" for number in range(900)]
+    done: list[Any] = []
+
+    def on(event: Event) -> None:
+        shop.events.append(event)
+        if isinstance(event, EpochCommitted) and event.lag and shop.files("lasting") and faults:
+            done.append(faults.pop(0))
+            done[-1](shop.files("lasting")[len(done) % 2])
+
+    records = [{"key": {"product": each}, "value": {"pieces": 1}, "timestamp": 10 * HOUR} for each in many]
+    shop.project.append("orders", records)
+    (result,) = shop.project.run(until_caught_up=True, observer=Observing(on)).applications
+
+    assert result.status == "caught_up", result
+    assert faults == []
+    assert shop.rows("lasting") == shop.rows("forgetful") == dict.fromkeys(many, 6)
+    assert shop.last("order_counts") == shop.last("hourly_orders") == dict.fromkeys(many, 6)
+    assert {store for _, store in shop.told()} == {"lasting"}

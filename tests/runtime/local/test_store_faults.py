@@ -1,4 +1,4 @@
-"""What happens to a store's file between two epochs: the result is that of a run that nothing has happened to."""
+"""What happens to a store's files between two epochs, or between two runs: the result is as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ from headwater.runtime.driver.reports.events import StoreRestored
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
+from headwater.runtime.state.lmdb.environments import of_this_process
 from headwater.runtime.state.lmdb.store import LmdbStore
+
+CLIENT = "state/client-1"
+EPOCHS = RECORDS // 3
+"""Each brings a change of the key."""
 
 
 def stores(root: Path) -> list[Path]:
-    return sorted(path.parent for path in (root / "state/client-1/test-app").glob("totals/[0-9]/data.mdb"))
+    return sorted(path.parent for path in (root / CLIENT / "test-app").glob("totals/[0-9]/data.mdb"))
 
 
 def deleted_files(root: Path) -> None:
@@ -39,29 +44,138 @@ def older_copies(root: Path) -> None:
         shutil.copytree(older, path)
 
 
+def older_bytes(root: Path) -> None:
+    """In the files that are there, which may be mapped."""
+    for path in stores(root):
+        content = (path.with_name(f"older-{path.name}") / "data.mdb").read_bytes()
+        (path / "data.mdb").write_bytes(content)
+
+
 def newer_copies(root: Path) -> None:
     for path in stores(root):
         store = LmdbStore(path)
         store.apply([([b"never committed"], [b"v"])], store.position, store.position + 1000)
+        store.close()
 
 
-@pytest.mark.parametrize("happens", [deleted_files, deleted_stores, older_copies, newer_copies])
+def cut_off(size: int) -> Callable[[Path], None]:
+    def fault(root: Path) -> None:
+        for path in stores(root):
+            with (path / "data.mdb").open("r+b") as file:
+                file.truncate(size)
+
+    return fault
+
+
+def flipped_rows(root: Path) -> None:
+    """A bit in each copy of each row's key."""
+    for path in stores(root):
+        file = path / "data.mdb"
+        file.write_bytes(file.read_bytes().replace(b"k%d" % int(path.name), b"K%d" % int(path.name)))
+
+
+def flipped_meta_page(root: Path) -> None:
+    """A bit in the number that says that this is LMDB's."""
+    for path in stores(root):
+        file = path / "data.mdb"
+        content = bytearray(file.read_bytes())
+        content[16] ^= 0x40
+        file.write_bytes(content)
+
+
+FAULTS = [
+    deleted_files,
+    deleted_stores,
+    older_copies,
+    newer_copies,
+    cut_off(0),
+    cut_off(3 * 4096),
+    flipped_rows,
+    flipped_meta_page,
+]
+
+
+def keep_older_copies(root: Path) -> None:
+    for path in stores(root):
+        shutil.copytree(path, path.with_name(f"older-{path.name}"), dirs_exist_ok=True)
+
+
+def whole(app: LocalApplication) -> None:
+    assert last_sums(app) == WHOLE_SUMS
+    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+
+
+@pytest.mark.parametrize("happens", FAULTS)
 def test_store_that_is_another_between_two_epochs_is_restored(application, happens: Callable[[Path], None]) -> None:
     app = fed(application(summed()))
 
     def then(commits: int) -> None:
         if commits == 3:
-            for path in stores(app.path):
-                shutil.copytree(path, path.with_name(f"older-{path.name}"))
+            keep_older_copies(app.path)
         if commits == 6:
             happens(app.path)
 
     result = app.attempt(app.settings(max_records=3), LocalCluster(), Story(then))
     assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
-    assert last_sums(app) == WHOLE_SUMS
-    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+    whole(app)
     app.run()
-    assert last_sums(app) == WHOLE_SUMS
+    whole(app)
+
+
+@pytest.mark.parametrize("happens", [*FAULTS, older_bytes])
+@pytest.mark.parametrize("something_to_do", [True, False])
+def test_store_that_is_another_at_a_start_is_restored(
+    application, happens: Callable[[Path], None], something_to_do: bool
+) -> None:
+    app = fed(application(summed()))
+    stop = Story(lambda commits: keep_older_copies(app.path) if commits == 2 else None)
+    app.attempt(app.settings(max_records=3), LocalCluster(), stop)
+    of_this_process.before_fork()  # as it is in a new process
+    of_this_process.after_fork()
+    happens(app.path)
+
+    if something_to_do:
+        fed(app)
+    result = app.attempt(app.settings(max_records=3), LocalCluster())
+
+    assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
+    twice = {key: (2 * count, 2 * total) for key, (count, total) in WHOLE_SUMS.items()}
+    assert last_sums(app) == (twice if something_to_do else WHOLE_SUMS)
+    for path in stores(app.path):
+        assert LmdbStore(path).position == (2 * EPOCHS if something_to_do else EPOCHS)
+
+
+def test_state_directory_that_vanishes_between_two_epochs_is_made_again_and_restored(
+    application,
+) -> None:
+    app = fed(application(summed()))
+    story = Story(lambda commits: shutil.rmtree(app.path / CLIENT) if commits == 6 else None)
+
+    result = app.attempt(app.settings(max_records=3), LocalCluster(), story)
+
+    assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
+    whole(app)
+
+
+def test_state_directory_that_cannot_be_written_between_two_epochs_ends_the_run_and_the_next_one_goes_on(
+    application,
+) -> None:
+    app = fed(application(summed()))
+    client = app.path / CLIENT
+
+    def then(commits: int) -> None:
+        if commits == 6:
+            shutil.rmtree(client)
+            client.write_text("in the way of a folder")
+
+    result = app.attempt(app.settings(max_records=3), LocalCluster(), Story(then))
+
+    assert result.status == "failed"
+    assert result.error is not None
+    assert str(client) in result.error
+    client.unlink()
+    app.run()
+    whole(app)
 
 
 def missing(path: Path) -> None:
