@@ -32,6 +32,9 @@ def settings_of(loaded: LoadedProject) -> Settings:
         epoch_interval_ms=_duration(epoch["interval"]) if "interval" in epoch else defaults.epoch_interval_ms,
         max_records=epoch.get("max_records", defaults.max_records),
         deadline_ms=_duration(epoch["deadline"]) if "deadline" in epoch else defaults.deadline_ms,
+        state_cleanup_delay_ms=_duration(target["state_cleanup_delay"])
+        if "state_cleanup_delay" in target
+        else defaults.state_cleanup_delay_ms,
         spark=spark_of(loaded),
         plugins=plugins_of(loaded),
         racks={} if "script" in racks else racks,

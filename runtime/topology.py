@@ -195,6 +195,7 @@ class Settings:
     """Where and how an application runs: the chosen target of `profiles.yml`. Paths are absolute when it starts.
 
     `plugins`: modules below `project_dir` with the project's own plugins. `without_plugins`: names to leave out.
+    `state_cleanup_delay_ms`: for how long a client keeps a store that none of its tasks has.
     `racks`: host -> rack, or `rack_script`, which prints the rack of a host. `client_tags`: host -> tag -> value. In
     local mode the names of virtual clients take the place of hosts. `deadline_ms`: an executor that has been silent for
     so long is given up.
@@ -206,6 +207,7 @@ class Settings:
     epoch_interval_ms: int = 500
     max_records: int = 200_000
     deadline_ms: int = DEADLINE_MS
+    state_cleanup_delay_ms: int = 600_000
     spark: Mapping[str, Any] = field(default_factory=lambda: {"master": "local[2]"})
     plugins: tuple[str, ...] = ()
     project_dir: str = ""

@@ -79,7 +79,7 @@ def _held(location: StateLocation) -> StateAnswer:
         owner = executor_process(os.getpid()) or Owner.of(os.getpid())
         if owner is None:  # this process is there, unless the system does not tell
             raise HeadwaterError("the process of this executor cannot be found")
-        folder = claim(Path(location.state_dir), location.application, owner)
+        folder = claim(Path(location.state_dir), location.application, owner, location.incarnation)
     directory = StateDirectory(Path(location.state_dir), folder, location.application)
     found = ProcessFile.read(directory.path)
     if found is None:
@@ -138,7 +138,18 @@ class ClientStores:
             "close": self._close,
             "wipe": self._wipe,
         }
+        if request.what == "clean":
+            return self._cleaned(request)
         stores = tuple(self._store(work[request.what], each) for each in request.stores)
+        return StateAnswer(self._location.folder, self._location.process_id, stores)
+
+    def _cleaned(self, request: StateRequest) -> StateAnswer:
+        """Remove stores, but for those that were touched lately."""
+        removed = set(self._directory.clean([self._id(target) for target in request.stores], request.idle_s))
+        stores = tuple(
+            StoreAnswer(each.input.store, each.partition, each.input.applied, removed=self._id(each) in removed)
+            for each in request.stores
+        )
         return StateAnswer(self._location.folder, self._location.process_id, stores)
 
     def _load(self, target: TableTarget) -> TableAnswer:

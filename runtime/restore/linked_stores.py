@@ -12,7 +12,7 @@ from ..progress.planner import Planner
 from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
-from ..tasks.plan import TopicInput
+from ..tasks.plan import StoreInput, TopicInput
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
 from ..topology import GlobalTable, Store, Subtopology
@@ -162,6 +162,38 @@ class LinkedStores:
             if self.position(target.input.store, target.partition) > target.input.position
         ]
         return {**errors, **self.ask("wipe", [ahead])}
+
+    def unused(self, tasks: Collection[TaskId]) -> list[StoreId]:
+        """The stores that are here of other tasks than these, and could be made again from their changelogs."""
+        parts = {store.name: part.number for part in self._parts.values() for store in part.stores if store.changelog}
+        return [
+            store
+            for store in self._positions
+            if store.store in parts and TaskId(parts[store.store], store.partition) not in tasks
+        ]
+
+    def forget(self, stores: Iterable[StoreId]) -> dict[StoreId, int]:
+        """Count with these stores no more; where they stand."""
+        return {store: self._positions.pop(store) for store in stores if store in self._positions}
+
+    def clean(self, stores: Mapping[StoreId, int], idle_s: float) -> list[StoreId]:
+        """Remove stores that were forgotten, unless they were touched within `idle_s` seconds; those that are gone.
+
+        The others count again. Raises StateError, ClientLostError, StateJobError.
+        """
+        targets = tuple(StoreTarget(each.partition, StoreInput(each.store, at, at, ())) for each, at in stores.items())
+        (answer,) = self._answers([StateRequest("clean", self._location, targets, idle_s=idle_s)])
+        removed: list[StoreId] = []
+        for each in answer.stores:
+            store = StoreId(each.store, each.partition)
+            if each.removed:
+                removed.append(store)
+            elif store not in self._positions:  # or its task has come back meanwhile, which knows better
+                self._positions[store] = each.position
+        failures = [answer.failure, *(each.failure for each in answer.stores)]
+        if (failure := next(filter(None, failures), None)) is not None:
+            raise StateError(self.client, failure)
+        return removed
 
     def ask(self, what: What, shares: Iterable[Sequence[StoreTarget]]) -> dict[StoreId, Exception]:
         """Send what is to be done; what went wrong with which store. Raises StateError where nothing was possible."""

@@ -16,16 +16,17 @@ from ..state.catch_up import RECORDS_PER_SLICE
 from ..tasks.plan import StoreInput, TopicInput
 from ..topology import GlobalTable, Store
 
-What = Literal["hold", "open", "look", "load", "restore", "save", "close", "wipe", "release"]
+What = Literal["hold", "open", "look", "load", "restore", "save", "close", "wipe", "clean", "release"]
 """What a request does.
 
 `hold`: become the owner of the state directory and list its stores. `open`: report the stores' positions. `look`: the
 same, and read all rows. `load`: bring global tables forward. `restore`: bring stores to their planned positions.
 `save`: copy them into the log. `close`: bring them to their planned positions, remove expired rows, make everything
-durable and close the files. `wipe`: remove stores. `release`: note that all stores are closed.
+durable and close the files. `wipe`: remove stores. `clean`: the same, unless they were touched lately. `release`: note
+that all stores are closed.
 """
 
-OPENING_NO_STORE: Collection[What] = ("hold", "wipe", "release")
+OPENING_NO_STORE: Collection[What] = ("hold", "wipe", "clean", "release")
 """What any process may do: a damaged store kills only those that open it."""
 
 TABLE = -1
@@ -83,12 +84,16 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class StateRequest:
-    """What to do with which stores, or global tables. `hold` and `release` concern the directory, and name none."""
+    """What to do with which stores, or global tables. `hold` and `release` concern the directory, and name none.
+
+    `idle_s`: for how many seconds a store must not have been touched to be removed by `clean`.
+    """
 
     what: What
     location: StateLocation
     stores: tuple[StoreTarget, ...] = ()
     tables: tuple[TableTarget, ...] = ()
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class StoreAnswer:
 
     `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although rows had been committed,
     because it has no changelog. `unusable`: why the snapshot was not loaded; empty if it was, or there was none.
-    `saved`: the snapshot that was made.
+    `saved`: the snapshot that was made. `removed`: whether it was removed by `clean`.
     """
 
     store: str
@@ -121,6 +126,7 @@ class StoreAnswer:
     lost: bool = False
     unusable: str = ""
     saved: StoreSnapshot | None = None
+    removed: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ The driver's side, which remembers where each store stands, is `LinkedStores` (`
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -184,6 +185,7 @@ class ProcessorStateManager:
         _all_done([each.store.close for each in chosen])
         for each in chosen:
             keep_note(each.path)
+            os.utime(each.path)  # a copy that its task leaves here now is kept for a while, see `StateDirectory.clean`
 
     def _checkpointed(self) -> Iterator[tuple[str, CheckpointedStore]]:
         for name, each in self._stores.items():

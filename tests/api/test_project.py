@@ -52,6 +52,10 @@ def test_settings_have_absolute_paths(shop: Path) -> None:
     assert settings.state_dir == str(shop / ".headwater" / "state")
     assert (settings.clients, settings.epoch_interval_ms, settings.max_records) == (1, 500, 200_000)
     assert settings.deadline_ms == 30_000
+    assert settings.state_cleanup_delay_ms == 600_000
+    profiles = shop / "profiles.yml"
+    profiles.write_text(profiles.read_text().replace("      clients: 1", "      state_cleanup_delay: 90s"))
+    assert Project(shop).settings().state_cleanup_delay_ms == 90_000
 
 
 @pytest.mark.parametrize(

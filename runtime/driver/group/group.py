@@ -208,6 +208,7 @@ class Group:
             try:
                 done = member.tasks.try_to_complete_restoration() and done
                 done = member.saved() and done
+                member.clean()
             except TaskCorruptedError as error:
                 done = False
                 self.recover(member, error.tasks, error)
@@ -246,6 +247,8 @@ class Group:
             member.reader.wait()
             if member.saver is not None:
                 member.saver.finish()
+            if member.cleaner is not None:
+                member.cleaner.finish()
         for_each(members, self._closed)
 
     def _closed(self, member: GroupMember) -> None:

@@ -20,6 +20,7 @@ from ...restore.links import StateLink, StoreByStore
 from ...restore.listeners import Listeners
 from ...restore.requests import StateLocation, StoreAnswer
 from ...restore.snapshots import Snapshots
+from ...restore.store_cleaner import StoreCleaner
 from ...restore.store_saver import StoreSaver
 from ...state.restore_listener import RestoreListener
 from ...state.restore_strategy import SavingStrategy
@@ -29,6 +30,7 @@ from ..cluster import Cluster
 from ..epoch_commits import EpochCommits
 from ..errors import SharedStateError
 from ..reports.events import (
+    CopiesRemoved,
     ForeignStoresWiped,
     Observer,
     SnapshotNotSaved,
@@ -115,6 +117,9 @@ class Joining:
                     stores, saves, self._snapshots, self._state, self._commits, self._submit, told
                 )
             )
+        removed = partial(self._tell_removed, name)
+        delay = self._settings.state_cleanup_delay_ms / 1000
+        member.clean_with(lambda stores: StoreCleaner(stores, delay, self._submit, removed))
         return member
 
     def _listener(self, client: str) -> RestoreListener:
@@ -154,6 +159,10 @@ class Joining:
             self._observer.on(StoreLost(*at))
         if answer.unusable:
             self._observer.on(SnapshotUnusable(*at, answer.unusable))
+
+    def _tell_removed(self, client: str, stores: Sequence[StoreId], cause: str) -> None:
+        names = tuple(map(str, stores))
+        self._observer.on(CopiesRemoved(self._topology.application, client, names, cause))
 
     def _tell_unsaved(self, client: str, store: StoreId, cause: str) -> None:
         self._observer.on(SnapshotNotSaved(self._topology.application, client, store.store, store.partition, cause))

@@ -15,6 +15,7 @@ from ...restore.links import StateLink
 from ...restore.requests import StateLocation, StateRequest, StoreAnswer
 from ...restore.snapshots import Snapshots
 from ...restore.store_changelog_reader import ReaderMode, StoreChangelogReader, Submit
+from ...restore.store_cleaner import StoreCleaner
 from ...restore.store_saver import StoreSaver
 from ...state.restore_listener import RestoreListener
 from ...state.restore_strategy import RestoreStrategy
@@ -64,6 +65,7 @@ class GroupMember:
         self.reader = StoreChangelogReader(self._stores, submit, listener)
         self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, cache(self._declared))
         self.saver: StoreSaver | None = None
+        self.cleaner: StoreCleaner | None = None
 
     @property
     def member(self) -> Member:
@@ -93,6 +95,15 @@ class GroupMember:
         if self.saver is None or (self.saver.working is None and self.reader.mode is ReaderMode.ACTIVE_RESTORING):
             return True
         return self.saver.advance(self.tasks.active.running)
+
+    def clean_with(self, make: Callable[[LinkedStores], StoreCleaner]) -> None:
+        """Have copies of stores removed that the client has had no task of for long."""
+        self.cleaner = make(self._stores)
+
+    def clean(self) -> None:
+        """Begin to remove what is due, or take up what was removed."""
+        if self.cleaner is not None:
+            self.cleaner.advance(lambda: {task.id for task in (*self.tasks.active, *self.tasks.standby)})
 
     def release(self) -> None:
         """Note where the client is that it has closed all. Raises StateError."""

@@ -66,6 +66,7 @@ StoreEvent = (
     | events.SnapshotUnusable
     | events.SnapshotNotSaved
     | events.ForeignStoresWiped
+    | events.CopiesRemoved
     | events.StoreLost
 )
 
@@ -121,6 +122,8 @@ def _of_store(event: StoreEvent) -> str:
     match event:
         case events.ForeignStoresWiped():
             return _foreign(event)
+        case events.CopiesRemoved():
+            return _removed(event)
         case events.StoreLost():
             return lost(event.store, event.partition, event.client)
     store = f"store {event.store}, partition {event.partition},"
@@ -148,6 +151,13 @@ def _foreign(event: events.ForeignStoresWiped) -> str:
         f"and {'is' if len(stores) == 1 else 'are'} wiped: {first_of(stores)}; the log may be a copy, or one that was "
         "put back from a copy"
     )
+
+
+def _removed(event: events.CopiesRemoved) -> str:
+    if event.cause:
+        return f"copies of stores that {event.client} has no task of cannot be removed: {event.cause}"
+    copies = "copy of a store" if len(event.stores) == 1 else "copies of stores"
+    return f"{len(event.stores):,} {copies} removed that {event.client} has no task of: {first_of(event.stores)}"
 
 
 def _placed(event: events.TasksPlaced) -> str:

@@ -220,6 +220,19 @@ class ForeignStoresWiped:
 
 
 @dataclass(frozen=True)
+class CopiesRemoved:
+    """A client has removed copies of stores that none of its tasks has had for long (`state_cleanup_delay`).
+
+    `stores`: `<store>/<partition>` of each. `cause`: why no more could be removed; empty if nothing is left.
+    """
+
+    application: str
+    client: str
+    stores: tuple[str, ...]
+    cause: str = ""
+
+
+@dataclass(frozen=True)
 class StoreLost:
     """A store has lost its committed rows and starts empty: it has no changelog, and no client has a copy."""
 
@@ -259,6 +272,7 @@ Event = (
     | SnapshotUnusable
     | SnapshotNotSaved
     | ForeignStoresWiped
+    | CopiesRemoved
     | StoreLost
     | ApplicationStopped
 )

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import fcntl
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from ....private_files import make_folder, opener
 from ....unusable_paths import unusable_paths_told
+from .directory import StateDirectory
 from .machine import refuse_network_file_system
 from .process_file import Owner, ProcessFile
 
@@ -22,10 +24,11 @@ _LOCK = ".claims"
 
 
 @unusable_paths_told
-def claim(state_dir: Path, application: str, owner: Owner) -> str:
+def claim(state_dir: Path, application: str, owner: Owner, incarnation: str = "") -> str:
     """The client folder below `state_dir` that `owner` has now: the one it had, or a free one, or a new one.
 
-    Raises NetworkFileSystemError.
+    Of free ones the fullest: that with most stores, then with most bytes. `incarnation`: of the application; stores of
+    another one count for nothing, as they are removed. Raises NetworkFileSystemError.
     """
     make_folder(state_dir)
     refuse_network_file_system(state_dir)
@@ -36,6 +39,8 @@ def claim(state_dir: Path, application: str, owner: Owner) -> str:
         alive = {folder: holder.owner for folder, holder in found.items() if holder and holder.owner.is_alive()}
         mine = [folder for folder, holder in alive.items() if holder.pid == owner.pid]
         free = [folder for folder in found if folder not in alive]
+        directories = {folder: StateDirectory(state_dir, folder, application) for folder in free}
+        free.sort(key=lambda folder: _fullness(directories[folder], incarnation), reverse=True)
         new = (name for name in map("client-{}".format, range(1, len(found) + 2)) if name not in found)
         folder = next(iter((*mine, *free)), None) or next(new)
         ProcessFile.take(state_dir / folder / application, owner)
@@ -52,6 +57,23 @@ def executor_process(pid: int) -> Owner | None:
     java = next((parent for parent in parents if parent.name().startswith("java")), None)
     chosen = java or (parents[min(1, len(parents) - 1)] if parents else None)
     return None if chosen is None else Owner.of(chosen.pid)
+
+
+def _fullness(directory: StateDirectory, incarnation: str) -> tuple[int, int]:
+    """Stores and bytes of a directory that nobody has."""
+    found = ProcessFile.read(directory.path)
+    if found is None or (incarnation and found.incarnation and found.incarnation != incarnation):
+        return 0, 0
+    stores = directory.stores()
+    return len(stores), sum(map(_size, map(directory.store_path, stores)))
+
+
+def _size(folder: Path) -> int:
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            size += path.stat().st_blocks * 512
+    return size
 
 
 def _natural(name: str) -> list[int | str]:

@@ -159,18 +159,25 @@ class StateDirectory:
         with suppress(OSError):  # it has other applications, or is a link
             self.client_path.rmdir()
 
-    def clean(self, owned: Iterable[StoreId], delay_s: float, now: float | None = None) -> list[StoreId]:
-        """Remove stores that are not `owned` and were not touched for `delay_s` seconds. Returns the removed stores.
+    def clean(self, unused: Iterable[StoreId], delay_s: float, now: float | None = None) -> list[StoreId]:
+        """Remove those of the stores that were not touched for `delay_s` seconds, and empty folders. What was removed.
 
-        A copy that was moved away is kept for a while: it may be needed again, and is then nearly caught up.
+        `now`: seconds since 1970.
         """
         now = time.time() if now is None else now
-        kept = set(owned)
-        removed = [store for store in self.stores() if store not in kept and self._touched(store) < now - delay_s]
+        there = set(self.stores())
+        removed = [store for store in unused if store in there and self._touched(store) < now - delay_s]
         for store in removed:
             self.remove(store)
+        for folder in self.path.iterdir() if self.path.is_dir() else ():
+            if folder.is_dir() and not folder.is_symlink():
+                with suppress(OSError):  # it is not empty
+                    folder.rmdir()
         return removed
 
     def _touched(self, store: StoreId) -> float:
-        path = self.store_path(store)
-        return max(file.stat().st_mtime for file in (path, *path.iterdir()))
+        path, found = self.store_path(store), [0.0]
+        for file in (path, *path.iterdir()):
+            with suppress(FileNotFoundError):
+                found.append(file.stat().st_mtime)
+        return max(found)

@@ -12,6 +12,7 @@ from client_tasks import T00, T01, T02, ClientTasks, Heard
 from headwater.runtime.restore.store_changelog_reader import ChangelogState, ReaderMode
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.offset_checkpoint import UNKNOWN, CheckpointError, OffsetCheckpoint
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.errors import LockError
 from headwater.runtime.tasks.state import State
@@ -112,6 +113,64 @@ def test_30_store_stands_where_its_last_transaction_says_after_any_end(client: C
     assert again.state(T00) is State.RUNNING
 
 
+def in_rocksdb(tmp_path: Path) -> ClientTasks:
+    """A client whose stores have checkpoint files. What was applied is on the disk when a store is closed."""
+    return ClientTasks(tmp_path, backend="rocksdb")
+
+
+def checkpoint(client: ClientTasks, partition: int) -> OffsetCheckpoint:
+    return OffsetCheckpoint(client.directory.store_path(StoreId("s", partition)) / ".checkpoint")
+
+
+def test_28_positions_are_loaded_from_checkpoint_files_which_the_next_change_deletes(tmp_path: Path) -> None:
+    client = in_rocksdb(tmp_path)
+    client.append(0, 11)
+    client.run(T00, T01)
+    client.manager.shutdown(clean=True)
+    assert checkpoint(client, 0).read()["s", 0] == 10
+    again = in_rocksdb(tmp_path)
+    assert again.manager.offset_sums() == {T00: 11, T01: 0}
+    again.append(0, 1)
+    again.run(T00)
+    assert checkpoint(again, 0).read() == {}
+
+
+def test_29_store_with_rows_and_without_a_checkpoint_file_is_wiped_alone_and_restored(tmp_path: Path) -> None:
+    client = in_rocksdb(tmp_path)
+    client.append(0, 4)
+    client.append(1, 5)
+    client.run(T00, T01)
+    client.manager.shutdown(clean=True)
+    checkpoint(client, 0).delete()
+    again = in_rocksdb(tmp_path)
+    heard = listened(again)
+    again.run(T00, T01)
+    assert [word for word in heard.words if "started" in word] == [
+        "active s/0 started at 0 of 4",
+        "active s/1 started at 5 of 5",
+    ]
+
+
+def test_30_checkpoint_file_has_the_position_that_was_applied_and_no_other_store(tmp_path: Path) -> None:
+    client = in_rocksdb(tmp_path)
+    client.append(0, 124)
+    client.run(T00)
+    client.manager.shutdown(clean=True)
+    assert checkpoint(client, 0).read() == {("s", 0): 123, ("rocksdb-sequence", 0): 124}
+
+
+def test_31_file_of_nothing_is_removed_and_negative_offsets_are_refused_and_passed_over(tmp_path: Path) -> None:
+    file = OffsetCheckpoint(tmp_path / ".checkpoint")
+    file.write({("s", 0): UNKNOWN})
+    assert file.read() == {("s", 0): UNKNOWN}
+    with pytest.raises(CheckpointError):
+        file.write({("s", 0): -1})
+    file.path.write_text("0\n2\ns 0 -1\ns 1 7\n")
+    assert file.read() == {("s", 1): 7}
+    file.write({})
+    assert not file.path.exists()
+
+
 def test_32_directory_without_stores_is_empty_though_it_has_files_of_its_own(client: ClientTasks) -> None:
     assert sorted(path.name for path in client.directory.path.iterdir()) == [".process.json"]
     assert client.directory.stores() == []
@@ -132,5 +191,5 @@ def test_32_cleaner_leaves_what_is_owned_and_what_was_touched_lately(client: Cli
     for store in (S0, S1):
         for path in (client.directory.store_path(store), *client.directory.store_path(store).iterdir()):
             os.utime(path, (0, 0))
-    assert client.directory.clean(owned=[S0], delay_s=600) == [S1]
+    assert client.directory.clean([S1, last], delay_s=600) == [S1]
     assert client.directory.stores() == [S0, last]

@@ -144,7 +144,9 @@ class Commits:
 class ClientTasks:
     """One client and its TaskManager."""
 
-    def __init__(self, root: Path, name: str = "client-1", submit: Callable[..., object] = at_once) -> None:
+    def __init__(
+        self, root: Path, name: str = "client-1", submit: Callable[..., object] = at_once, backend: str = "lmdb"
+    ) -> None:
         self.log = EmbeddedLog(root / "log")
         self.applications = Applications(self.log)
         own = self.log.commits("p-t")
@@ -156,7 +158,7 @@ class ClientTasks:
             folder=name,
             incarnation="1",
             log=("embedded", {"path": str(root / "log")}),
-            stores=(TOTALS,),
+            stores=(replace(TOTALS, backend=backend),),
         )
         (root / "state" / name / "p-t").mkdir(parents=True, exist_ok=True)
         answer = hold(InDriver(), replace(location, folder=""))

@@ -106,15 +106,20 @@ def test_cleaner_removes_what_nobody_owns_once_it_was_left_long_enough(directory
     for file in directory.store_path(B0).iterdir():
         os.utime(file, (0, 0))
 
-    assert directory.clean(owned=[A0], delay_s=600) == [B0]
-    assert directory.clean(owned=[A0], delay_s=-1) == [A1]
+    assert directory.clean([A1, B0], delay_s=600) == [B0]
+    assert not (directory.path / "b").exists(), "empty folders go too"
+    assert directory.clean([A1, B0], delay_s=-1) == [A1]
     assert directory.stores() == [A0]
 
 
-def test_cleaner_keeps_what_is_owned_however_old(directory: StateDirectory) -> None:
+def test_cleaner_keeps_what_is_owned_however_old_and_folders_that_are_not_ours(directory: StateDirectory) -> None:
     with_stores(directory, A0)
+    (directory.path / "notes").mkdir()
+    (directory.path / "notes" / "mine.txt").touch()
 
-    assert directory.clean(owned=[A0], delay_s=0, now=1e12) == []
+    assert directory.clean([], delay_s=0, now=1e12) == []
+    assert directory.stores() == [A0]
+    assert (directory.path / "notes" / "mine.txt").exists()
 
 
 def test_store_that_a_dead_process_has_half_wiped_is_removed_when_the_directory_is_taken(tmp_path):
