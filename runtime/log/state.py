@@ -279,7 +279,7 @@ class LogState:
         self.topics = dict(found.topics)
         self.unlisted = found.unlisted
         self.tasks = TaskProgress(self.application, found.tasks, found.paces)
-        self.store_snapshots = StoreSnapshots(found.stores)
+        self.store_snapshots = StoreSnapshots.of_all(found.stores)
         self._partitions.add(found.segments)
 
     def _is_void(self, record: CommitRecord) -> bool:

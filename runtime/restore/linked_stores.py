@@ -229,6 +229,8 @@ class LinkedStores:
         target = self.target(task, store, records)
         to = target.input
         end = self.end(StoreId(store.name, task.partition))
+        if to.applied >= end:
+            return target
         known = () if self._snapshots is None else self._snapshots.of(store.name, task.partition)
         ahead = tuple(each for each in known if to.applied < each.position <= end)
         request = RestoreRequest(store.name, task.partition, to.applied, end, to.ranges, ahead)

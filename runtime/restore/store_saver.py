@@ -18,12 +18,16 @@ from ..placing.client import ClientLostError
 from ..records.schema import changelog_topic
 from ..state.restore_strategy import Save, SavingStrategy, Unsaved
 from ..task_id import StoreId
+from ..tasks.state import State
 from ..tasks.stream_task import StreamTask
 from ..topology import Store
 from .linked_stores import LinkedStores
 from .snapshots import Snapshots
 
 Saved = Future[StoreSnapshot]
+
+MOST_LOOKED_AT = 500
+"""Stores that one round of the loop looks at: it takes about a millisecond."""
 
 
 class SnapshotCommits(Protocol):
@@ -77,12 +81,14 @@ class StoreSaver:
         self._report = report
         self._since: dict[StoreId, _Since] = {}
         self._seen: tuple[int, int] | None = None
+        self._left: list[tuple[StreamTask, Store]] = []
         self.working: Saved | None = None
         self._store = StoreId("", 0)
         self._save = Save()
 
     def advance(self, tasks: Iterable[StreamTask]) -> bool:
-        """List what has been copied, and begin with the next store that is due; whether there is none.
+        """List what has been copied, and begin with the next store that is due, if there is one among the next that are
+        looked at; whether none is left to look at since the last commit.
 
         Raises FencedError.
         """
@@ -90,23 +96,23 @@ class StoreSaver:
             if not self.working.done():
                 return False
             self.finish()
-        running = list(tasks)
-        seen = self._state.number, len(running)
-        if seen == self._seen:
-            return True
-        self._stores.note(running)
-        for task in running:
-            for store in self._stores.declared(task.id):
-                if store.changelog and self._begun(task, store):
-                    return False
-        self._seen = seen
-        return True
+        if not self._left:
+            running = list(tasks)
+            seen = self._state.number, len(running)
+            if seen == self._seen:
+                return True
+            self._seen = seen
+            self._left = [(task, store) for task in running for store in self._stores.declared(task.id)]
+        for _ in range(min(MOST_LOOKED_AT, len(self._left))):
+            if self._begun(*self._left.pop()):
+                break
+        return False
 
     def finish(self) -> None:
         """Wait until the store that is being copied is, and list it. Raises FencedError."""
         if self.working is None:
             return
-        working, self.working, self._seen = self.working, None, None
+        working, self.working = self.working, None
         try:
             saved = working.result()
         except ClientLostError:
@@ -121,6 +127,9 @@ class StoreSaver:
 
     def _begun(self, task: StreamTask, store: Store) -> bool:
         """Whether a copy of a store is due, which is begun then."""
+        if not store.changelog or task.state is not State.RUNNING:
+            return False
+        self._stores.note([task])
         found = StoreId(store.name, task.id.partition)
         since = self._grown(found)
         if not since.epochs:

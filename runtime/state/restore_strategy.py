@@ -90,7 +90,7 @@ class Save:
 
 
 @runtime_checkable
-class SavingStrategy(Protocol):
+class SavingStrategy(RestoreStrategy, Protocol):
     """A RestoreStrategy that has snapshots saved. It needs stores whose backend is a CopyingBackend."""
 
     def save(self, unsaved: Unsaved) -> Save | None:

@@ -22,6 +22,7 @@ from ...restore.requests import StateLocation, StoreAnswer
 from ...restore.snapshots import Snapshots
 from ...restore.store_cleaner import StoreCleaner
 from ...restore.store_saver import StoreSaver
+from ...restore.strategies.checked import checked
 from ...state.restore_listener import RestoreListener
 from ...state.restore_strategy import SavingStrategy
 from ...task_id import StoreId
@@ -63,7 +64,8 @@ class Joining:
         self._state = committed.own
         self._fenced: dict[str, str] = {}
         self._snapshots = Snapshots(committed.own)
-        self._strategy = ChosenPlugins(origin_of(settings)).restore_strategy(topology.restore)
+        plugins = ChosenPlugins(origin_of(settings))
+        self._strategy = checked(topology.restore.name, plugins.restore_strategy(topology.restore))
         self._location = StateLocation(
             settings.state_dir,
             topology.application,

@@ -112,3 +112,46 @@ def test_listener_that_lacks_a_method_is_refused_before_anything_is_restored(app
     assert (
         "the restore listener 'raises' (plugins.lacking:Raises) has no method started, batch, suspended" in result.error
     )
+
+
+STRATEGY = """
+from headwater.plugins import hookimpl
+from headwater.runtime.state.restore_strategy import Apply, Load, Save
+
+class Wrong:
+    def steps(self, request):
+        yield Apply(request.target)
+
+    def save(self, unsaved):
+        return None
+
+@hookimpl
+def headwater_register_restore_strategies(register):
+    register("wrong", Wrong)
+"""
+LOADING = """
+        from headwater.runtime.log.commit_records import StoreSnapshot
+        yield Load(StoreSnapshot("other", 0, 5, "path", 1, 2, "lmdb", 3))"""
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "told"),
+    [
+        ("yield Apply(request.target)", "yield Apply(1 / 0)", "fails in `steps`: ZeroDivisionError: division by zero"),
+        ("yield Apply(request.target)", "return 7", "fails in `steps`: TypeError: 'int' object is not iterable"),
+        ("yield Apply(request.target)", "yield 7", "it gives 7 for store totals, partition 0, which is neither a Load"),
+        ("        yield Apply(request.target)", LOADING, "which loads a snapshot that is not in the request"),
+        ("return None", "return True", "fails in `save`: it gives True, which is neither None nor a Save"),
+        ("return None", "raise OSError(28, 'full')", "fails in `save`: OSError: [Errno 28] full"),
+    ],
+)
+def test_strategy_that_raises_or_gives_what_cannot_be_done_ends_the_run_with_one_error(app, written, instead, told):
+    settings = with_plugin(app, "wrong_strategies", STRATEGY.replace(written, instead))
+    app.topology = replace(app.topology, restore=PluginRef("wrong"))
+
+    result = app.attempt(settings)
+
+    assert result.status == "failed"
+    assert "the restore strategy 'wrong' fails in `" in result.error
+    assert told in result.error
+    assert "correct it, or take another one" in result.error
