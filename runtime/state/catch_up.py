@@ -6,6 +6,7 @@ changelog records in order, from the store's position on. A position is one of t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ def catch_up(store: StateStore, planned: StoreInput, log: RangeReader, expire_be
     if found > planned.position:
         raise TaskMigratedError(f"store {planned.store}", planned.position, found)
     steps = slices(planned.store, planned.ranges, found, planned.position)
-    while apply_slices(store, steps, log):
+    while apply_slices(store, steps, log, expire_below=expire_below):
         pass
     if expire_below is not None and next(store.range(None, expire_below), None) is not None:
         store.apply((), planned.position, planned.position, expire_below)
@@ -94,11 +95,16 @@ def apply_slice(store: StateStore, step: Slice, log: RangeReader) -> None:
 
 
 def apply_slices(
-    store: StateStore, steps: Iterable[Slice], log: RangeReader, may_read: Callable[[], bool] = lambda: True
+    store: StateStore,
+    steps: Iterable[Slice],
+    log: RangeReader,
+    may_read: Callable[[], bool] = lambda: True,
+    expire_below: bytes | None = None,
 ) -> int:
     """Apply adjacent slices in one transaction: the first, and more as long as `may_read`; how many.
 
-    Of the changes of a key only the last one is written. Raises TaskMigratedError if the store is not at the start of
+    Of the changes of a key only the last one is written, and none of a key below `expire_below`; rows of such keys are
+    deleted. Raises TaskMigratedError if the store is not at the start of
     the first slice, or a slice is not at the end of the one before.
     """
     last, found, count = LastChanges(), store.position, 0
@@ -113,8 +119,15 @@ def apply_slices(
         if last.keys >= MOST_KEYS or last.size >= MOST_BYTES or not may_read():
             break
     if count:
-        store.apply([last.changes()], found, position)
+        store.apply([_not_expired(last.changes(), expire_below)], found, position, expire_below)
     return count
+
+
+def _not_expired(changes: Changes, below: bytes | None) -> Changes:
+    """Without those that would be deleted at once. The keys are in order."""
+    keys, values = changes
+    first = 0 if below is None else bisect_left(keys, below)
+    return keys[first:], values[first:]
 
 
 def changes(step: Slice, log: RangeReader) -> Iterator[Changes]:

@@ -118,7 +118,9 @@ class ProcessorStateManager:
                 self.lost.add(planned.store)
                 return found.store.position
             steps = slices(planned.store, planned.ranges, position, planned.position, most)
-            while apply_slices(found.store, steps, self._log, pace.may_read()):
+            # As in epochs: a copy that is never asked would keep all that has ever been in its windows.
+            below = expire_below(found.declared, planned)
+            while apply_slices(found.store, steps, self._log, pace.may_read(), below):
                 if pace.is_over():
                     break  # another slice goes on: epochs of the tasks that run are waiting for the client
             self.checkpoint()

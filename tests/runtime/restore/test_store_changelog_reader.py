@@ -187,17 +187,17 @@ def test_stores_of_commits_that_a_copied_log_does_not_have_are_wiped_and_the_oth
     assert (answer.foreign_stores, answer.failure) == ({"hours/0": 34}, None)
     assert [(each.partition, each.position) for each in answer.stores] == [(1, 2)]
     place.client().restore(TASK)
-    assert place.windows() == [window(hour) for hour in (*range(31), 50, 51)]
+    assert place.windows() == [window(hour) for hour in (*KEPT, 50, 51)]
     assert place.hold().foreign_stores == {}
 
 
-def test_restoring_comes_to_the_committed_end_of_all_tasks_and_is_told(place: Place) -> None:
-    place.commit(OTHER, 3, 4)
+def test_restoring_comes_to_the_committed_end_of_all_tasks_without_expired_rows_and_is_told(place: Place) -> None:
+    place.commit(OTHER, 3, 14)
     client = place.client()
     assert client.restore(TASK, OTHER) == {}
     assert [client.stores.offsets(task) for task in (TASK, OTHER)] == [{"hours": 31}, {"hours": 2}]
-    assert place.windows() == [window(hour) for hour in range(31)]
-    assert place.windows(OTHER) == [window(3), window(4)]
+    assert place.windows() == [window(hour) for hour in KEPT]
+    assert place.windows(OTHER) == [window(14)]
     assert client.heard.words == [
         "active hours/0 started at 0 of 31",
         "active hours/1 started at 0 of 2",
@@ -341,7 +341,7 @@ def test_other_close_applies_nothing_more(place: Place) -> None:
     client.restore(TASK)
     place.commit(TASK, 31)
     client.close(TASK, clean=False)
-    assert place.windows() == [window(hour) for hour in range(31)]
+    assert place.windows() == [window(hour) for hour in KEPT]
 
 
 def test_store_ahead_of_its_changelog_is_corrupted_and_begins_again_once_it_was_looked_at(place: Place) -> None:
@@ -359,7 +359,7 @@ def test_store_ahead_of_its_changelog_is_corrupted_and_begins_again_once_it_was_
     client.reader.suspect([TASK])
     assert client.restore(TASK) == {}
     assert client.stores.offsets(TASK) == {"hours": 31}
-    assert place.windows() == [window(hour) for hour in range(31)]
+    assert place.windows() == [window(hour) for hour in KEPT]
 
 
 def test_positions_that_epochs_have_reached_are_taken_up(place: Place) -> None:
@@ -407,7 +407,7 @@ def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) ->
     assert again.restore(TASK) == {}
 
     assert [(each.store, each.damage) for each in told] == [("hours", "a row is not what was written")]
-    assert place.windows() == [window(hour) for hour in range(31)]
+    assert place.windows() == [window(hour) for hour in KEPT]
 
 
 def test_store_whose_position_is_damaged_is_held_as_empty_and_restored(place: Place) -> None:
