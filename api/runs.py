@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..private_files import write_text
-from ..runtime.driver.application import refused, run_topologies
+from ..runtime.driver.application import run_topologies
+from ..runtime.driver.refused import refused
 from ..runtime.driver.reports.events import Observer
 from ..runtime.driver.reports.results import RunResults
 from ..runtime.driver.stopping import stopping

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..assignment.measured_tasks import tasks_of
-from ..chosen_plugins import origin_of
 from ..placing.assigned import Assigned
 from ..placing.client import ClientLostError
 from ..progress.committed import Committed
@@ -30,6 +29,7 @@ from ..tasks.stream_task import StreamTask
 from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
+from .epoch_plans import EpochPlans
 from .errors import DamagedAgainError
 from .failed_tasks import FailedTasks
 from .group.group import Group
@@ -91,6 +91,7 @@ class EpochLoop:
         self._commits = commits
         self._planner = Planner(committed, settings.max_records)
         self._group = group
+        self._plans = EpochPlans(topology, settings, committed, committer, commits, group)
         self._rebalancer = Rebalancer(group, committer, placed)
         self._observer = observer
         self._held = held
@@ -193,7 +194,7 @@ class EpochLoop:
                 if not self._planner.unread(task.id for task in tasks):
                     continue
                 unit.started = now
-                plan = self._plan(unit, tasks)
+                plan = self._plans.plan(unit, tasks, self.failed.tasks)
                 for task in tasks:
                     task.start_epoch(plan.epoch)
                 opened = _Open(unit, plan, tuple(tasks), now, version)
@@ -214,33 +215,6 @@ class EpochLoop:
                 held_globals=member.reader.tables.held,
             )
         return self._units[key]
-
-    def _plan(self, unit: Unit, tasks: Sequence[StreamTask]) -> EpochPlan:
-        network = self._committed.network()
-        due = {task.id: task for task in tasks}
-        return EpochPlan(
-            application=self._topology.application,
-            generation=self._committer.generation,
-            epoch=self._commits.next_epoch(),
-            attempt=0,
-            now=time.time_ns() // 1_000_000,
-            client=unit.member.client.folder,
-            process_id=unit.member.client.process_id,
-            assignment=self._group.assignment,
-            log=(self._settings.log.name, self._settings.log.options),
-            state_dir=self._settings.state_dir,
-            threads=tuple(
-                tuple(
-                    self._planner.task(unit.part, task.partition, due[task].offsets, self.failed.tasks, network)
-                    for task in thread
-                    if task in due
-                )
-                for thread in unit.member.threads(unit.part)
-            ),
-            globals_=self._planner.globals(unit.part.global_tables, unit.held_globals),
-            plugins=origin_of(self._settings),
-            incarnation=self._committed.own.incarnation,
-        )
 
     def _job(self, unit: Unit, plan: EpochPlan, examined: Set[TaskKey]) -> Outcomes:
         """In a thread of the pool: run the epoch; if it fails, run its tasks one by one and find the record."""

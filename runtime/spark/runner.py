@@ -65,7 +65,8 @@ def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
 
 def _run(topology: Topology, settings: Settings, until_caught_up: bool) -> RunResults:
     """Start Spark and run the topology on it. If the log refuses the topology, Spark is not started."""
-    from ..driver.application import refused, run_topologies
+    from ..driver.application import run_topologies
+    from ..driver.refused import refused
     from ..driver.reports.event_texts import Lines
     from ..driver.stopping import stopping
     from .clients import local_state

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, topic, topology
 
-from headwater.runtime.driver.application import refused
+from headwater.runtime.driver.refused import refused
 from headwater.runtime.driver.reports.events import ApplicationStopped, Event
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.directories.known_log import OtherLogError

@@ -1,0 +1,67 @@
+"""The plans of epochs, with all that a worker has to know: see `tasks.plan.EpochPlan`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence, Set
+
+from ..chosen_plugins import origin_of
+from ..progress.committed import Committed
+from ..progress.committer import Committer
+from ..progress.planner import Planner
+from ..task_id import TaskKey
+from ..tasks.plan import EpochPlan
+from ..tasks.stream_task import StreamTask
+from ..topology import Settings, Topology
+from .epoch_commits import EpochCommits
+from .group.group import Group
+from .units import Unit
+
+
+class EpochPlans:
+    """Plans the epochs of one application. Used from the loop's thread only."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings,
+        committed: Committed,
+        committer: Committer,
+        commits: EpochCommits,
+        group: Group,
+    ) -> None:
+        self._topology = topology
+        self._settings = settings
+        self._committed = committed
+        self._committer = committer
+        self._commits = commits
+        self._group = group
+        self._planner = Planner(committed, settings.max_records)
+
+    def plan(self, unit: Unit, tasks: Sequence[StreamTask], failed: Set[TaskKey]) -> EpochPlan:
+        """An epoch of these tasks of a unit. `failed`: tasks that have stopped, so nobody waits for what they write."""
+        network = self._committed.network()
+        due = {task.id: task for task in tasks}
+        return EpochPlan(
+            application=self._topology.application,
+            generation=self._committer.generation,
+            epoch=self._commits.next_epoch(),
+            attempt=0,
+            now=time.time_ns() // 1_000_000,
+            client=unit.member.client.folder,
+            process_id=unit.member.client.process_id,
+            assignment=self._group.assignment,
+            log=(self._settings.log.name, self._settings.log.options),
+            state_dir=self._settings.state_dir,
+            threads=tuple(
+                tuple(
+                    self._planner.task(unit.part, task.partition, due[task].offsets, failed, network)
+                    for task in thread
+                    if task in due
+                )
+                for thread in unit.member.threads(unit.part)
+            ),
+            globals_=self._planner.globals(unit.part.global_tables, unit.held_globals),
+            plugins=origin_of(self._settings),
+            incarnation=self._committed.own.incarnation,
+        )
