@@ -94,9 +94,9 @@ class Log(Protocol):
         """
         ...
 
-    def load_file(self, saved: SavedFile, to: Path) -> None:
-        """Copy a file to a new local one. Raises SavedFileError if it is not there, or not as it was saved; OSError if
-        `to` cannot be written.
+    def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
+        """The content of a file from a byte on, in pieces, each until the next is asked for. Whether it is what was
+        saved, the reader sees from its size and checksum. Raises SavedFileError if it cannot be read.
         """
         ...
 

@@ -122,6 +122,7 @@ class ClientStores:
         self._log = self._plugins.log(PluginRef(*location.log))
         self._managers: dict[TaskKey, ProcessorStateManager] = {}
         self._saved: dict[StoreId, StoreSnapshot] = {}
+        self._fetched: dict[StoreId, int] = {}
         self._pace = Pace(SLICE_SECONDS)
         self._begun = False
 
@@ -189,7 +190,8 @@ class ClientStores:
             answer = replace(answer, failure=_failure(error))
         manager = self._managers.get(self._task(target))
         lost = manager is not None and target.input.store in manager.lost
-        return replace(answer, lost=lost, saved=self._saved.get(self._id(target)))
+        store = self._id(target)
+        return replace(answer, lost=lost, saved=self._saved.get(store), fetched=self._fetched.get(store, 0))
 
     def _position(self, target: StoreTarget) -> int:
         return self._manager(target).position(target.input.store)
@@ -205,8 +207,11 @@ class ClientStores:
         self._begun = True
         manager, snapshot = self._manager(target), target.load
         if snapshot is not None:
-            put = partial(load, snapshot=snapshot, log=self._log)
-            manager.load(target.input, snapshot.position, put)
+            put = partial(load, snapshot=snapshot, log=self._log, pace=self._pace)
+            size = manager.load(target.input, snapshot.position, put)
+            if size is not None and size < snapshot.size:
+                self._fetched[self._id(target)] = size
+                return self._position(target)
         return manager.restore(target.input, target.slice_records, self._pace)
 
     def _close(self, target: StoreTarget) -> int:

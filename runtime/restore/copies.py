@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
+from zlib import crc32
 
 from ...errors import HeadwaterError
+from ...private_files import make_folder, opener
 from ..log.commit_records import StoreSnapshot
 from ..log.errors import SavedFileError
-from ..log.log import Log, SavedFile
+from ..log.log import Log
+from ..state.pace import Pace
 from ..state.store import CopyDamagedError, CopyingBackend, StoreBackend, StoreDamagedError
+from ..state.whole_files import write_whole
 from ..task_id import StoreId
+
+_COPY, _NOTE = "copy", "fetched"
 
 
 class UnusableSnapshotError(HeadwaterError):
@@ -62,12 +69,50 @@ def save(backend: StoreBackend, directory: Path, store: StoreId, log: Log, path:
     )
 
 
-def load(backend: StoreBackend, directory: Path, snapshot: StoreSnapshot, log: Log) -> None:
-    """Put a snapshot in the place of the store of a directory. Raises UnusableSnapshotError, OSError."""
+def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log: Log, pace: Pace) -> int:
+    """Put a snapshot in the place of the store of a directory, as far as there is time. Returns how many bytes of it
+    are here by now; at the last one it is the store. Raises UnusableSnapshotError, OSError.
+    """
     if not isinstance(backend, CopyingBackend) or backend.copy_form != snapshot.form:
         raise UnusableSnapshotError(snapshot, f"the store's backend does not read the form {snapshot.form}")
-    file = SavedFile(snapshot.path, snapshot.size, snapshot.checksum)
+    # Named so that `StateDirectory` removes it when the client takes the directory again: no process has the number 0.
+    folder = directory.with_name(f".{directory.name}_{snapshot.checksum:08x}-0")
+    make_folder(folder)
     try:
-        backend.load_copy(directory, snapshot.position, lambda path: log.load_file(file, path))
+        size = _fetch(snapshot, folder, log, pace)
+        if size < snapshot.size:
+            return size
+        backend.load_copy(directory, snapshot.position, folder / _COPY)
     except (SavedFileError, CopyDamagedError) as error:
+        shutil.rmtree(folder)
         raise UnusableSnapshotError(snapshot, error.cause) from error
+    shutil.rmtree(folder)
+    return size
+
+
+def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, pace: Pace) -> int:
+    """Copy the next pieces of a snapshot; how many bytes are here. What is known of them is noted for the next time."""
+    size, checksum = _fetched(folder)
+    with open(folder / _COPY, "ab", buffering=0, opener=opener) as file:
+        file.truncate(size)  # what was written after the note
+        for piece in log.read_file(snapshot.path, size):
+            size, checksum = size + len(piece), crc32(piece, checksum)
+            while piece:  # an unbuffered write may take a part only
+                piece = piece[file.write(piece) :]
+            if pace.is_over() and size < snapshot.size:
+                write_whole(folder / _NOTE, f"{size} {checksum}")
+                return size
+    if size != snapshot.size:
+        raise CopyDamagedError(f"it has {size:,} bytes, and was saved with {snapshot.size:,}")
+    if checksum != snapshot.checksum:
+        raise CopyDamagedError("its checksum is wrong")
+    return size
+
+
+def _fetched(folder: Path) -> tuple[int, int]:
+    """Size and checksum of what is here of a snapshot."""
+    try:
+        size, checksum = (folder / _NOTE).read_text().split()
+    except FileNotFoundError:
+        return 0, 0
+    return int(size), int(checksum)

@@ -49,7 +49,7 @@ class LinkedStores:
     It knows how far each store is, as nobody else works on it. `report` is called with each store that was damaged
     (and how), has lost its rows, or has a snapshot that could not be loaded. `strategy`: in which steps stores are
     restored. `snapshots`: those that it may load; None: none.
-    `given_up`: how many could not be loaded. Requests go one after the other, whoever asks.
+    `steps`: of work on snapshots that have brought no store further yet. Requests go one after the other, whoever asks.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class LinkedStores:
         self._report = report
         self._strategy = strategy or ChangelogRestore()
         self._snapshots = snapshots
-        self.given_up = 0
+        self._loading: dict[StoreId, StoreSnapshot] = {}
+        self.steps = 0
         self._damaged: set[StoreId] = set()
         self._asking = Lock()
 
@@ -234,7 +235,9 @@ class LinkedStores:
         known = () if self._snapshots is None else self._snapshots.of(store.name, task.partition)
         ahead = tuple(each for each in known if to.applied < each.position <= end)
         request = RestoreRequest(store.name, task.partition, to.applied, end, to.ranges, ahead)
-        match next(iter(self._strategy.steps(request)), None):
+        begun = self._loading.get(StoreId(store.name, task.partition))
+        step = Load(begun) if begun in ahead else next(iter(self._strategy.steps(request)), None)
+        match step:
             case Load(snapshot):
                 return replace(target, load=snapshot, input=replace(to, position=snapshot.position, ranges=()))
             case Apply(position, slice_records):
@@ -266,12 +269,16 @@ class LinkedStores:
         return [everything[thread :: self.threads] for thread in range(self.threads)]
 
     def _note_snapshot(self, store: StoreId, load: StoreSnapshot | None, answer: StoreAnswer) -> None:
-        """Leave a snapshot alone that could not be loaded, and all of a store that is damaged."""
+        """Go on with a snapshot that is partly here. Leave one alone that could not be loaded, and all of a store that
+        is damaged."""
         if self._snapshots is None:
             return
+        if load is not None and answer.fetched:
+            self._loading[store] = load
+            self.steps += 1
         if load is not None and answer.unusable:
             self._snapshots.unusable.add(load.path)
-            self.given_up += 1
+            self.steps += 1
         if answer.damage:
             self._snapshots.give_up(store)
 

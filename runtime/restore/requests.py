@@ -115,7 +115,8 @@ class StoreAnswer:
 
     `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although rows had been committed,
     because it has no changelog. `unusable`: why the snapshot was not loaded; empty if it was, or there was none.
-    `saved`: the snapshot that was made. `removed`: whether it was removed by `clean`.
+    `saved`: the snapshot that was made. `fetched`: bytes of the snapshot that are here, as long as it is not whole.
+    `removed`: whether it was removed by `clean`.
     """
 
     store: str
@@ -126,6 +127,7 @@ class StoreAnswer:
     lost: bool = False
     unusable: str = ""
     saved: StoreSnapshot | None = None
+    fetched: int = 0
     removed: bool = False
 
 

@@ -109,7 +109,7 @@ class StoreChangelogReader:
         self._suspects: set[TaskId] = set()
         self._turn = 0
         self._stalls = 0
-        self._given_up = 0
+        self._steps = 0
         self._loaded: dict[str, dict[int, dict[int, int]]] | None = None
         self.tables = GlobalTables(stores, self._listener)
 
@@ -244,7 +244,7 @@ class StoreChangelogReader:
         if not worked:  # it was for global tables
             self.tables.take(self._loaded or {})
             return {}
-        moved, self._given_up = self._given_up != self._stores.given_up, self._stores.given_up
+        moved, self._steps = self._steps != self._stores.steps, self._stores.steps
         for store, before in worked.items():
             position = self._stores.position(store.store, store.partition)
             moved = moved or position != before  # also where a store was read: that is no step of the strategy

@@ -11,7 +11,6 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -92,11 +91,11 @@ class MemoryBackend:
         """See `CopyingBackend.save_copy`."""
         return copies.save_copy(self._place(directory), MAP_SIZE, file)
 
-    def load_copy(self, directory: Path, position: int, fill: Callable[[Path], None]) -> None:
+    def load_copy(self, directory: Path, position: int, file: Path) -> None:
         """See `CopyingBackend.load_copy`."""
         place = self._place(directory)
         owner = (place / _OWNER).read_text()
-        copies.load_copy(place, MAP_SIZE, position, fill, lambda folder: write_text(folder / _OWNER, owner))
+        copies.load_copy(place, MAP_SIZE, position, file, lambda folder: write_text(folder / _OWNER, owner))
 
     def _place(self, directory: Path) -> Path:
         """Where in memory the store of a directory is, which is made if there is none."""

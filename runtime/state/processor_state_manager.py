@@ -126,13 +126,18 @@ class ProcessorStateManager:
             self.checkpoint()
             return found.store.position
 
-    def load(self, planned: StoreInput, position: int, put: Callable[[StoreBackend, Path], None]) -> None:
-        """Put something else in a store's place (`put`), which stands at `position`, unless the store is as far."""
+    def load(self, planned: StoreInput, position: int, put: Callable[[StoreBackend, Path], int]) -> int | None:
+        """Have something else take a store's place (`put`), which stands at `position`, unless the store is as far.
+
+        Returns what `put` does, which may need several calls; None if it was not called.
+        """
         with self._corruption_marked(planned.store) as found:
             note_sync(found.path, planned.commit)
-            if found.store.position < position:
-                put(found.backend, found.path)
-                found.store = found.backend.open(found.path)
+            if found.store.position >= position:
+                return None
+            done = put(found.backend, found.path)
+            found.store = found.backend.open(found.path)
+            return done
 
     def verify(self, name: str) -> int:
         """Read all rows of a store; its position. Raises StoreDamagedError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -109,11 +109,11 @@ class CopyingBackend(Protocol):
         Others may read the store meanwhile, and write to it. Raises StoreDamagedError, OSError.
         """
 
-    def load_copy(self, directory: Path, position: int, fill: Callable[[Path], None]) -> None:
+    def load_copy(self, directory: Path, position: int, file: Path) -> None:
         """Make a copy, which has this position, the store of `directory`, in place of the one that is there.
 
-        `fill` writes the file to the path that it is given. After an error the store is the one before; if the process
-        is killed, it is that one, or the copy, or empty. Raises CopyDamagedError, and what `fill` raises.
+        `file` is beside the directory, and may be moved. After an error the store is the one before; if the process is
+        killed, it is that one, or the copy, or empty. Raises CopyDamagedError.
         """
 
 

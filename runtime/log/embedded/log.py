@@ -17,14 +17,14 @@ from ....private_files import make_folder, opener, write_text
 from ....unusable_paths import unusable_paths_told
 from ..commits import DirectoryCommitStore
 from ..durable_files import check_directory, make_directory, sync_directory, sync_file, write_durably
-from ..errors import CorruptSegmentError, RangeMissingError
+from ..errors import CorruptSegmentError, RangeMissingError, SavedFileError
 from ..log import LogFile, SavedFile
 from ..ranges import Fetched, LogRange
 from ..segments.files import byte_ranges, decode_batch, encode_segments
 from ..segments.segment import FileRange, Segment, segment_path
 from .identity import ensure_identity, identity_of
 from .leftovers import remove_leftovers
-from .saved_files import copied, summed
+from .saved_files import pieces, summed
 
 _FILES = {"segments": "*/*.seg", "snapshots": "*/*.snap"}
 
@@ -121,9 +121,12 @@ class EmbeddedLog:
         sync_directory(target.parent)
         return saved
 
-    def load_file(self, saved: SavedFile, to: Path) -> None:
-        """See `Log.load_file`."""
-        copied(saved, self.root / saved.path, to)
+    def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
+        """See `Log.read_file`."""
+        try:
+            yield from pieces(self.root / path, start)
+        except OSError as error:
+            raise SavedFileError(path, error.strerror or str(error)) from error
 
     def files(self, application: str) -> Iterator[LogFile]:
         """See `Log.files`."""

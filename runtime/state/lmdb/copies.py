@@ -41,7 +41,7 @@ def load_copy(
     directory: Path,
     map_size: int,
     position: int,
-    fill: Callable[[Path], None],
+    file: Path,
     complete: Callable[[Path], None] = lambda _: None,
 ) -> None:
     """See `CopyingBackend.load_copy`. `complete`: adds to the new folder what else belongs there."""
@@ -49,13 +49,12 @@ def load_copy(
     # Named so that `StateDirectory` removes it after a kill.
     folder = directory.with_name(f".{directory.name}_loading-{os.getpid()}")
     shutil.rmtree(folder, ignore_errors=True)
+    if (found := _position(file, map_size)) != position:
+        raise CopyDamagedError(f"it is at position {found:,}, and not at {position:,}")
     make_folder(folder)
     try:
         mark_unsynced(folder)  # as after each write: if the machine stops, the changelog has everything
-        file = folder / lmdb_file.NAME
-        fill(file)
-        if (found := _position(file, map_size)) != position:
-            raise CopyDamagedError(f"it is at position {found:,}, and not at {position:,}")
+        shutil.move(file, folder / lmdb_file.NAME)
         complete(folder)
         of_this_process.put_in_place(folder, directory)
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
@@ -143,9 +143,9 @@ class LmdbBackend:
         """See `CopyingBackend.save_copy`."""
         return copies.save_copy(directory, self._map_size, file)
 
-    def load_copy(self, directory: Path, position: int, fill: Callable[[Path], None]) -> None:
+    def load_copy(self, directory: Path, position: int, file: Path) -> None:
         """See `CopyingBackend.load_copy`."""
-        copies.load_copy(directory, self._map_size, position, fill)
+        copies.load_copy(directory, self._map_size, position, file)
 
 
 def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> dict[bytes, bytes]:

@@ -44,7 +44,7 @@ WITH_JVM = {
 WITH_SNAPSHOTS = {
     "a snapshot is written": ("worker", r"create .*/log/snapshots/.*\.snap$"),
     "a snapshot that is not listed any more is removed": ("worker", r"remove .*/log/snapshots/.*\.snap$"),
-    "a snapshot is copied to the client": ("worker", r"create .*/state/.*/\.\d+_loading-\d+/data\.mdb$"),
+    "a snapshot is copied to the client": ("worker", r"create .*/state/.*/\.\d+_[0-9a-f]+-0/copy$"),
     "a store gives way to a snapshot": ("worker", r"rename .*/state/.*/\.\d+-\d+$"),
     "a snapshot takes the place of a store": ("worker", r"rename .*/state/.*/\d+$"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from test_rebalance import Story
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import SnapshotNotSaved, SnapshotUnusable
 from headwater.runtime.log.commit_records import StoreSnapshot
+from headwater.runtime.log.embedded import saved_files
 from headwater.runtime.log.state import LogState
 from headwater.runtime.restore import client_stores
 from headwater.runtime.restore.requests import StateAnswer, StateRequest
@@ -55,6 +57,8 @@ class Requests:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.restores: list[tuple[int, int]] = []
         self.loads: list[str] = []
+        self.fetched: list[int] = []
+        self.happens: Callable[[int], None] = lambda _: None
         answer = client_stores.answer
 
         def noted(request: StateRequest) -> StateAnswer:
@@ -64,6 +68,8 @@ class Requests:
                     self.restores.append((target.input.applied, each.position))
                     if target.load is not None:
                         self.loads.append(target.load.path)
+                        self.fetched.append(each.fetched)
+                        self.happens(each.fetched)
             return found
 
         monkeypatch.setattr("headwater.runtime.restore.links.answer", noted)
@@ -100,6 +106,60 @@ def test_store_that_is_there_is_not_loaded(application, requests):
     app.run(max_records=3)
     app.run()
     assert requests.loads == []
+
+
+@pytest.fixture
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice is the least that can be done."""
+    monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(saved_files, "_PIECE", 4096)
+
+
+def left_behind(app: LocalApplication) -> list[str]:
+    return [path.name for path in (app.path / "state").rglob(".*-0")]
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_snapshot_is_loaded_in_slices_and_nothing_of_it_is_left(app, requests):
+    size = snapshots_of(app, 0)[0].size
+    assert size > 3 * 4096
+
+    app.run()
+
+    assert set(requests.fetched) == {0, *range(4096, size, 4096)}
+    assert requests.fetched.count(4096) == PARTITIONS
+    assert left_behind(app) == []
+    assert last_sums(app) == WHOLE_SUMS
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_snapshot_that_is_gone_while_it_is_loaded_is_left_for_the_older_one(app, requests):
+    newest, older = snapshots_of(app, 3)
+    path = app.path / "log" / newest.path
+    requests.happens = lambda fetched: path.unlink(missing_ok=True) if fetched == 3 * 4096 else None
+    story = Story()
+
+    result = app.attempt(observer=story)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert [event.partition for event in story.of(SnapshotUnusable)] == [3]
+    assert older.path in requests.loads
+    assert left_behind(app) == []
+    assert last_sums(app) == WHOLE_SUMS
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_run_that_ends_while_a_snapshot_is_loaded_leaves_nothing_to_the_next(app, requests):
+    stop = threading.Event()
+    requests.happens = lambda fetched: stop.set() if fetched == 3 * 4096 else None
+
+    assert app.attempt(stop=stop).status == "interrupted"
+
+    assert left_behind(app)
+    requests.happens = lambda fetched: None
+    app.run()
+    assert left_behind(app) == []
+    assert last_sums(app) == WHOLE_SUMS
 
 
 def damaged(path: Path) -> None:

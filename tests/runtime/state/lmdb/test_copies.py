@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,17 +29,13 @@ def filled(backend: CopyingBackend, directory: Path, rows: int = 1000) -> StateS
     return store
 
 
-def copy_into(file: Path) -> Callable[[Path], None]:
-    return lambda to: shutil.copyfile(file, to)  # type: ignore[arg-type, return-value]
-
-
 def test_copy_takes_the_place_of_another_store_with_its_rows_and_position(backend, tmp_path):
     filled(backend, tmp_path / "a")
     assert backend.save_copy(tmp_path / "a", tmp_path / "copy") == 1000
     other = backend.open(tmp_path / "b")
     other.apply([([b"old"], [b"row"])], 0, 7)
 
-    backend.load_copy(tmp_path / "b", 1000, copy_into(tmp_path / "copy"))
+    backend.load_copy(tmp_path / "b", 1000, tmp_path / "copy")
 
     assert other.position == 1000
     assert list(other.range(None, None)) == list(backend.open(tmp_path / "a").range(None, None))
@@ -54,7 +49,7 @@ def test_copy_is_of_one_moment_while_the_store_goes_on(backend, tmp_path):
     backend.save_copy(tmp_path / "a", tmp_path / "copy")
     store.apply([([b"later"], [b"row"])], 1000, 1001)
 
-    backend.load_copy(tmp_path / "b", 1000, copy_into(tmp_path / "copy"))
+    backend.load_copy(tmp_path / "b", 1000, tmp_path / "copy")
 
     assert backend.open(tmp_path / "b").get_many([b"later"]) == [None]
     assert store.get_many([b"later"]) == [b"row"]
@@ -85,7 +80,7 @@ def test_file_that_is_no_copy_leaves_the_store_as_it_was(backend, tmp_path, cont
     store = filled(backend, tmp_path / "b", 5)
 
     with pytest.raises(CopyDamagedError, match=cause):
-        backend.load_copy(tmp_path / "b", 1000, copy_into(bad))
+        backend.load_copy(tmp_path / "b", 1000, bad)
 
     assert store.position == 5
     assert len(list(store.range(None, None))) == 5
@@ -97,4 +92,4 @@ def test_copy_of_another_position_than_expected_is_refused(backend, tmp_path):
     backend.save_copy(tmp_path / "a", tmp_path / "copy")
 
     with pytest.raises(CopyDamagedError, match="it is at position 1,000, and not at 999"):
-        backend.load_copy(tmp_path / "b", 999, copy_into(tmp_path / "copy"))
+        backend.load_copy(tmp_path / "b", 999, tmp_path / "copy")
