@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ..log.commit_records import EXTERNAL_LANE
 from ..log.state import LogState
 from ..records.schema import changelog_topic
-from ..task_id import TaskId, TaskKey
+from ..task_id import StoreId, TaskId, TaskKey
 from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store, Subtopology, Topic
 from .committed import Committed
@@ -79,6 +79,14 @@ class Planner:
         """The committed position of a store."""
         topic = changelog_topic(self._committed.application, store)
         return self._committed.own.lane_ends(topic, partition).get(partition, 0)
+
+    def bytes_from(self, store: StoreId, position: int) -> int:
+        """About how many bytes of a store's changelog lie from a position on; 0 for a global table, which has none."""
+        topic = changelog_topic(self._committed.application, store.store)
+        ranges = self._committed.own.lane_ranges(topic, store.partition, store.partition, position)
+        first = ranges[0] if ranges else None
+        before = 0 if first is None else first.size * max(0, position - first.start) // max(1, first.end - first.start)
+        return sum(each.size for each in ranges) - before
 
     def globals(
         self, tables: Sequence[GlobalTable], held: Mapping[str, Mapping[int, Mapping[int, int]]]

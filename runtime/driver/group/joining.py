@@ -126,7 +126,9 @@ class Joining:
 
     def _listener(self, client: str) -> RestoreListener:
         plugins = ChosenPlugins(origin_of(self._settings)).restore_listeners()
-        return Listeners(RestoreEvents(self._topology.application, client, self._observer), plugins)
+        return Listeners(
+            RestoreEvents(self._topology.application, client, self._observer, self._planner.bytes_from), plugins
+        )
 
     def _held(self, client: Client, link: StateLink) -> Member:
         """A client as it finds itself: its folder, its process id, its stores."""

@@ -150,7 +150,10 @@ class TaskBeginsAgain:
 
 @dataclass(frozen=True)
 class StoreRestoring:
-    """A store of an active task is being restored: it stands at `position`, in changelog records, and goes to `end`."""
+    """A store of an active task is being restored: it stands at `position`, in changelog records, and goes to `end`.
+
+    `bytes_left`: what the changelog has between the two, in files. `Restoring` adds up rates and the time that is left.
+    """
 
     application: str
     client: str
@@ -158,6 +161,7 @@ class StoreRestoring:
     partition: int
     position: int
     end: int
+    bytes_left: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...state.restore_listener import Suspended
 from ...task_id import StoreId
 from ...tasks.state import TaskType
@@ -9,12 +11,18 @@ from .events import Observer, StoreRestored, StoreRestoring
 
 
 class RestoreEvents:
-    """A RestoreListener of one client. Standby tasks are not told of: they follow their changelogs all the time."""
+    """A RestoreListener of one client. Standby tasks are not told of: they follow their changelogs all the time.
 
-    def __init__(self, application: str, client: str, observer: Observer) -> None:
+    `bytes_from`: the bytes of a store's changelog from a position on.
+    """
+
+    def __init__(
+        self, application: str, client: str, observer: Observer, bytes_from: Callable[[StoreId, int], int]
+    ) -> None:
         self._application = application
         self._client = client
         self._observer = observer
+        self._bytes_from = bytes_from
 
     def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
         """Tell of an active task's store that is behind."""
@@ -35,6 +43,5 @@ class RestoreEvents:
 
     def _restoring(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
         if role is TaskType.ACTIVE:
-            self._observer.on(
-                StoreRestoring(self._application, self._client, store.store, store.partition, position, end)
-            )
+            at = self._application, self._client, store.store, store.partition
+            self._observer.on(StoreRestoring(*at, position, end, self._bytes_from(store, position)))

@@ -47,6 +47,11 @@ def test_run_that_is_stopped_while_it_restores_ends_and_the_next_one_goes_on_fro
     assert app.attempt(observer=story).status == "caught_up"
     first = {event.partition: event.position for event in reversed(story.of(StoreRestoring))}
     assert len(last) == PARTITIONS
+    of_one = [
+        event.bytes_left for event in [*stopped.of(StoreRestoring), *story.of(StoreRestoring)] if not event.partition
+    ]
+    assert of_one[0] > of_one[-1] == 0
+    assert of_one == sorted(of_one, reverse=True)
     assert any(0 < position < RECORDS for position in last.values())
     assert all(first.get(partition, RECORDS) >= position for partition, position in last.items())
     whole(app)
