@@ -89,7 +89,8 @@ def headwater_register_restore_strategies(register: Register) -> None:
             every_bytes={
                 "type": "integer",
                 "minimum": 1,
-                "description": "Save a store when its changelog has grown by so many bytes; default 67,108,864.",
+                "description": "Save a store when its changelog has grown by so many bytes; without both options: by "
+                "64 MiB, or half of the last snapshot.",
             },
             keep={"type": "integer", "minimum": 1, "description": "Snapshots kept of each store; default 2."},
         ),

@@ -46,3 +46,11 @@ def test_newest_snapshot_is_loaded_where_that_is_quicker_than_the_changelog(posi
 )
 def test_snapshot_is_due_by_epochs_or_bytes_whichever_comes_first(options, epochs, size, wanted):
     assert SnapshotRestore(**options).save(Unsaved("s", 0, 7, epochs, size)) == wanted
+
+
+def test_large_store_is_not_copied_again_for_every_small_change():
+    large = replace(NEWEST, size=10 * EVERY_BYTES)
+    unsaved = Unsaved("s", 0, 7, 10, 5 * EVERY_BYTES - 1, (large, OLDER))
+    assert SnapshotRestore().save(unsaved) is None
+    assert SnapshotRestore().save(replace(unsaved, size=5 * EVERY_BYTES)) == Save(2)
+    assert SnapshotRestore(every_bytes=EVERY_BYTES).save(unsaved) == Save(2)
