@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from .key_order import last_in_order
 from .store import Changes
 
 _COLUMNS = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary())])
@@ -23,7 +22,7 @@ class LastChanges:
 
     def __init__(self, fold_records: int = FOLD_RECORDS) -> None:
         self._fold_records = fold_records
-        self._folded = _COLUMNS.empty_table()
+        self._folded = pa.RecordBatch.from_pylist([], _COLUMNS)
         self._folded_bytes = 0
         self._new: list[pa.RecordBatch] = []
         self._new_records = 0
@@ -50,25 +49,13 @@ class LastChanges:
     def changes(self) -> Changes:
         """The last change of each key, in the order of the keys' bytes, in which stores write fastest."""
         self._fold()
-        rows = self._folded.take(pc.sort_indices(self._folded["key"]))
         # Through numpy, as pyarrow's own `to_pylist` is slower for bytes.
-        keys, values = (column.to_numpy(zero_copy_only=False).tolist() for column in rows.columns)
+        keys, values = (column.to_numpy(zero_copy_only=False).tolist() for column in self._folded.columns)
         return keys, values
 
     def _fold(self) -> None:
         if self._new:
-            together = pa.concat_tables([self._folded, pa.Table.from_batches(self._new)])
-            self._folded = _last_of_each(together.combine_chunks())
+            together = pa.concat_batches([self._folded, *self._new])
+            self._folded = together.take(pa.array(last_in_order(together["key"])))
             self._folded_bytes = self._folded.nbytes
             self._new, self._new_records, self._new_bytes = [], 0, 0
-
-
-def _last_of_each(rows: pa.Table) -> pa.Table:
-    coded = rows["key"].combine_chunks().dictionary_encode()
-    count = len(coded.dictionary)
-    if count == rows.num_rows:
-        return rows
-    last = np.empty(count, np.int64)
-    # Of several assignments to one index, numpy keeps the last.
-    last[coded.indices.to_numpy()] = np.arange(rows.num_rows)
-    return rows.take(pa.array(last))

@@ -148,6 +148,19 @@ class Environment:
         self._lmdb.reader_check()
         self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
 
+    def make_room(self, size: int) -> None:
+        """Make the map large enough for a transaction with so many bytes of rows, as far as can be told.
+
+        It may copy every page that there is, and takes up to twice the size of new rows. A transaction that finds the
+        map full is done all over again.
+        """
+        info = self._lmdb.info()
+        mapped, used = info["map_size"], (info["last_pgno"] + 1) * self._page_size
+        wanted = 2 * (used + size)
+        if wanted > mapped:
+            self._lmdb.reader_check()
+            self._lmdb.set_mapsize(mapped << (-(-wanted // mapped) - 1).bit_length())
+
     def mark_unsynced(self) -> None:
         """Record that writes follow. Call it within a write transaction, before the commit."""
         mark_unsynced(self.directory)
@@ -213,6 +226,7 @@ class Environment:
                 self.grow()
         self.checked = self.writable or _has(self._lmdb, _ROWS)
         rows, facts = (_ROWS, _FACTS) if self.checked else (_OLD_ROWS, _OLD_FACTS)
+        self._page_size = self._lmdb.stat()["psize"]
         self.rows = self._lmdb.open_db(rows, create=self.writable)
         self.facts = self._lmdb.open_db(facts, create=self.writable)
 

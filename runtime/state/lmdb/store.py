@@ -70,7 +70,9 @@ class LmdbStore:
     ) -> None:
         """Apply changes and move to `position` in one transaction. The map grows as needed."""
         changes = list(changes)
+        size = sum(sum(map(len, keys)) + sum(map(len, filter(None, values))) for keys, values in changes)
         with self._environment() as environment:
+            environment.make_room(size)
             while not self._applied(environment, changes, from_position, position, expire_below):
                 environment.grow()
 
