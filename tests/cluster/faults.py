@@ -90,7 +90,12 @@ class Story:
         self._settings = Settings(log, str(root / "state"), epoch_interval_ms=100, max_records=max_records)
         self._stop = threading.Event()
         self._results: list[ApplicationResult] = []
-        append(self.log, "p-seed", delays.AIRLINES, delays.airlines(), timestamps=[0] * 4)
+        seeds = LogState.load(self.log.commits("p-seed"))
+        if seeds.number:  # a run before this one was killed
+            fed = (within for partition in range(4) for within in seeds.ranges("flights", partition))
+            self._fed = sum(within.records for within in fed) // RECORDS
+        else:
+            append(self.log, "p-seed", delays.AIRLINES, delays.airlines(), timestamps=[0] * 4)
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
@@ -257,20 +262,27 @@ def two_killed_at_once(story: Story) -> dict[str, Any]:
 
 
 def added_under_load(story: Story) -> dict[str, Any]:
-    """One fewer from the beginning; Spark is asked for it again while there is work."""
+    """One fewer at first; Spark is asked for it while there is work."""
     count = len(executors(story.session))
-    scala = story.session.sparkContext._jsc.sc()
-    gone = sorted(executors(story.session))[0]
-    scala.killExecutor(gone)
-    wait_until(lambda: gone not in executors(story.session))
+    ask_for(story.session, count - 1)
+    story.strike(signal.SIGKILL, sorted(executors(story.session))[0])
+    wait_until(lambda: len(executors(story.session)) == count - 1)
     story.begin()
-    scala.requestExecutors(1)
     story.feed()
+    story.some_commits()
+    ask_for(story.session, count)
     story.wait(lambda: story.of(ClientJoined))
     new = story.of(ClientJoined)[0].client
     story.feed()
     story.wait(lambda: any(event.client == new for event in story.of(EpochCommitted)))
     return story.end() | {"clients_at_first": count - 1}
+
+
+def ask_for(session: Any, count: int) -> None:
+    """Tell Spark's master how many executors there are to be."""
+    context = session.sparkContext
+    nowhere = getattr(getattr(context._jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
+    assert context._jsc.sc().requestTotalExecutors(count, 0, nowhere)
 
 
 def silent_past_the_deadline(story: Story) -> dict[str, Any]:
@@ -294,12 +306,30 @@ def silent_past_the_deadline(story: Story) -> dict[str, Any]:
     return ended | {"suspended": victim, "same_process_id": before == after}
 
 
+def driver_killed(story: Story) -> dict[str, Any]:
+    """In the middle of its work, with all of its executors."""
+    story.begin()
+    story.feed()
+    story.feed()
+    story.some_commits()
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def after_the_driver_was_killed(story: Story) -> dict[str, Any]:
+    """Another run on the same log and state directories."""
+    story.begin()
+    return story.end()
+
+
 def process_ids(story: Story) -> dict[str, str]:
     recorded = LogState.load(story.log.commits(delays.APPLICATION)).assignment
     return {client["name"]: process_id for process_id, client in recorded["clients"].items()}
 
 
 STORIES: dict[str, tuple[Callable[[Story], dict[str, Any]], int]] = {
+    "driver_killed": (driver_killed, 0),
+    "after_the_driver_was_killed": (after_the_driver_was_killed, 0),
     "killed_while_it_processes": (killed_while_it_processes, 0),
     "killed_while_it_restores": (killed_while_it_restores, 0),
     "killed_with_the_only_standby": (killed_with_the_only_standby, 1),
@@ -323,7 +353,8 @@ def main(root: Path, master: str, names: list[str]) -> None:
     for name in names:
         play, standbys = STORIES[name]
         with all_executors(session, count):
-            outcome = play(Story(session, root / name, standbys))
+            folder = "driver" if "driver" in name else name
+            outcome = play(Story(session, root / folder, standbys))
         print(json.dumps({"story": name, "fed": PARTS * RECORDS, **outcome}), flush=True)
     session.stop()
 

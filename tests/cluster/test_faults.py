@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 pytestmark = pytest.mark.cluster
 
 PROGRAM = Path(__file__).with_name("faults.py")
+MASTERS = ["local-cluster[3,1,1024]", "local-cluster[2,2,1024]"]
 TASKS = ["0_0", "0_1", "0_2", "0_3", "1_0", "1_1"]
 STORIES = [
     "killed_while_it_processes",
@@ -23,11 +25,11 @@ STORIES = [
 ]
 
 
-def played(root: Path, master: str, stories: list[str]) -> dict[str, dict[str, Any]]:
+def played(root: Path, master: str, stories: list[str], code: int = 0) -> dict[str, dict[str, Any]]:
     """What came of each story. In a process of its own, as the tests' session is a local one."""
     program = [sys.executable, str(PROGRAM), str(root), master, *stories]
     ended = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr[-6000:]
+    assert ended.returncode == code, ended.stderr[-6000:]
     lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
     return {line["story"]: line for line in lines}
 
@@ -54,7 +56,17 @@ def test_silent_executor_is_given_up_and_comes_back_as_another_client(tmp_path: 
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("master", ["local-cluster[3,1,1024]", "local-cluster[2,2,1024]"])
+@pytest.mark.parametrize("master", MASTERS)
+def test_run_after_one_whose_driver_was_killed_goes_on_from_the_last_commit(tmp_path: Path, master: str) -> None:
+    assert played(tmp_path, master, ["driver_killed"], -signal.SIGKILL) == {}
+    story = "after_the_driver_was_killed"
+    outcome = played(tmp_path, master, [story])[story]
+    whole(outcome)
+    assert outcome["lost"] == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("master", MASTERS)
 def test_results_are_those_of_a_quiet_run_whatever_happens_to_executors(tmp_path: Path, master: str) -> None:
     outcomes = played(tmp_path, master, [*STORIES, "silent_past_the_deadline"])
 

@@ -7,7 +7,7 @@ an epoch that is open is still committed. Then each client is given its new task
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -28,7 +28,7 @@ from ..epoch_commits import EpochCommits
 from ..errors import DamagedAgainError, NoClientsError
 from ..reports.events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
 from .client_directories import ClientDirectories
-from .joining import Joining, for_each
+from .joining import Joining, Newcomer, for_each
 from .member import GroupMember
 
 ALONE_SECONDS = 60.0
@@ -81,6 +81,7 @@ class Group:
         self.members: dict[str, GroupMember] = {}
         self._clients: tuple[Client, ...] = ()
         self._refused: set[str] = set()
+        self._coming: dict[str, Future[Newcomer]] = {}
 
     def __enter__(self) -> Self:
         """Lock the state directories of virtual clients, and wait until nobody works on them who was started by a
@@ -117,7 +118,8 @@ class Group:
         ClientLostError, StateJobError, StateError, SharedStateError.
         """
         self._joining.begin(incarnation, commits, self._pool.submit)
-        self._take_in(self._clients)
+        for member in self._joining.join(self._clients):
+            self.members[member.client.name] = member
 
     def place(self) -> Assigned:
         """Have the assignor place the tasks on the members."""
@@ -141,6 +143,9 @@ class Group:
             self.lose(member)
         new = [client for client in self._cluster.present(self._settings.clients) if self._is_new(client)]
         joined = [client for client in new if self._joins(client)]
+        for name in self._coming.keys() - {client.name for client in new}:  # it is gone again
+            if self._coming[name].done():
+                del self._coming[name]
         if self.members:
             self._alone_since = None
         else:
@@ -260,18 +265,32 @@ class Group:
         except ClientLostError:
             self._observer.on(ClientLost(self._topology.application, member.client.name))
 
-    def _take_in(self, clients: Sequence[Client]) -> None:
-        here = [member.client for member in self.members.values()]
-        for member in self._joining.join(clients, here):
-            self.members[member.client.name] = member
+    def _newcomer(self, client: Client) -> Newcomer | None:
+        """A client that has come and taken its directory; None while it does. The loop does not wait for an executor,
+        whose first worker takes seconds to start: the tasks of others go on.
+
+        Raises ClientLostError, HeadwaterError.
+        """
+        if client.executor is None:
+            self._directories.lock(client)
+            return self._joining.look(client)
+        coming = self._coming.get(client.name)
+        if coming is None:
+            self._coming[client.name] = self._pool.submit(self._joining.look, client)
+        if coming is None or not coming.done():
+            return None
+        return self._coming.pop(client.name).result()
 
     def _joins(self, client: Client) -> bool:
         """Whether a client that has come becomes a member. One that cannot is told of once, and left out: the others
         do well without it."""
         application = self._topology.application
         try:
-            self._directories.lock(client)
-            self._take_in([client])
+            newcomer = self._newcomer(client)
+            if newcomer is None:
+                return False
+            here = [member.client for member in self.members.values()]
+            (self.members[client.name],) = self._joining.admit([newcomer], here)
         except ClientLostError:  # it came and went
             self._directories.unlock(client)
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -46,6 +46,14 @@ Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
+@dataclass(frozen=True)
+class Newcomer:
+    """A client that has taken its directory, and is no member yet."""
+
+    member: Member
+    link: StateLink
+
+
 class Joining:
     """Makes members of clients. `begin` comes before the first."""
 
@@ -82,16 +90,25 @@ class Joining:
         self._location = replace(self._location, incarnation=incarnation)
         self._commits, self._submit = commits, submit
 
-    def join(self, clients: Sequence[Client], here: Sequence[Client]) -> list[GroupMember]:
-        """Make members of `clients`, beside those that are `here`.
+    def join(self, clients: Sequence[Client]) -> list[GroupMember]:
+        """Make members of the first clients.
 
         Raises ClientLostError, StateJobError, StateError, SharedStateError.
         """
-        application = self._topology.application
-        links = {client.name: StoreByStore(self._cluster.link(client, application)) for client in clients}
-        found = for_each(clients, lambda client: self._held(client, links[client.name]))
-        self._refuse_shared([*here, *(each.client for each in found)])
-        return [self._member(member, links[member.client.name]) for member in found]
+        return self.admit(for_each(clients, self.look), ())
+
+    def look(self, client: Client) -> Newcomer:
+        """Have a client take its directory. It takes seconds where its first worker has to be started.
+
+        Raises ClientLostError, StateJobError, StateError.
+        """
+        link = StoreByStore(self._cluster.link(client, self._topology.application))
+        return Newcomer(self._held(client, link), link)
+
+    def admit(self, found: Sequence[Newcomer], here: Sequence[Client]) -> list[GroupMember]:
+        """Make members of clients, beside those that are `here`. Raises SharedStateError."""
+        self._refuse_shared([*here, *(each.member.client for each in found)])
+        return [self._member(each.member, each.link) for each in found]
 
     def fence(self, lost: Client) -> None:
         """A client that was lost joins under another process id, so that what it began before does nothing."""
