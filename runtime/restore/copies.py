@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from zlib import crc32
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, MachineError
 from ...private_files import make_folder, opener
 from ..log.commit_records import StoreSnapshot
 from ..log.errors import SavedFileError
@@ -71,22 +71,26 @@ def save(backend: StoreBackend, directory: Path, store: StoreId, log: Log, path:
 
 def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log: Log, pace: Pace) -> int:
     """Put a snapshot in the place of the store of a directory, as far as there is time. Returns how many bytes of it
-    are here by now; at the last one it is the store. Raises UnusableSnapshotError, OSError.
+    are here by now; at the last one it is the store. Raises UnusableSnapshotError, MachineError.
     """
     if not isinstance(backend, CopyingBackend) or backend.copy_form != snapshot.form:
         raise UnusableSnapshotError(snapshot, f"the store's backend does not read the form {snapshot.form}")
     # Named so that `StateDirectory` removes it when the client takes the directory again: no process has the number 0.
     folder = directory.with_name(f".{directory.name}_{snapshot.checksum:08x}-0")
     make_folder(folder)
+    size = 0
     try:
         size = _fetch(snapshot, folder, log, pace)
         if size < snapshot.size:
             return size
         backend.load_copy(directory, snapshot.position, folder / _COPY)
     except (SavedFileError, CopyDamagedError) as error:
-        shutil.rmtree(folder)
         raise UnusableSnapshotError(snapshot, error.cause) from error
-    shutil.rmtree(folder)
+    except OSError as error:
+        raise MachineError.of(error, folder) from error
+    finally:
+        if size in (0, snapshot.size):
+            shutil.rmtree(folder, ignore_errors=True)
     return size
 
 

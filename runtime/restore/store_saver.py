@@ -34,7 +34,7 @@ class SnapshotCommits(Protocol):
     """The application's sequence of commits."""
 
     def list_snapshots(self, added: Sequence[StoreSnapshot], removed: Sequence[str]) -> None:
-        """List copies of stores, and no more those at the paths `removed`. Raises FencedError."""
+        """List copies of stores, and no more those at the paths `removed`, whose files go. Raises FencedError."""
         ...
 
 
@@ -124,6 +124,8 @@ class StoreSaver:
         # A store that is ahead of the commits is damaged: it is found when its task's next epoch begins.
         if self._latest(self._store) < saved.position <= self._stores.end(self._store):
             self._commits.list_snapshots((saved,), self._snapshots.outdated(saved, self._save.keep))
+        else:
+            self._commits.list_snapshots((), (saved.path,))
 
     def _begun(self, task: StreamTask, store: Store) -> bool:
         """Whether a copy of a store is due, which is begun then."""

@@ -9,18 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from disks import small_disk
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, fed, last_sums, summed
 from test_random_runs import IN_ORDER, sums_in_order
 from test_rebalance import Story
 
+from headwater.errors import MachineError
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import SnapshotNotSaved, SnapshotUnusable
 from headwater.runtime.log.commit_records import StoreSnapshot
 from headwater.runtime.log.embedded import saved_files
 from headwater.runtime.log.state import LogState
 from headwater.runtime.restore import client_stores
+from headwater.runtime.restore.copies import load
 from headwater.runtime.restore.requests import StateAnswer, StateRequest
+from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.state.pace import Pace
 from headwater.runtime.topology import Assignment, PluginRef
 
 
@@ -269,3 +274,28 @@ def test_clients_that_come_and_go_while_stores_are_saved_cost_no_record(applicat
         app.topology = replace(app.topology, assignment=assignment)
         app.run_randomly(seed, moving=True)
         assert sums_in_order(app) == IN_ORDER
+
+
+def test_snapshots_on_a_full_disk_are_told_with_their_path_and_leave_nothing_half_written(application):
+    app = with_snapshots(fed(application(summed())))
+    story = Story()
+    with small_disk(app.path / "log/snapshots", 96 << 10):
+        result = app.attempt(app.settings(max_records=3), observer=story)
+        listed = state_of(app).store_snapshots.paths()
+        assert files(app) == listed
+
+    assert (result.status, result.error) == ("caught_up", None)
+    told = sentence(story.of(SnapshotNotSaved)[0])
+    assert f"{app.path}/log/snapshots/test-app/totals/" in told
+    assert "No space left on device" in told
+    assert 0 < len(listed) < 2 * PARTITIONS
+    assert last_sums(app) == WHOLE_SUMS
+
+
+def test_snapshot_that_does_not_fit_on_the_clients_disk_is_an_error_of_the_machine(app, tmp_path):
+    snapshot = snapshots_of(app, 0)[0]
+    with small_disk(tmp_path / "disk", 12 << 10) as disk:
+        with pytest.raises(MachineError, match="No space left on device") as raised:
+            load(LmdbBackend(), disk / "0", snapshot=snapshot, log=app.log, pace=Pace())
+        assert (raised.value.path or "").startswith(str(disk))
+        assert list(disk.iterdir()) == []
