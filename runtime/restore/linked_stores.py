@@ -291,7 +291,9 @@ class LinkedStores:
         for store in [StoreId(store.name, task.partition) for task in tasks for store in self.declared(task)]:
             position = self._positions.get(store, 0)
             if position < before.get(store, 0) and store not in self._damaged:
-                self._report(StoreAnswer(store.store, store.partition, position, damage="it has lost what it had"))
+                emptied = StoreAnswer(store.store, store.partition, position, damage="it has lost what it had")
+                self._note_snapshot(store, None, emptied)
+                self._report(emptied)
 
     def _raised(self, store: StoreId, failure: StoreFailure) -> Exception:
         match failure.kind:

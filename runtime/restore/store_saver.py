@@ -48,8 +48,11 @@ class Submit(Protocol):
 
 @dataclass
 class _Since:
-    """What has changed a store since its last snapshot, or since the last one failed. Mutable: the saver's own."""
+    """What has changed a store up to `position`, since its last snapshot, which is at `base`, or since the last one
+    failed. Mutable: the saver's own.
+    """
 
+    base: int
     position: int
     epochs: int = 0
     size: int = 0
@@ -120,7 +123,7 @@ class StoreSaver:
         except HeadwaterError as error:
             self._report(self._store, error.message)
             return
-        self._since[self._store] = _Since(saved.position)
+        self._since[self._store] = _Since(saved.position, saved.position)
         # A store that is ahead of the commits is damaged: it is found when its task's next epoch begins.
         if self._latest(self._store) < saved.position <= self._stores.end(self._store):
             self._commits.list_snapshots((saved,), self._snapshots.outdated(saved, self._save.keep))
@@ -143,7 +146,7 @@ class StoreSaver:
             return False
         path = self._snapshots.new_path(found.store, found.partition)
         self._store, self._save = found, wanted
-        self._since[found] = _Since(held)
+        self._since[found] = _Since(since.base, held)
         self.working = self._submit(lambda: self._stores.save(task.id, store, path))
         return True
 
@@ -151,8 +154,8 @@ class StoreSaver:
         """What has changed a store, as far as the client has applied it."""
         latest = self._latest(store)
         since = self._since.get(store)
-        if since is None or since.position < latest:  # another client has had the task, and it was saved there
-            since = self._since[store] = _Since(latest)
+        if since is None or since.base != latest:  # it was saved by another client meanwhile, or its last one given up
+            since = self._since[store] = _Since(latest, latest)
         held = self._stores.position(store.store, store.partition)
         if held > since.position:
             topic = changelog_topic(self._state.application, store.store)

@@ -7,18 +7,19 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from disks import small_disk
 from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, fed, last_sums, summed
+from summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 from test_random_runs import IN_ORDER, sums_in_order
 from test_rebalance import Story
 
 from headwater.errors import MachineError
 from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import SnapshotNotSaved, SnapshotUnusable
-from headwater.runtime.log.commit_records import StoreSnapshot
+from headwater.runtime.driver.reports.events import SnapshotNotSaved, SnapshotUnusable, StoreDamaged
+from headwater.runtime.log.commit_records import SnapshotRecord, StoreSnapshot
 from headwater.runtime.log.embedded import saved_files
 from headwater.runtime.log.state import LogState
 from headwater.runtime.restore import client_stores
@@ -299,3 +300,31 @@ def test_snapshot_that_does_not_fit_on_the_clients_disk_is_an_error_of_the_machi
             load(LmdbBackend(), disk / "0", snapshot=snapshot, log=app.log, pace=Pace())
         assert (raised.value.path or "").startswith(str(disk))
         assert list(disk.iterdir()) == []
+
+
+def test_damage_that_was_copied_into_snapshots_is_restored_from_the_changelog(application, requests):
+    app = with_snapshots(application(summed()))
+    app.append(WORDS, [(("quiet",), (5,), 0)], 1)
+    fed(app).run(max_records=3)
+    shutil.rmtree(app.path / "state")
+    state, (newest, older) = state_of(app), snapshots_of(app, 1)
+    content = bytearray((app.path / "log" / newest.path).read_bytes())
+    at = content.find(b"quiet")
+    assert at > 0
+    while at >= 0:
+        content[at + 13] ^= 0x20  # in the row's value, whose checksum it does not fit any more
+        at = content.find(b"quiet", at + 1)
+    flipped = replace(newest, path=newest.path.replace("-s1-", "-s1-flipped"), checksum=crc32(content))
+    (app.path / "log" / flipped.path).write_bytes(content)
+    removed = (newest.path, older.path)
+    state.commit(SnapshotRecord(state.generation, 0, (flipped,), removed, state.incarnation))
+    app.append(WORDS, [(("quiet",), (6,), 100)], 1)
+    story = Story()
+
+    result = app.attempt(observer=story)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert flipped.path in requests.loads
+    assert [(event.store, event.partition) for event in story.of(StoreDamaged)] == [("totals", 1)]
+    assert last_sums(app) == {**WHOLE_SUMS, "quiet": (2, 11)}
+    assert flipped.path not in state_of(app).store_snapshots.paths()
