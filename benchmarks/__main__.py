@@ -1,6 +1,6 @@
 """All measurements: `python -m benchmarks`."""
 
-from . import assignors, balanced, checksums, keyed_count_sum, memory, rack_aware, rebalance, restore
+from . import assignors, balanced, checksums, keyed_count_sum, memory, rack_aware, rebalance, restore, standby_cost
 
 keyed_count_sum.main([])
 memory.main([])
@@ -11,3 +11,4 @@ rebalance.main([])
 checksums.report()
 restore.main([])
 restore.main(["--link", "spark", "--no-peer"])
+standby_cost.main([])

@@ -38,12 +38,13 @@ class FullEpochs:
             self.seconds.append(event.seconds)
 
 
-def write_project(root: Path, variant: str) -> None:
-    """The project's files."""
+def write_project(root: Path, variant: str, clients: int = 1, standbys: int = 0) -> None:
+    """The project's files. `clients`: among which the two cores are divided; `standbys`: copies of each task."""
     local = {
         "spark": {"master": "local[2]", "driver.memory": "4g"},
         "log": {"type": "embedded", "path": "log"},
         "state_dir": "state",
+        "clients": clients,
         "epoch": {"interval": "1ms", "max_records": PER_EPOCH // PARTITIONS},
     }
     records = {
@@ -57,7 +58,11 @@ def write_project(root: Path, variant: str) -> None:
         "headwater.yml": {"name": "benchmark", "version": "1", "profile": "benchmark"},
         "profiles.yml": {"benchmark": {"target": "local", "targets": {"local": local}}},
         "topics/records.yml": {"topics": {"records": records}},
-        "topologies/totals.yml": {"topology": "totals", "flows": {"totals": totals}},
+        "topologies/totals.yml": {
+            "topology": "totals",
+            "assignment": {"standby_replicas": standbys},
+            "flows": {"totals": totals},
+        },
     }
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
