@@ -27,12 +27,16 @@ from .copies import Copies
 
 @dataclass(frozen=True)
 class Member:
-    """A client with a process id, and the positions of the stores that it holds. `rack`, `tags`: of its host."""
+    """A client with a process id, and the positions of the stores that it holds. `rack`, `tags`: of its host.
+
+    `unopened`: those of the stores that nobody has opened since they were closed.
+    """
 
     client: Client
     held: Mapping[StoreId, int] = field(default_factory=dict)
     rack: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    unopened: tuple[StoreId, ...] = ()
 
     @property
     def id(self) -> ProcessId:

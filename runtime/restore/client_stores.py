@@ -18,6 +18,7 @@ from ..chosen_plugins import ChosenPlugins
 from ..log.commit_records import StoreSnapshot
 from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..state.directories.claim import claim, executor_process
+from ..state.directories.closed_stores import closed_at, note_closed
 from ..state.directories.directory import StateDirectory
 from ..state.directories.fence import changing
 from ..state.directories.known_log import check_known, place_of
@@ -33,6 +34,7 @@ from ..topology import PluginRef, Store
 from .copies import UnusableSnapshotError, load, save
 from .requests import (
     TABLE,
+    UNKNOWN,
     StateAnswer,
     StateLocation,
     StateRequest,
@@ -65,7 +67,7 @@ def answer(request: StateRequest) -> StateAnswer:
         if request.what == "hold":
             return _held(request.location)
         stores = ClientStores(request.location)
-        return stores.released() if request.what == "release" else stores.answer(request)
+        return stores.released(request) if request.what == "release" else stores.answer(request)
     except HeadwaterError as error:
         return StateAnswer(failure=_failure(error))
     except OSError as error:
@@ -101,9 +103,10 @@ def _held(location: StateLocation) -> StateAnswer:
             now.written(directory.path)
     foreign_stores = directory.remove_foreign(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
     declared = {store.name for store in location.stores}
-    there = [(each.store, each.partition) for each in directory.stores() if each.store in declared]
-    there += [(table.name, TABLE) for table in location.tables if (directory.path / GLOBAL / table.name).is_dir()]
-    stores = tuple(StoreAnswer(name, partition, 0) for name, partition in there)
+    there = [each for each in directory.stores() if each.store in declared]
+    at = closed_at(directory.path, there, directory.store_path) if found.closed else {}
+    there += [StoreId(each.name, TABLE) for each in location.tables if (directory.path / GLOBAL / each.name).is_dir()]
+    stores = tuple(StoreAnswer(each.store, each.partition, at.get(each, UNKNOWN)) for each in there)
     return StateAnswer(folder, now.process_id, stores, closed=found.closed, foreign_stores=foreign_stores)
 
 
@@ -169,8 +172,10 @@ class ClientStores:
         except HeadwaterError as error:
             return TableAnswer(target.table.name, {}, _failure(error))
 
-    def released(self) -> StateAnswer:
-        """Note that all stores are closed, so that the next owner can open them without a check."""
+    def released(self, request: StateRequest) -> StateAnswer:
+        """Note that all stores are closed, and where, so that the next owner need not open them to know."""
+        positions = {self._id(target): target.input.position for target in request.stores}
+        note_closed(self._directory.path, positions, self._directory.store_path)
         found = ProcessFile.read(self._directory.path)
         if found is not None:
             replace(found, closed=True).written(self._directory.path)

@@ -63,6 +63,7 @@ class LinkedStores:
         report: Callable[[StoreAnswer], None] = lambda _: None,
         strategy: RestoreStrategy | None = None,
         snapshots: Snapshots | None = None,
+        unopened: Collection[StoreId] = (),
     ) -> None:
         self.client = client
         self.threads = link.threads
@@ -79,6 +80,7 @@ class LinkedStores:
         self.steps = 0
         self._damaged: set[StoreId] = set()
         self._asking = Lock()
+        self._unopened = {store: self._clocked(store) for store in unopened}
 
     def declared(self, task: TaskId) -> Sequence[Store]:
         """The stores of a task."""
@@ -145,7 +147,8 @@ class LinkedStores:
         if not clean:
             return {}  # whoever has files open keeps them so, and sees by itself when others take their place
         ids = [task.id for task in tasks]
-        errors = self.ask("close", [[_near(target) for target in share] for share in self._dealt(ids)])
+        shares = [[_near(each) for each in share if not self._is_closed(each)] for share in self._dealt(ids)]
+        errors = self.ask("close", shares)
         return {task: error for task in ids if (error := self.first_error(task, errors))}
 
     def examine(self, tasks: Collection[TaskId]) -> dict[StoreId, Exception]:
@@ -205,6 +208,7 @@ class LinkedStores:
                 raise StateError(self.client, answer.failure)
             for target, each in zip(request.stores, answer.stores, strict=True):
                 store = StoreId(each.store, each.partition)
+                self._unopened.pop(store, None)
                 self._positions[store] = each.position
                 self._note_snapshot(store, target.load, each)
                 if each.damage or each.lost or each.unusable:
@@ -285,6 +289,26 @@ class LinkedStores:
     def _answers(self, requests: Sequence[StateRequest]) -> Sequence[StateAnswer]:
         with self._asking:
             return self._link.ask(requests) if requests else []
+
+    def _is_closed(self, target: StoreTarget) -> bool:
+        """Whether a store needs no close, as nothing has become of it since the last one."""
+        store = StoreId(target.input.store, target.partition)
+        before = self._unopened.get(store)
+        return before is not None and before == self._clocked(store) and target.input.position == before[0]
+
+    def _clocked(self, store: StoreId) -> tuple[int, int]:
+        """Where a store stands, and the clock by which its rows expire."""
+        part = next(each for each in self._parts.values() if store.store in {own.name for own in each.stores})
+        clocks = self._planner.clocks(TaskId(part.number, store.partition, part.name))
+        return self.position(store.store, store.partition), clocks.get(store.store, -1)
+
+    def released(self) -> StateRequest:
+        """What notes where all stores are closed."""
+        targets = [
+            StoreTarget(store.partition, StoreInput(store.store, position, position, ()))
+            for store, position in self._positions.items()
+        ]
+        return StateRequest("release", self._location, tuple(targets))
 
     def _tell_emptied(self, tasks: Collection[TaskId], before: Mapping[StoreId, int]) -> None:
         """Tell of stores that epochs have found damaged: whoever opens one next gets it empty and sees no harm."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ..chosen_plugins import Origin
 from ..log.commit_records import StoreSnapshot
 from ..state.catch_up import RECORDS_PER_SLICE
+from ..task_id import StoreId
 from ..tasks.plan import StoreInput, TopicInput
 from ..topology import GlobalTable, Store
 
@@ -28,6 +29,9 @@ that all stores are closed.
 
 OPENING_NO_STORE: Collection[What] = ("hold", "wipe", "clean", "release")
 """What any process may do: a damaged store kills only those that open it."""
+
+UNKNOWN = -1
+"""Instead of the position of a store that has to be opened for it."""
 
 TABLE = -1
 """Instead of a partition: the store of a global table."""
@@ -84,7 +88,7 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class StateRequest:
-    """What to do with which stores, or global tables. `hold` and `release` concern the directory, and name none.
+    """What to do with which stores, or global tables. `hold` names none; `release` those whose positions are noted.
 
     `idle_s`: for how many seconds a store must not have been touched to be removed by `clean`.
     """
@@ -145,6 +149,8 @@ class StateAnswer:
     """The answer to a request. `folder`, `process_id`: of the client. `failure`: of the whole request. `closed`: to
     `hold`, whether the last owner has closed all stores.
 
+    `unopened`: the stores whose positions are known from their close.
+
     `foreign_stores`: `<store>/<partition>` of stores that were wiped, each with the number of the commit that made it.
     That commit is not in the log.
     """
@@ -154,5 +160,6 @@ class StateAnswer:
     stores: tuple[StoreAnswer, ...] = field(default=())
     failure: StoreFailure | None = None
     closed: bool = True
+    unopened: tuple[StoreId, ...] = ()
     foreign_stores: Mapping[str, int] = field(default_factory=dict)
     tables: tuple[TableAnswer, ...] = ()

@@ -169,6 +169,7 @@ class Joining:
             {StoreId(each.store, each.partition): each.position for each in answer.stores},
             self._racks.rack(client),
             self._racks.tags(client),
+            answer.unopened,
         )
 
     def _tell(self, client: str, answer: StoreAnswer) -> None:

@@ -12,7 +12,7 @@ from ...placing.place import Member
 from ...progress.planner import Planner
 from ...restore.linked_stores import LinkedStores, StateError
 from ...restore.links import StateLink
-from ...restore.requests import StateLocation, StateRequest, StoreAnswer
+from ...restore.requests import StateLocation, StoreAnswer
 from ...restore.snapshots import Snapshots
 from ...restore.store_changelog_reader import ReaderMode, StoreChangelogReader, Submit
 from ...restore.store_cleaner import StoreCleaner
@@ -61,6 +61,7 @@ class GroupMember:
             report,
             strategy,
             snapshots,
+            member.unopened,
         )
         self.reader = StoreChangelogReader(self._stores, submit, listener)
         self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, cache(self._declared))
@@ -107,7 +108,7 @@ class GroupMember:
 
     def release(self) -> None:
         """Note where the client is that it has closed all. Raises StateError."""
-        (answer,) = self._link.ask([StateRequest("release", self._location)])
+        (answer,) = self._link.ask([self._stores.released()])
         if answer.failure is not None:
             raise StateError(self.client.name, answer.failure)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,9 @@ from headwater.runtime.driver.reports.events import StoreRestored
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
+from headwater.runtime.placing.client import Client
+from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.requests import OPENING_NO_STORE, StateAnswer, StateRequest
 from headwater.runtime.state.lmdb.environments import of_this_process
 from headwater.runtime.state.lmdb.store import LmdbStore
 
@@ -143,6 +146,43 @@ def test_store_that_is_another_at_a_start_is_restored(
     assert last_sums(app) == (twice if something_to_do else WHOLE_SUMS)
     for path in stores(app.path):
         assert LmdbStore(path).position == (2 * EPOCHS if something_to_do else EPOCHS)
+
+
+class Noting(LocalCluster):
+    """The real clients; `asked`: what was asked of their stores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def link(self, client: Client, application: str) -> StateLink:
+        return NotingLink(self.asked)
+
+
+class NotingLink(InDriver):
+    def __init__(self, asked: list[str]) -> None:
+        self._asked = asked
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        self._asked += [request.what for request in requests if request.what not in OPENING_NO_STORE]
+        return super().ask(requests)
+
+
+def test_run_with_nothing_to_do_opens_no_store_that_is_as_it_was_closed(application) -> None:
+    app = fed(application(summed()))
+    app.run()
+    idle, other, last = Noting(), Noting(), Noting()
+
+    app.attempt(cluster=idle)
+    path = stores(app.path)[1] / "data.mdb"
+    path.write_bytes(path.read_bytes())
+    app.attempt(cluster=other)
+    app.attempt(cluster=last)
+
+    assert idle.asked == []
+    assert other.asked == ["open", "close"]
+    assert last.asked == []
+    whole(app)
 
 
 def test_state_directory_that_vanishes_between_two_epochs_is_made_again_and_restored(
