@@ -108,7 +108,7 @@ def write_changelog(root: Path, entry: Entry) -> None:
             )
 
 
-def restore(root: Path, folder: str, links: Sequence[StateLink]) -> list[LinkedStores]:
+def restore(root: Path, folder: str, links: Sequence[StateLink], backend: str = "lmdb") -> list[LinkedStores]:
     """Restore all tasks into empty state directories: from snapshots, as far as there are any."""
     committed = Committed(EmbeddedLog(root / "log"), TOPOLOGY)
     planner = Planner(committed, PER_COMMIT)
@@ -122,7 +122,7 @@ def restore(root: Path, folder: str, links: Sequence[StateLink]) -> list[LinkedS
                 incarnation="1",
                 log=("embedded", {"path": str(root / "log")}),
                 log_identity=committed.log.identity(),
-                stores=(STORE,),
+                stores=(replace(STORE, backend=backend),),
             )
             (root / folder / location.folder / TOPOLOGY.application).mkdir(parents=True)
             held = hold(link, replace(location, folder=""))
@@ -212,10 +212,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             tell({"entry": name, "side": "spark streaming"}, entry.records, found)
 
 
-def measured(root: Path, folder: str, links: Sequence[StateLink]) -> dict[str, float]:
+def measured(root: Path, folder: str, links: Sequence[StateLink], backend: str = "lmdb") -> dict[str, float]:
     """Seconds by the clock, and of CPU, of one restore."""
     cpu, begun = cpu_seconds(), time.perf_counter()
-    restore(root, folder, links)
+    restore(root, folder, links, backend)
     return {"seconds": time.perf_counter() - begun, "cpu_seconds": cpu_seconds() - cpu}
 
 

@@ -70,10 +70,10 @@ class Database:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""
-        if not keys:
-            return []
-        found: list[bytes | None] = self._rocks.get(list(keys))
-        return found
+        # In order, as neighbours are in the same blocks.
+        asked = sorted(set(keys))
+        found: dict[bytes, bytes | None] = dict(zip(asked, self._rocks.get(asked) if asked else (), strict=True))
+        return list(map(found.__getitem__, keys))
 
     def rows(self, start: bytes | None, end: bytes | None, most: int) -> list[tuple[bytes, bytes]]:
         """At most so many rows with `start <= key < end`."""
