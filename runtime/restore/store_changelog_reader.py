@@ -6,6 +6,7 @@ stores are. Active tasks that restore come first: as long as there is one, stand
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -31,6 +32,10 @@ MOST_STORES = 64
 
 MOST_STALLS = 3
 """Slices in a row that bring no store forward, until the restore strategy is taken for broken."""
+
+STANDBY_REST = 0.5
+"""Seconds. A slice after each commit would cost the epochs of the same client more than the changes in it: each is a
+job, and a key that changes in every epoch is written once for all that have come meanwhile."""
 
 _UNKNOWN = -1
 """Instead of the position of a store that is being read, and may be wiped."""
@@ -85,12 +90,14 @@ class _Changelog:
     state: ChangelogState = ChangelogState.REGISTERED
     records: int = 0
     suspect: bool = False
+    rests_until: float = 0.0
 
 
 class StoreChangelogReader:
     """A ChangelogReader over the stores of a client. `submit` runs a function somewhere else: one slice at a time.
 
-    `slice`: the one that is being worked on, or is done and not taken up yet.
+    `slice`: the one that is being worked on, or is done and not taken up yet. `standby_rest`: for how many seconds a
+    standby task's store is left alone once it has come to its end.
     """
 
     def __init__(
@@ -98,6 +105,7 @@ class StoreChangelogReader:
         stores: LinkedStores,
         submit: Submit,
         listener: RestoreListener | None = None,
+        standby_rest: float = 0.0,
     ) -> None:
         self._stores = stores
         self._submit = submit
@@ -108,6 +116,8 @@ class StoreChangelogReader:
         self._registered: set[TaskId] = set()
         self._suspects: set[TaskId] = set()
         self._turn = 0
+        self._rest = standby_rest
+        self._aims: dict[StoreId, int] = {}
         self._stalls = 0
         self._steps = 0
         self._loaded: dict[str, dict[int, dict[int, int]]] | None = None
@@ -221,6 +231,7 @@ class StoreChangelogReader:
 
     def _begin(self, worked: dict[StoreId, int], work: Callable[[], Errors]) -> None:
         self._worked = worked
+        self._aims = {store: self._stores.end(store) for store in worked}
         self.slice = self._submit(work)
 
     def _load(self, targets: Sequence[TableTarget]) -> None:
@@ -251,6 +262,8 @@ class StoreChangelogReader:
             each = self._changelogs.get(store)
             if each is not None:
                 each.suspect = each.suspect and before != _UNKNOWN
+            if each is not None and position >= self._aims[store]:
+                each.rests_until = time.monotonic() + self._rest
             if each is not None and before != _UNKNOWN and position > before:
                 each.records += position - before
                 self._listener.batch(each.task.type, store, position, self._stores.end(store), position - before)
@@ -300,10 +313,12 @@ class StoreChangelogReader:
         So a small store does not wait until large ones are restored.
         """
         role = TaskType.ACTIVE if self.mode is ReaderMode.ACTIVE_RESTORING else TaskType.STANDBY
+        now = time.monotonic()
         waiting = [
             store
             for store, each in self._changelogs.items()
             if each.task.type is role and each.state is ChangelogState.RESTORING and self._behind(store)
+            if role is TaskType.ACTIVE or now >= each.rests_until
         ]
         if not waiting:
             return []

@@ -14,7 +14,7 @@ from ...restore.linked_stores import LinkedStores, StateError
 from ...restore.links import StateLink
 from ...restore.requests import StateLocation, StoreAnswer
 from ...restore.snapshots import Snapshots
-from ...restore.store_changelog_reader import ReaderMode, StoreChangelogReader, Submit
+from ...restore.store_changelog_reader import STANDBY_REST, ReaderMode, StoreChangelogReader, Submit
 from ...restore.store_cleaner import StoreCleaner
 from ...restore.store_saver import StoreSaver
 from ...state.restore_listener import RestoreListener
@@ -63,7 +63,7 @@ class GroupMember:
             snapshots,
             member.unopened,
         )
-        self.reader = StoreChangelogReader(self._stores, submit, listener)
+        self.reader = StoreChangelogReader(self._stores, submit, listener, STANDBY_REST)
         self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, cache(self._declared))
         self.saver: StoreSaver | None = None
         self.cleaner: StoreCleaner | None = None

@@ -262,6 +262,28 @@ def test_standby_waits_for_active_tasks_then_follows_the_changelog_for_ever(plac
     assert client.heard.words[-1] == "standby hours/1 promoted after 2"
 
 
+def test_standby_task_that_has_come_to_the_end_rests_until_it_is_an_active_one(tmp_path: Path) -> None:
+    place = Place(tmp_path, InDriver())
+    place.commit(OTHER, *KEPT)
+    stores = place.client().stores
+    reader = StoreChangelogReader(stores, at_once, standby_rest=1e9)
+    copy = StandbyTask(OTHER, ("hours",))
+    copy.initialize_if_needed(reader.register(copy))
+    for _ in range(3):
+        reader.restore()
+    place.commit(OTHER, 30)
+    for _ in range(3):
+        reader.restore()
+    assert stores.offsets(OTHER) == {"hours": len(KEPT)}
+
+    reader.unregister([OTHER])
+    active = StreamTask(OTHER, ("hours",))
+    active.initialize_if_needed(reader.register(active))
+    for _ in range(3):
+        reader.restore()
+    assert stores.offsets(OTHER) == {"hours": len(KEPT) + 1}
+
+
 def test_stores_that_a_slice_has_no_time_for_come_first_in_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
