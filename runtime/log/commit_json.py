@@ -23,7 +23,11 @@ from .commit_records import (
 )
 from .errors import CommitFormatError
 
-FORMAT = 1
+FORMAT = 2
+"""The newest. A commit has the oldest format that can read it, so that earlier versions read on as long as they can."""
+
+_SINCE: dict[type[CommitRecord], int] = {SnapshotRecord: 2, PurgeRecord: 2}
+"""The formats that types of commits came with; the others were there from the first."""
 
 _CHECKSUM = b',"crc32":'
 _TYPES: dict[str, type[CommitRecord]] = {
@@ -41,7 +45,7 @@ Json = dict[str, Any]
 
 def encode_commit(record: CommitRecord) -> bytes:
     """The bytes of a commit."""
-    return dump({"type": _NAMES[type(record)], **to_plain(record)})
+    return dump({"type": _NAMES[type(record)], **to_plain(record)}, _SINCE.get(type(record), 1))
 
 
 def decode_commit(data: bytes) -> CommitRecord:
@@ -53,9 +57,9 @@ def decode_commit(data: bytes) -> CommitRecord:
         raise CommitFormatError(None, FORMAT) from error
 
 
-def dump(body: Json) -> bytes:
+def dump(body: Json, format_: int = 1) -> bytes:
     """JSON without spaces, with the format's number first and a checksum last."""
-    data = compact({"format": FORMAT, **body}).encode()
+    data = compact({"format": format_, **body}).encode()
     return b"%b%b%d}" % (data[:-1], _CHECKSUM, zlib.crc32(data))
 
 
@@ -67,7 +71,7 @@ def load(data: bytes) -> Json:
         raise CommitFormatError(None, FORMAT) from error
     if not isinstance(body, dict) or "format" not in body:
         raise CommitFormatError(None, FORMAT)
-    if body["format"] != FORMAT:
+    if body["format"] not in range(1, FORMAT + 1):
         raise CommitFormatError(body["format"], FORMAT)
     content, _, _ = data.rpartition(_CHECKSUM)
     if body.pop("crc32", None) != zlib.crc32(content + b"}"):

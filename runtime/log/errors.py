@@ -43,7 +43,7 @@ class CommitFormatError(LogError):
             super().__init__("not a commit record")
         else:
             super().__init__(
-                f"the log was written in format {found}, this version reads format {supported}",
+                f"the log was written in format {found}, this version reads formats up to {supported}",
                 hint="use the version of Headwater that wrote it, or start again with --full-refresh",
             )
         self.found = found

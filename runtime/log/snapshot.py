@@ -38,7 +38,7 @@ class Snapshot:
 
     def encode(self) -> bytes:
         """For `CommitStore.save_snapshot`."""
-        return dump(to_plain(self))
+        return dump(to_plain(self), 2 if self.stores else 1)
 
     @classmethod
     def decode(cls, data: bytes) -> Snapshot | None:

@@ -229,6 +229,11 @@ class LogState:
         with self.lock:
             return sum(segment.size for segment in self._partitions.of(topic, partition).segments)
 
+    def bytes_from(self, topic: str, partition: int, lane: int, position: int) -> int:
+        """About how many bytes of a lane's records lie from a position on."""
+        with self.lock:
+            return self._partitions.of(topic, partition).bytes_from(lane, position)
+
     def end(self, topic: str, partition: int) -> int:
         """The offset that the next record of a partition gets, or a later one."""
         return self._partitions.of(topic, partition).end

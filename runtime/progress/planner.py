@@ -83,10 +83,7 @@ class Planner:
     def bytes_from(self, store: StoreId, position: int) -> int:
         """About how many bytes of a store's changelog lie from a position on; 0 for a global table, which has none."""
         topic = changelog_topic(self._committed.application, store.store)
-        ranges = self._committed.own.lane_ranges(topic, store.partition, store.partition, position)
-        first = ranges[0] if ranges else None
-        before = 0 if first is None else first.size * max(0, position - first.start) // max(1, first.end - first.start)
-        return sum(each.size for each in ranges) - before
+        return self._committed.own.bytes_from(topic, store.partition, store.partition, position)
 
     def globals(
         self, tables: Sequence[GlobalTable], held: Mapping[str, Mapping[int, Mapping[int, int]]]

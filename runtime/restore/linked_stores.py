@@ -172,7 +172,7 @@ class LinkedStores:
         parts = {store.name: part.number for part in self._parts.values() for store in part.stores if store.changelog}
         return [
             store
-            for store in self._positions
+            for store in self.held()  # a copy: requests of other threads add to it
             if store.store in parts and TaskId(parts[store.store], store.partition) not in tasks
         ]
 

@@ -17,19 +17,23 @@ from .segment import Segment
 class Partition:
     """One partition of a topic: its segments by offset, the same by lane, and the end of each lane.
 
-    `widest`: the most offsets that a segment takes up.
+    `lane_bytes`: for each segment of a lane, the bytes of all that were ever there up to its end. `widest`: the most
+    offsets that a segment takes up.
     """
 
     segments: list[Segment] = field(default_factory=list)
     lanes: dict[int, list[Segment]] = field(default_factory=dict)
     end: int = 0
     lane_ends: dict[int, int] = field(default_factory=dict)
+    lane_bytes: dict[int, list[int]] = field(default_factory=dict)
     widest: int = 0
 
     def add(self, segment: Segment) -> None:
         """Add a placed segment."""
         self.segments.append(segment)
         self.lanes.setdefault(segment.lane, []).append(segment)
+        before = self.lane_bytes.setdefault(segment.lane, [])
+        before.append((before[-1] if before else 0) + segment.size)
         self.end = segment.end_offset
         self.lane_ends[segment.lane] = segment.end_position
         self.widest = max(self.widest, segment.end_offset - segment.base_offset)
@@ -53,6 +57,16 @@ class Partition:
             if records is not None and found >= records:
                 return
 
+    def bytes_from(self, lane: int, position: int) -> int:
+        """About how many bytes of a lane lie from a position on. As quick for many segments as for few."""
+        segments, sizes = self.lanes.get(lane, []), self.lane_bytes.get(lane, [])
+        first = bisect_right(segments, position, key=lambda segment: segment.end_position)
+        if first >= len(segments):
+            return 0
+        there = segments[first]
+        read = max(0, position - there.base_position) / max(1, there.end_position - there.base_position)
+        return sizes[-1] - sizes[first] + there.size - int(there.size * read)
+
     def forget(self, lane: int, position: int) -> list[Segment]:
         """Remove a lane's segments that end at or before `position`.
 
@@ -63,6 +77,7 @@ class Partition:
         if gone:  # new lists, because another thread may be reading the old ones
             last = gone[-1].end_position
             self.lanes[lane] = listed[len(gone) :]
+            self.lane_bytes[lane] = self.lane_bytes[lane][len(gone) :]
             self.segments = [each for each in self.segments if each.lane != lane or each.end_position > last]
         return gone
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,9 @@ _NETWORK_FILE_SYSTEMS = (
     | {f"fuse.{name}" for name in ("blobfuse", "blobfuse2", "ceph", "gcsfuse", "glusterfs", "goofys", "juicefs")}
     | {f"fuse.{name}" for name in ("rclone", "s3fs", "sshfs")}
 )
+
+_STARTED = 22
+"""The field of /proc/<pid>/stat with the start of a process, in clock ticks since the boot: see proc(5)."""
 
 
 class NetworkFileSystemError(HeadwaterError):
@@ -36,21 +40,26 @@ def boot_id() -> str:
         return f"boot-{int(psutil.boot_time())}"
 
 
-def started_at(pid: int) -> float | None:
+def started_at(pid: int, *, since_1970: bool = False) -> float | None:
     """When the process started, in seconds; None if it is gone.
 
-    On Linux since the boot: since 1970 it would change whenever the clock is set. Elsewhere since 1970. Together with
-    the pid it identifies a process. A process that has ended counts as gone, even if its parent never collects its exit
-    code, as may happen in a container.
+    On Linux since the boot: since 1970 it would change whenever the clock is set. Elsewhere, or if `since_1970`, since
+    1970. Together with the pid it identifies a process. A process that has ended counts as gone, even if its parent
+    never collects its exit code, as may happen in a container.
     """
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        # psutil adds the time of the boot, which the system derives from the clock.
-        return float(process.create_time() - (psutil.boot_time() if psutil.LINUX else 0.0))
-    except psutil.NoSuchProcess:
+        return _since_boot(pid) if psutil.LINUX and not since_1970 else float(process.create_time())
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
         return None
+
+
+def _since_boot(pid: int) -> float:
+    """As the system has it. psutil adds the time of the boot, which the system derives from the clock."""
+    _, _, after_the_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    return int(after_the_name.split()[_STARTED - 3]) / os.sysconf("SC_CLK_TCK")
 
 
 def mounts() -> list[tuple[str, str]]:

@@ -31,7 +31,8 @@ PATIENCE_S = 60.0
 _NAME = ".process.json"
 _POLL_S = 0.05
 _CLOCK_TOLERANCE_S = 2.0
-"""The time of the boot, which start times are counted from, is known to a second."""
+_SINCE_1970 = 1e9
+"""A start time beyond this is one that an earlier version has written, in seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Owner:
 
     def is_alive(self) -> bool:
         """Whether this very process is still running."""
-        started = started_at(self.pid)
+        started = started_at(self.pid, since_1970=self.started > _SINCE_1970)
         return self.boot_id == boot_id() and started is not None and abs(started - self.started) < _CLOCK_TOLERANCE_S
 
 

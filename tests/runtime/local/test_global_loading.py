@@ -19,7 +19,7 @@ from headwater.runtime.operators.joins import GlobalJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.placing.client import Client
-from headwater.runtime.restore import client_stores
+from headwater.runtime.restore import client_stores, global_tables
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateRequest
 from headwater.runtime.topology import GlobalTable, Store, Topic
@@ -87,8 +87,9 @@ class Counting(LocalCluster):
 
 @pytest.fixture
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slice does one step."""
+    """A slice does one step, and knows of few records beyond."""
     monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(global_tables, "MOST_RANGES", 2)
 
 
 @pytest.mark.parametrize("log", ["embedded", "sparse"])
@@ -107,6 +108,13 @@ def test_table_is_loaded_in_slices_before_the_first_epoch_of_its_readers(
         type(event) for event in story.events if isinstance(event, EpochCommitted | StoreRestoring | StoreRestored)
     ]
     assert EpochCommitted not in kinds[: kinds.index(StoreRestored)]
+    heard = [
+        (type(event), event.partition) for event in story.events if isinstance(event, StoreRestoring | StoreRestored)
+    ]
+    for partition in range(2):
+        of_one = [kind for kind, number in heard if number == partition]
+        assert of_one[-1] is StoreRestored
+        assert set(of_one[:-1]) == {StoreRestoring}
     loaded = {(event.store, event.partition): event.records for event in story.of(StoreRestored)}
     assert loaded.keys() == {("places", 0), ("places", 1)}
     positions = APPENDS * PARTITIONS  # of a log without holes

@@ -66,9 +66,15 @@ def test_commit_written_and_read_is_the_same(record):
 
 def test_commit_of_another_format_is_refused_with_both_formats():
     body = json.loads(encode_commit(GenerationRecord(1, 2)))
-    with pytest.raises(CommitFormatError, match="format 2, this version reads format 1") as caught:
-        decode_commit(json.dumps(body | {"format": 2}).encode())
-    assert (caught.value.found, caught.value.supported) == (2, 1)
+    with pytest.raises(CommitFormatError, match="format 3, this version reads formats up to 2") as caught:
+        decode_commit(json.dumps(body | {"format": 3}).encode())
+    assert (caught.value.found, caught.value.supported) == (3, 2)
+
+
+def test_commit_has_the_oldest_format_that_can_read_it():
+    """So the versions before refuse what they do not know, and do not take it for damage."""
+    records = [GenerationRecord(1, 2), EpochRecord(1, 2, 3, ()), SnapshotRecord(1, 2), PurgeRecord(1, 2, ())]
+    assert [json.loads(encode_commit(record))["format"] for record in records] == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(

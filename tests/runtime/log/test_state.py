@@ -77,6 +77,7 @@ COMMANDS = {
     "snapshot",
     "lane_ranges",
     "can_forget",
+    "bytes_from",
     "commits",
     "lock",
     "tasks",
@@ -88,7 +89,11 @@ def view(state):
     places = [(topic, partition) for topic in sorted(state.written()) for partition in range(3)]
     tasks = [(late(partition),) for partition in range(3)]
     lanes = [(*place, lane) for place in places for lane in range(3)]
-    of_lanes = [(state.lane_ranges(*lane), [state.can_forget(*lane, end) for end in range(0, 60, 5)]) for lane in lanes]
+    ends = range(0, 60, 5)
+    of_lanes = [
+        (state.lane_ranges(*lane), [(state.can_forget(*lane, end), state.bytes_from(*lane, end)) for end in ends])
+        for lane in lanes
+    ]
     return queries(state, places) | queries(state.tasks, tasks) | {"snapshot": state.snapshot(), "lanes": of_lanes}
 
 

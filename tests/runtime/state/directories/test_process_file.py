@@ -65,6 +65,12 @@ def test_running_process_is_alive_when_the_clock_was_set(me: Owner, monkeypatch:
         assert me.is_alive()
 
 
+def test_running_process_is_alive_by_a_file_of_an_earlier_version(me: Owner) -> None:
+    before = replace(me, started=psutil.Process().create_time())
+    assert before.is_alive()
+    assert not replace(before, started=before.started - 60).is_alive()
+
+
 def test_process_of_another_boot_or_another_start_with_the_same_pid_is_gone(me: Owner) -> None:
     assert not replace(me, boot_id="another").is_alive()
     assert not replace(me, started=me.started - 60).is_alive()
