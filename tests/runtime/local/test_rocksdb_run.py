@@ -58,6 +58,15 @@ def test_store_that_something_happens_to_during_a_run_or_after_it_is_restored(
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_result_does_not_depend_on_epochs_that_fail_and_clients_that_come_and_go(
+    app: LocalApplication, seed: int
+) -> None:
+    app.run_randomly(seed, moving=True)
+    assert last_sums(app) == WHOLE_SUMS
+    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+
+
 def test_run_that_is_killed_begins_again_with_empty_stores_and_ends_with_the_same_result(
     app: LocalApplication, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,9 @@ import pytest
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
+from headwater.runtime.state.rocksdb.store import RocksdbBackend
+from headwater.runtime.state.store import StateStore, StoreBackend
 from headwater.runtime.state.task_stores import POSITIONS, catch_up_global, positions_of
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.plan import LaneInput, TopicInput
@@ -44,16 +46,17 @@ def pinned(log: EmbeddedLog) -> tuple[TopicInput, ...]:
     )
 
 
-def rows(store: LmdbStore) -> dict[bytes, bytes]:
+def rows(store: StateStore) -> dict[bytes, bytes]:
     return {key: value for key, value in store.range(None, None) if key != POSITIONS}
 
 
-def advance(root: Path, start: Barrier, directory: Path) -> None:
+def advance(backend: StoreBackend, root: Path, start: Barrier, directory: Path) -> None:
     log = EmbeddedLog(root)
-    store = LmdbStore(directory)
+    store = backend.open(directory)
     start.wait()
     catch_up_global(store, TABLE, pinned(log), log)
     assert len(rows(store)) == APPENDS + 2
+    store.close()
 
 
 @pytest.fixture
@@ -64,22 +67,23 @@ def threads() -> Iterator[list[multiprocessing.Process]]:
         thread.kill()
 
 
+@pytest.mark.parametrize("backend", [LmdbBackend(), RocksdbBackend()], ids=["lmdb", "rocksdb"])
 def test_threads_that_load_a_table_at_once_apply_each_record_once(
-    log: EmbeddedLog, tmp_path: Path, threads: list[multiprocessing.Process]
+    log: EmbeddedLog, tmp_path: Path, threads: list[multiprocessing.Process], backend: StoreBackend
 ) -> None:
-    alone = LmdbStore(tmp_path / "alone")
+    alone = backend.open(tmp_path / "alone")
     catch_up_global(alone, TABLE, pinned(log), log)
     context = multiprocessing.get_context("fork")
     start = context.Barrier(THREADS)
 
     for _ in range(THREADS):
-        threads.append(context.Process(target=advance, args=(log.root, start, tmp_path / "shared")))
+        threads.append(context.Process(target=advance, args=(backend, log.root, start, tmp_path / "shared")))
         threads[-1].start()
     for thread in threads:
         thread.join()
 
     assert [thread.exitcode for thread in threads] == [0] * THREADS
-    shared = LmdbStore(tmp_path / "shared")
+    shared = backend.open(tmp_path / "shared")
     assert shared.position == alone.position == 3 * APPENDS
     assert positions_of(shared) == positions_of(alone)
     assert rows(shared) == rows(alone)
