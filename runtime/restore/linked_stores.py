@@ -136,7 +136,7 @@ class LinkedStores:
         return dict(self._positions)
 
     def checkpoint(self, tasks: Collection[Task]) -> None:
-        """Nothing beyond what a slice does: a store keeps its position in the transaction of its rows."""
+        """Nothing beyond what slices and epochs do where the stores are: see `ProcessorStateManager.checkpoint`."""
         self.note(tasks)
 
     def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:

@@ -58,6 +58,9 @@ class Claim:
 
     def release(self) -> None:
         """Give the right up."""
+        if self.is_current():
+            with suppress(FileNotFoundError):  # many a tool that copies folders does not know pipes
+                os.unlink(self._directory / _ASKED)
         os.close(self.asked)
         os.close(self._lock)
 

@@ -172,6 +172,14 @@ def test_closed_store_is_read_by_who_may_not_write_in_its_folder(directory: Path
     assert in_another_process(read) == 7
 
 
+def test_closed_store_is_plain_files_and_may_be_copied(directory: Path) -> None:
+    copy = directory.with_name("4")
+    shutil.copytree(directory, copy)
+    (copy / ".checkpoint").write_text((copy / ".checkpoint").read_text().replace("store 3", "store 4"))
+
+    assert BACKEND.open(copy).get_many([KEYS[7]]) == [VALUES[7]]
+
+
 def test_files_are_their_owners_own(directory: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in (directory, directory / "db")} == {0o700}
     assert stat.S_IMODE((directory / ".checkpoint").stat().st_mode) == 0o600
