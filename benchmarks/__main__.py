@@ -5,6 +5,7 @@ from . import (
     backends,
     balanced,
     checksums,
+    failover,
     keyed_count_sum,
     memory,
     rack_aware,
@@ -24,3 +25,5 @@ backends.main([])
 restore.main([])
 restore.main(["--link", "spark", "--no-peer"])
 standby_cost.main([])
+failover.main(["failover_0"])
+failover.main(["failover_1", "--keys", "100000", "1000000", "2000000", "--no-peer"])

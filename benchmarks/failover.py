@@ -4,9 +4,10 @@
 
 `failover_0` has no standby, `failover_1` one for each task. Prints a JSON line for each kill, and one with the medians
 of an entry. `seconds`: from SIGKILL to the first commit of a task that the executor had; `seconds_all`: until each of
-them has made one; `phases`: when what was noticed, placed and restored. A store is filled by its changelog and holds so
-many keys in four partitions. The peer is Spark Structured Streaming with as many keys and the same input, see
-`benchmarks.spark_failover`.
+them has made one; `phases`: when what was noticed, placed and restored, and when the epoch was planned that made the
+first commit; `usual_epoch`: how long epochs took before, from plan to commit, which tells of the machine. A store is
+filled by its changelog and holds so many keys in four partitions. The peer is Spark Structured Streaming with as many
+keys and the same input, see `benchmarks.spark_failover`.
 """
 
 from __future__ import annotations
@@ -182,7 +183,9 @@ class Failover:
             begin = time.perf_counter()
             os.kill(pid, signal.SIGKILL)
             self._wait(lambda: len(self._commits_of(tasks, known, victim)) == len(tasks))
-            seconds = sorted(at - begin for at in self._commits_of(tasks, known, victim).values())
+            commits = self._commits_of(tasks, known, victim).values()
+            seconds = sorted(at - begin for at, _ in commits)
+            planned = min(at - begin - event.seconds for at, event in commits)
         finally:
             self.stop.set()
             for thread in self.threads:
@@ -193,7 +196,15 @@ class Failover:
             for name, kind in kinds.items()
         }
         phases = {name: round(at, 2) for name, at in phases.items() if at is not None}
-        return {"seconds": seconds[0], "seconds_all": seconds[-1], "phases": phases}
+        phases["planned"] = round(planned, 2)
+        usual = self._usual(begin)
+        return {"seconds": seconds[0], "seconds_all": seconds[-1], "usual_epoch": usual, "phases": phases}
+
+    def _usual(self, begin: float) -> float:
+        """The median of the seconds from plan to commit before the kill: what any epoch takes on this machine."""
+        at = list(self.watching.at)
+        before = [each.seconds for when, each in at if isinstance(each, EpochCommitted) and when < begin]
+        return statistics.median(before[-10:])
 
     def _wait(self, fact: Callable[[], Any]) -> None:
         while not fact():
@@ -228,19 +239,19 @@ class Failover:
             for each in recorded["clients"].values()
         }
 
-    def _commits_of(self, tasks: set[int], known: int, victim: str) -> dict[int, float]:
-        """Task -> when it first made a commit on another client than the victim."""
+    def _commits_of(self, tasks: set[int], known: int, victim: str) -> dict[int, tuple[float, EpochCommitted]]:
+        """Task -> when it first made a commit on another client than the victim, and which."""
         from headwater.runtime.log.commit_json import decode_commit
 
         commits = self.log.commits(TOPOLOGY.application)
-        found: dict[int, float] = {}
+        found: dict[int, tuple[float, EpochCommitted]] = {}
         for at, event in list(self.watching.at):
             if isinstance(event, EpochCommitted) and event.commit > known and event.client != victim:
                 record = decode_commit(commits.read(event.commit))
                 assert isinstance(record, EpochRecord)
                 for task in record.tasks:
                     if task.partition in tasks:
-                        found.setdefault(task.partition, at)
+                        found.setdefault(task.partition, (at, event))
         return found
 
 

@@ -2,10 +2,10 @@
 
     python -m benchmarks.spark_failover KEYS TIMES
 
-State is in RocksDB with changelog checkpoints, as many keys as Headwater's store has, and the same input: a small file
-again and again. Seconds are from SIGKILL to the end of the batch that was open then, if that took it twice as long as
-usual; else the executor had done its part, and they are those to the end of the next one. Prints them as JSON, for each
-kill.
+State is in RocksDB with changelog checkpoints, as many keys as Headwater's store has, and as many records a second
+come in, from Spark's own source of numbers. Seconds are from SIGKILL to the end of the batch that was open then, if that
+took it twice as long as usual; else the executor had done its part, and they are those to the end of the next one.
+Prints them as JSON, for each kill.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import signal
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -28,15 +27,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count
 from pyspark.sql.functions import sum as total_of
 
-from .failover import EVERY_SECONDS, MASTER, PARTITIONS, executor_processes, feed
+from .failover import EVERY_SECONDS, MASTER, PARTITIONS, RECORDS, executor_processes
 from .spark_streaming import STATE
 
-BATCHES = 20
+BATCHES = 10
 """Batches with input before the kill."""
 
 
 def seconds_of(folder: Path, keys: int) -> float:
-    """Fill the state, go on with small files, kill an executor, and wait for the next batch that ends."""
+    """Fill the state, go on with little input, kill an executor, and wait for the next batch that ends."""
     import pyspark
 
     os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
@@ -53,24 +52,18 @@ def seconds_of(folder: Path, keys: int) -> float:
     )
     spark.sparkContext.setLogLevel("OFF")
     ended: list[float] = []
-    stop = threading.Event()
     source = folder / "in"
     source.mkdir()
     numbers = np.random.default_rng(0).permutation(keys)
     pq.write_table(pa.table({"k": [f"k{key:08d}" for key in numbers.tolist()], "v": numbers}), source / "0.parquet")
 
-    def feeding() -> None:
-        number = 0
-        while not stop.wait(EVERY_SECONDS):
-            number += 1
-            pq.write_table(feed(keys, number), folder / "next")
-            (folder / "next").rename(source / f"{number}.parquet")
-
     def write(batch: DataFrame, _: int) -> None:
         batch.write.format("noop").mode("overwrite").save()
         ended.append(time.perf_counter())
 
-    rows = spark.readStream.schema("k string, v bigint").parquet(str(source))
+    state = spark.readStream.schema("k string, v bigint").parquet(str(source))
+    steady = spark.readStream.format("rate").option("rowsPerSecond", round(RECORDS / EVERY_SECONDS)).load()
+    rows = state.union(steady.selectExpr(f"format_string('k%08d', value % {keys}) AS k", "value AS v"))
     totals = rows.groupBy("k").agg(count("*").alias("n"), total_of("v").alias("total"))
     query = (
         totals.writeStream.outputMode("update")
@@ -78,10 +71,10 @@ def seconds_of(folder: Path, keys: int) -> float:
         .foreachBatch(write)
         .start()
     )
-    thread = threading.Thread(target=feeding)
     try:
-        thread.start()
         while len(ended) < BATCHES:
+            if not query.isActive:
+                raise SystemExit(f"the query has ended: {query.exception()}")
             time.sleep(0.05)
         before = len(ended)
         begin = time.perf_counter()
@@ -92,8 +85,6 @@ def seconds_of(folder: Path, keys: int) -> float:
         hit = ended[before] - ended[before - 1] > 2 * usual  # else the batch was past the tasks of that executor
         return ended[before if hit else before + 1] - begin
     finally:
-        stop.set()
-        thread.join()
         query.stop()
         spark.stop()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from ...placing.client import Client, Executor
@@ -28,6 +29,7 @@ class ExecutorWatch:
         self._heartbeats = Heartbeats(session)
         self._silence = Silence()
         self._asked = float("-inf")
+        self._asking = Lock()  # the loop asks, and each link while it waits
         self._there: Mapping[str, Executor] = {}
         self._silent: Mapping[str, float] = {}
         self._deadline_s = deadline_s
@@ -48,13 +50,14 @@ class ExecutorWatch:
         return clients(self._executors())
 
     def _executors(self) -> Mapping[str, Executor]:
-        if time.monotonic() - self._asked > WATCH_SECONDS:
-            alive = executors(self._session)
-            silent = self._silence.listen(self._heartbeats.last(alive))
-            self._silent = {each: seconds for each, seconds in silent.items() if seconds > self._deadline_s}
-            self._there = {each: executor for each, executor in alive.items() if each not in self._silent}
-            self._asked = time.monotonic()
-        return self._there
+        with self._asking:
+            if time.monotonic() - self._asked > WATCH_SECONDS:
+                alive = executors(self._session)
+                silent = self._silence.listen(self._heartbeats.last(alive))
+                self._silent = {each: seconds for each, seconds in silent.items() if seconds > self._deadline_s}
+                self._there = {each: executor for each, executor in alive.items() if each not in self._silent}
+                self._asked = time.monotonic()
+            return self._there
 
 
 def clients(found: Mapping[str, Executor]) -> tuple[Client, ...]:
