@@ -3,8 +3,8 @@
     python -m benchmarks.spark_failover KEYS TIMES
 
 State is in RocksDB with changelog checkpoints, as many keys as Headwater's store has, and as many records a second
-come in, from Spark's own source of numbers. Seconds are from SIGKILL to the end of the batch that was open then, if that
-took it twice as long as usual; else the executor had done its part, and they are those to the end of the next one.
+come in, from Spark's own source of numbers. Seconds are from SIGKILL to the end of the batch that was open then, if it
+took twice as long as usual; else the executor had done its part, and they are those to the end of the next one.
 Prints them as JSON, for each kill.
 """
 

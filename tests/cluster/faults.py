@@ -136,10 +136,11 @@ class Story:
     def commits(self) -> int:
         return len(self.of(EpochCommitted))
 
-    def some_commits(self, more: int = 2) -> None:
-        """Wait for a few commits from now on."""
-        wanted = self.commits() + more
-        self.wait(lambda: self.commits() >= wanted)
+    def feed_and_begin(self) -> None:
+        """A part of the flights more, of which something is committed by now."""
+        before = self.commits()
+        self.feed()
+        self.wait(lambda: self.commits() > before)
 
     def assignment(self, of: str = "active") -> dict[str, list[str]]:
         """Client -> its tasks, as the log says."""
@@ -211,7 +212,6 @@ def killed_while_it_processes(story: Story) -> dict[str, Any]:
     story.kill_at = lambda event: victim if isinstance(event, EpochCommitted) else None
     story.feed()
     story.wait(lambda: story.of(ClientLost))
-    story.some_commits()
     return story.end() | {"killed": [victim]}
 
 
@@ -243,21 +243,19 @@ def killed_with_the_only_standby(story: Story) -> dict[str, Any]:
     story.feed()
     story.wait(lambda: len(story.of(TasksPlaced)) >= 2)
     story.wait(lambda: any(set(tasks) & set(copied) for tasks in story.assignment("standby").values()))
-    story.some_commits()
+    story.feed_and_begin()
     active = next(name for name, tasks in story.assignment().items() if set(tasks) & set(copied))
     story.strike(signal.SIGKILL, active.removeprefix("executor-"))
-    story.feed()
     story.wait(lambda: len(story.of(ClientLost)) == 2)
     return story.end() | {"killed": [standby, active.removeprefix("executor-")]}
 
 
 def two_killed_at_once(story: Story) -> dict[str, Any]:
     story.begin()
-    story.feed()
+    story.feed_and_begin()
     victims = sorted(executors(story.session))[:2]
     story.strike(signal.SIGKILL, *victims)
     story.wait(lambda: len(story.of(ClientLost)) == 2)
-    story.some_commits()
     return story.end() | {"killed": victims}
 
 
@@ -268,8 +266,7 @@ def added_under_load(story: Story) -> dict[str, Any]:
     story.strike(signal.SIGKILL, sorted(executors(story.session))[0])
     wait_until(lambda: len(executors(story.session)) == count - 1)
     story.begin()
-    story.feed()
-    story.some_commits()
+    story.feed_and_begin()
     ask_for(story.session, count)
     story.wait(lambda: story.of(ClientJoined))
     new = story.of(ClientJoined)[0].client
@@ -290,8 +287,7 @@ def silent_past_the_deadline(story: Story) -> dict[str, Any]:
     story.begin()
     victim = some_client(story)
     before = process_ids(story)[f"executor-{victim}"]
-    story.feed()
-    story.some_commits(1)
+    story.feed_and_begin()
     story.strike(signal.SIGSTOP, victim)
     try:
         story.feed()
@@ -310,8 +306,7 @@ def driver_killed(story: Story) -> dict[str, Any]:
     """In the middle of its work, with all of its executors."""
     story.begin()
     story.feed()
-    story.feed()
-    story.some_commits()
+    story.feed_and_begin()
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
