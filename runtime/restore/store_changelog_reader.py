@@ -97,7 +97,7 @@ class StoreChangelogReader:
     """A ChangelogReader over the stores of a client. `submit` runs a function somewhere else: one slice at a time.
 
     `slice`: the one that is being worked on, or is done and not taken up yet. `standby_rest`: for how many seconds a
-    standby task's store is left alone once it has come to its end.
+    standby task's store is left alone once it has come to its end. `runs`: whether a task of the client may run.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class StoreChangelogReader:
         submit: Submit,
         listener: RestoreListener | None = None,
         standby_rest: float = 0.0,
+        runs: Callable[[], bool] = lambda: True,
     ) -> None:
         self._stores = stores
         self._submit = submit
@@ -117,6 +118,7 @@ class StoreChangelogReader:
         self._suspects: set[TaskId] = set()
         self._turn = 0
         self._rest = standby_rest
+        self._runs = runs
         self._aims: dict[StoreId, int] = {}
         self._stalls = 0
         self._steps = 0
@@ -307,7 +309,7 @@ class StoreChangelogReader:
                 self._listener.ended(each.task.type, store, each.records)
 
     def _next_slice(self) -> list[list[StoreTarget]]:
-        """A request for each thread of the client, or each but one: that one is for epochs.
+        """A request for each thread of the client, but for one where a task may run: that one is for epochs.
 
         Stores take turns: the first of a request, which may take all of its time, is behind those of the last slice.
         So a small store does not wait until large ones are restored.
@@ -322,7 +324,7 @@ class StoreChangelogReader:
         ]
         if not waiting:
             return []
-        threads = max(1, self._stores.threads - 1)
+        threads = max(1, self._stores.threads - 1) if self._runs() else self._stores.threads
         turn = self._turn % len(waiting)
         chosen = (waiting[turn:] + waiting[:turn])[: threads * MOST_STORES]
         shares: list[list[StoreTarget]] = [[] for _ in range(min(threads, len(chosen)))]

@@ -63,7 +63,7 @@ class GroupMember:
             snapshots,
             member.unopened,
         )
-        self.reader = StoreChangelogReader(self._stores, submit, listener, STANDBY_REST)
+        self.reader = StoreChangelogReader(self._stores, submit, listener, STANDBY_REST, self._runs)
         self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, cache(self._declared))
         self.saver: StoreSaver | None = None
         self.cleaner: StoreCleaner | None = None
@@ -77,6 +77,9 @@ class GroupMember:
             for store in self._stores.declared(task.id):
                 held[StoreId(store.name, task.id.partition)] = self._planner.end(store.name, task.id.partition)
         return replace(self._member, client=self.client, held=held)
+
+    def _runs(self) -> bool:
+        return any(self.tasks.active.running)
 
     def processable(self, part: Subtopology) -> list[StreamTask]:
         """The tasks of a subtopology that may begin an epoch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from headwater.runtime.restore import client_stores, linked_stores, store_change
 from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import StateAnswer, StateLocation, StoreAnswer
+from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
     MOST_STALLS,
@@ -260,6 +260,36 @@ def test_standby_waits_for_active_tasks_then_follows_the_changelog_for_ever(plac
     assert client.reader.state(StoreId("hours", 1)) is ChangelogState.RESTORING
     client.reader.unregister([OTHER])
     assert client.heard.words[-1] == "standby hours/1 promoted after 2"
+
+
+class TwoThreads(InDriver):
+    """A link to a client with two threads; how many requests it is given at once."""
+
+    threads = 2
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        if any(request.what == "restore" for request in requests):
+            self.asked.append(len(requests))
+        return super().ask(requests)
+
+
+@pytest.mark.parametrize(("runs", "asked"), [(True, [1]), (False, [2])])
+def test_one_thread_is_left_to_epochs_where_a_task_may_run(tmp_path: Path, runs: bool, asked: list[int]) -> None:
+    link = TwoThreads()
+    place = Place(tmp_path, link)
+    for task in (TASK, OTHER):
+        place.commit(task, *KEPT)
+    reader = StoreChangelogReader(place.client().stores, at_once, runs=lambda: runs)
+    for task in (TASK, OTHER):
+        active = StreamTask(task, ("hours",))
+        active.initialize_if_needed(reader.register(active))
+    for _ in range(3):
+        reader.restore()
+    assert link.asked == asked
+    assert len(reader.completed()) == 2
 
 
 def test_standby_task_that_has_come_to_the_end_rests_until_it_is_an_active_one(tmp_path: Path) -> None:
