@@ -54,5 +54,13 @@ class Unit:
         tasks = plan.tasks
         self.full = any(commit.records >= tasks[commit.key(plan.application)].max_records for commit in commits)
         self.blocked_at = None if troubled or plan.advancing(commits) else version
-        if any(outcome.trouble is not None and outcome.trouble.kind == "corrupted" for outcome in outcomes):
-            self.held_globals.clear()  # it may be one of them: they are loaded again before the tasks run
+        for trouble in (outcome.trouble for outcome in outcomes if outcome.trouble is not None):
+            if trouble.kind == "corrupted":
+                self._distrust(trouble.store)
+
+    def _distrust(self, store: str) -> None:
+        """A store is damaged, by its name if that is known. Of a global table: it is loaded again before tasks run."""
+        names = {table.name for table in self.part.global_tables if table.store.name == store} if store else set()
+        if names or store not in {each.name for each in self.part.stores}:
+            for name in names or list(self.held_globals):
+                self.held_globals.pop(name, None)

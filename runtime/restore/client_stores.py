@@ -234,7 +234,7 @@ class ClientStores:
         return position
 
     def _save(self, target: StoreTarget) -> int:
-        """Copy the store as it stands into the log."""
+        """Copy the store as it stands into the log. Raises StoreDamagedError."""
         saved = save(self._backend(target), self._path(target), self._id(target), self._log, target.save_to)
         self._saved[self._id(target)] = saved
         return saved.position

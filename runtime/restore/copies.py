@@ -13,7 +13,7 @@ from ..log.commit_records import StoreSnapshot
 from ..log.errors import SavedFileError
 from ..log.log import Log
 from ..state.pace import Pace
-from ..state.store import CopyDamagedError, CopyingBackend, StoreBackend, StoreDamagedError
+from ..state.store import CopyDamagedError, CopyingBackend, StoreBackend
 from ..state.whole_files import write_whole
 from ..task_id import StoreId
 
@@ -30,14 +30,6 @@ class UnusableSnapshotError(HeadwaterError):
         self.told = f"{snapshot.path}: {cause}"
 
 
-class NotSavedError(HeadwaterError):
-    """A store cannot be copied, because it is damaged: `cause`. The next epoch of its task finds that."""
-
-    def __init__(self, error: StoreDamagedError) -> None:
-        super().__init__(error.message)
-        self.cause = error.cause
-
-
 class NoCopiesError(HeadwaterError):
     """A restore strategy with snapshots, and a store whose backend cannot be copied: `store`."""
 
@@ -50,17 +42,15 @@ class NoCopiesError(HeadwaterError):
 
 
 def save(backend: StoreBackend, directory: Path, store: StoreId, log: Log, path: str) -> StoreSnapshot:
-    """Copy the store of a directory into the log, under `path`. Raises NoCopiesError, NotSavedError, OSError."""
+    """Copy the store of a directory into the log, under `path`. Raises NoCopiesError, StoreDamagedError,
+    OSError."""
     if not isinstance(backend, CopyingBackend):
         raise NoCopiesError(store.store)
     position = 0
 
     def fill(file: Path) -> None:
         nonlocal position
-        try:
-            position = backend.save_copy(directory, file)
-        except StoreDamagedError as error:
-            raise NotSavedError(error) from error
+        position = backend.save_copy(directory, file)
 
     saved = log.save_file(path, fill)
     at = time.time_ns() // 1_000_000

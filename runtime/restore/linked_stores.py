@@ -207,16 +207,21 @@ class LinkedStores:
             if answer.failure is not None:
                 raise StateError(self.client, answer.failure)
             for target, each in zip(request.stores, answer.stores, strict=True):
-                store = StoreId(each.store, each.partition)
-                self._unopened.pop(store, None)
-                self._positions[store] = each.position
-                self._note_snapshot(store, target.load, each)
-                if each.damage or each.lost or each.unusable:
-                    self._damaged.add(store)
-                    self._report(each)
+                self.take(each, target.load)
                 if each.failure is not None:
+                    store = StoreId(each.store, each.partition)
                     errors[store] = self._raised(store, each.failure)
         return errors
+
+    def take(self, answer: StoreAnswer, load: StoreSnapshot | None = None) -> None:
+        """Note where a store stands, and tell what has happened to it. `load`: the snapshot that was to be loaded."""
+        store = StoreId(answer.store, answer.partition)
+        self._unopened.pop(store, None)
+        self._positions[store] = answer.position
+        self._note_snapshot(store, load, answer)
+        if answer.damage or answer.lost or answer.unusable:
+            self._damaged.add(store)
+            self._report(answer)
 
     def end(self, store: StoreId) -> int:
         """The committed position of a store."""
@@ -249,8 +254,11 @@ class LinkedStores:
                 return replace(target, input=to, slice_records=slice_records)
         return replace(target, input=replace(to, position=to.applied, ranges=()))
 
-    def save(self, task: TaskId, store: Store, path: str) -> StoreSnapshot:
-        """Have a store copied to a path of the log. Raises StateError, ClientLostError, StateJobError."""
+    def save(self, task: TaskId, store: Store, path: str) -> StoreAnswer:
+        """Have a store copied to a path of the log. One that was found damaged is wiped instead, see `take`.
+
+        Raises StateError, ClientLostError, StateJobError.
+        """
         at = self.position(store.name, task.partition)
         target = replace(self.target(task, store, 1), save_to=path)
         target = replace(target, input=replace(target.input, position=at, ranges=()))
@@ -258,9 +266,7 @@ class LinkedStores:
         failure = answer.failure or answer.stores[0].failure
         if failure is not None:
             raise StateError(self.client, failure)
-        saved = answer.stores[0].saved
-        assert saved is not None  # or there was a failure
-        return saved
+        return answer.stores[0]
 
     def first_error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
         """What is wrong with a task: with the first of its stores that has something."""

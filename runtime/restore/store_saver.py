@@ -18,13 +18,15 @@ from ..placing.client import ClientLostError
 from ..records.schema import changelog_topic
 from ..state.restore_strategy import Save, SavingStrategy, Unsaved
 from ..task_id import StoreId
+from ..tasks.errors import TaskCorruptedError
 from ..tasks.state import State
 from ..tasks.stream_task import StreamTask
 from ..topology import Store
 from .linked_stores import LinkedStores
+from .requests import StoreAnswer
 from .snapshots import Snapshots
 
-Saved = Future[StoreSnapshot]
+Saved = Future[StoreAnswer]
 
 MOST_LOOKED_AT = 500
 """Stores that one round of the loop looks at: it takes about a millisecond."""
@@ -41,7 +43,7 @@ class SnapshotCommits(Protocol):
 class Submit(Protocol):
     """Runs work somewhere else."""
 
-    def __call__(self, work: Callable[[], StoreSnapshot], /) -> Saved:
+    def __call__(self, work: Callable[[], StoreAnswer], /) -> Saved:
         """Begin with it."""
         ...
 
@@ -86,6 +88,7 @@ class StoreSaver:
         self._seen: tuple[int, int] | None = None
         self._left: list[tuple[StreamTask, Store]] = []
         self.working: Saved | None = None
+        self._task: StreamTask
         self._store = StoreId("", 0)
         self._save = Save()
 
@@ -93,10 +96,11 @@ class StoreSaver:
         """List what has been copied, and begin with the next store that is due, if there is one among the next that are
         looked at; whether none is left to look at since the last commit.
 
-        Raises FencedError.
+        Raises FencedError, and TaskCorruptedError for a store that was found damaged.
         """
         if self.working is not None:
-            if not self.working.done():
+            # Between two epochs: a task that has to begin again has none that is open then.
+            if not self.working.done() or self._task.epoch is not None:
                 return False
             self.finish()
         if not self._left:
@@ -112,17 +116,22 @@ class StoreSaver:
         return False
 
     def finish(self) -> None:
-        """Wait until the store that is being copied is, and list it. Raises FencedError."""
+        """Wait until the store that is being copied is, and list it. Raises FencedError, TaskCorruptedError."""
         if self.working is None:
             return
         working, self.working = self.working, None
         try:
-            saved = working.result()
+            answer = working.result()
         except ClientLostError:
             return  # the task comes to another client
         except HeadwaterError as error:
             self._report(self._store, error.message)
             return
+        saved = answer.saved
+        if saved is None:
+            self._stores.take(answer)
+            cause = f"store {self._store} was found damaged when it was copied: {answer.damage}"
+            raise TaskCorruptedError(cause, [self._task.id], self._store.store)
         self._since[self._store] = _Since(saved.position, saved.position)
         # A store that is ahead of the commits is damaged: it is found when its task's next epoch begins.
         if self._latest(self._store) < saved.position <= self._stores.end(self._store):
@@ -145,7 +154,7 @@ class StoreSaver:
         if wanted is None:
             return False
         path = self._snapshots.new_path(found.store, found.partition)
-        self._store, self._save = found, wanted
+        self._task, self._store, self._save = task, found, wanted
         self._since[found] = _Since(since.base, held)
         self.working = self._submit(lambda: self._stores.save(task.id, store, path))
         return True

@@ -24,7 +24,9 @@ class StoreDamagedError(TaskCorruptedError):
     """The files of a store are not as they were written. The next process that opens it to write gets an empty one."""
 
     def __init__(self, path: Path, cause: str) -> None:
-        super().__init__(f"store {path} is damaged: {cause}")
+        # Its directory is that of a task's store, `<store>/<partition>`, or that of a global table, `global/<table>`.
+        store = path.name if path.parent.name == "global" else path.parent.name
+        super().__init__(f"store {path} is damaged: {cause}", store=store)
         self.hint = None  # a worker's error reaches the driver as text
         self.path = path
         self.cause = cause

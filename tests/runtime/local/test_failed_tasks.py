@@ -53,6 +53,29 @@ class StallingLink(InDriver):
         ]
 
 
+class DamagedLink(InDriver):
+    """The real link; the store of task 2 is found damaged, and wiped, whenever it is restored."""
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        return [self._damaged(*each) for each in zip(requests, super().ask(requests), strict=True)]
+
+    def _damaged(self, request: StateRequest, answer: StateAnswer) -> StateAnswer:
+        if request.what != "restore":
+            return answer
+        wiped = tuple(each for each in request.stores if each.partition == 2)
+        super().ask([replace(request, what="wipe", stores=wiped)])
+        stores = (
+            replace(each, position=0, damage="the disk has changed a byte") if each.partition == 2 else each
+            for each in answer.stores
+        )
+        return replace(answer, stores=tuple(stores))
+
+
+class DamagedWhileRestored(LocalCluster):
+    def link(self, client: Client, application: str) -> StateLink:
+        return DamagedLink()
+
+
 class Stalling(LocalCluster):
     def link(self, client: Client, application: str) -> StateLink:
         return StallingLink()
@@ -90,3 +113,15 @@ def test_tasks_that_a_strategy_brings_no_further_end_with_one_sentence(applicati
     app.run()
     whole(app)
     assert last_sums(app)["k1"][0] == RECORDS
+
+
+def test_task_whose_store_is_damaged_in_each_restore_ends_and_the_strategy_is_not_blamed(application) -> None:
+    app = fed(application(summed()))
+    app.run(max_records=7)
+    rmtree(Path(app.settings().state_dir))
+    story = Story()
+    result = app.attempt(app.settings(), DamagedWhileRestored(), story)
+    assert result.error.startswith("the stores of task sums_2 of test-app were damaged 3 times in a row on client-1")
+    assert [failed.partition for failed in story.of(TaskFailed)] == [2]
+    app.run()
+    whole(app)
