@@ -69,9 +69,9 @@ class StreamTask:
     def end_epoch(self, number: int, assignment: int, commit: TaskCommit | None) -> None:
         """The job is done, with this result. It is worth nothing if the epoch was given up meanwhile, or if the task
         was assigned again since `assignment`, which was the newest when the epoch was planned."""
-        if self.epoch == number and assignment >= self.assignment:
+        if self.epoch == number:
             self.epoch = None
-            self._prepared = commit
+            self._prepared = commit if assignment >= self.assignment else None
 
     def initialize_if_needed(self, offsets: Mapping[str, int]) -> None:
         """Take up its stores, which stand at `offsets`: RESTORING."""

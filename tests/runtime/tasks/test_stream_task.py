@@ -67,6 +67,18 @@ def test_epoch_that_took_nothing_needs_no_commit() -> None:
     assert (task.processable, task.commit_needed) == (True, False)
 
 
+@pytest.mark.parametrize(("planned_under", "committed"), [(6, False), (7, True), (8, True)])
+def test_epoch_that_was_planned_under_an_older_assignment_of_the_task_is_not_committed(
+    planned_under: int, committed: bool
+) -> None:
+    task = StreamTask(TaskId(0, 1), assignment=7)
+    task.initialize_if_needed({})
+    task.complete_restoration()
+    task.start_epoch(3)
+    task.end_epoch(3, planned_under, COMMIT)
+    assert (task.commit_needed, task.processable) == (committed, not committed)
+
+
 @pytest.mark.parametrize("task", [restoring(a=1), prepared(a=1)], ids=["restoring", "prepared"])
 def test_task_that_may_not_begin_an_epoch_refuses_to(task: StreamTask) -> None:
     with pytest.raises(IllegalTaskStateError, match="start an epoch"):
