@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.runtime.spark.watching.silence import Silence
+from headwater.runtime.spark.watching.silence import DeadlineError, Silence
 
 
 class Clock:
@@ -37,3 +37,10 @@ def test_time_in_which_this_process_was_suspended_counts_as_silence_of_nobody() 
 
 def test_executor_that_comes_back_after_it_was_away_begins_anew() -> None:
     assert listened([(0.0, {"1": 70}), (0.5, {}), (1.0, {"1": 70})]) == {"1": 0.0}
+
+
+def test_deadline_that_heartbeats_are_too_rare_for_is_refused_with_what_would_do() -> None:
+    error = DeadlineError(5.0, 10.0)
+
+    assert "a deadline of 5 s, but executors send a heartbeat every 10 s only" in error.message
+    assert error.hint == "give it 30s or more, or set `executor.heartbeatInterval: 1250ms` in the `spark:` section"
