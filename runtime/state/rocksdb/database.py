@@ -93,6 +93,10 @@ class Database:
         """Bring everything to the disk."""
         self._rocks.flush()
 
+    def link(self, folder: Path) -> None:
+        """Make a folder that leads to all files, as they are after a flush: a database of its own."""
+        rocks.Checkpoint(self._rocks).create_checkpoint(str(folder))
+
     def close(self) -> None:
         """Close the files."""
         self._rocks.close()

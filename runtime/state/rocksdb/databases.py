@@ -104,6 +104,18 @@ class Databases:
 
         return self._done(directory, change)
 
+    def defect(self, folder: Path, settings: Settings, sequence: int) -> str:
+        """Why the database of a folder is not the one that has this sequence number; empty if it is."""
+        try:
+            with self._lock, errors_told(folder):
+                self._has_threads = True
+                database = Database(folder, settings, self._cache(settings), writable=False)
+                found = database.sequence
+                database.close()
+        except FilesDamagedError as error:
+            return str(error)
+        return "" if found == sequence else INCOMPLETE
+
     def applied(self, directory: Path) -> tuple[int, int]:
         """Records and bytes that this process has applied to a store since its last checkpoint."""
         with self._lock:

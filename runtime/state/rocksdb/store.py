@@ -8,6 +8,7 @@ from pathlib import Path
 from ....private_files import make_folder
 from ....unusable_paths import unusable_paths_told
 from ..store import Changes
+from . import copies
 from .database import Database, Settings
 from .databases import of_this_process
 from .writer import Writer
@@ -82,7 +83,9 @@ class RocksdbStore:
 
 
 class RocksdbBackend:
-    """Keeps each store as a RocksDB database in its directory. See `Settings`."""
+    """A CopyingBackend that keeps each store as a RocksDB database in its directory. See `Settings`."""
+
+    copy_form = copies.FORM
 
     def __init__(
         self,
@@ -99,3 +102,11 @@ class RocksdbBackend:
     def open_to_read(self, directory: Path) -> RocksdbStore:
         """The existing store of `directory`."""
         return RocksdbStore(directory, self._settings, writable=False)
+
+    def save_copy(self, directory: Path, file: Path) -> int:
+        """See `CopyingBackend.save_copy`."""
+        return copies.save_copy(directory, self._settings, file)
+
+    def load_copy(self, directory: Path, position: int, file: Path) -> None:
+        """See `CopyingBackend.load_copy`."""
+        copies.load_copy(directory, self._settings, position, file)

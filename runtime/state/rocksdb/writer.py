@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from ....errors import HeadwaterError
 from ....private_files import make_folder
+from ...log.durable_files import sync_directory
 from ...tasks.errors import TaskMigratedError
 from ..store import Changes
 from .claim import Claim
@@ -33,6 +35,7 @@ class Writer:
     def __init__(self, files: StoreFiles, claim: Claim, open_database: Open) -> None:
         self._files = files
         self._claim = claim
+        self._open = open_database
         self.records = 0
         self.bytes = 0
         self.wiped = ""
@@ -81,6 +84,25 @@ class Writer:
         self._files.write_checkpoint(self.position, self.database.sequence)
         self._clean = True
         self.records = self.bytes = 0
+
+    def link(self, folder: Path) -> tuple[int, int]:
+        """Make a database in a new folder, of this moment; its position and sequence number."""
+        self.checkpoint()
+        self.database.link(folder)
+        return self.position, self.database.sequence
+
+    def replace(self, folder: Path, position: int, sequence: int) -> None:
+        """Put the database of a folder in the place of this one. The folder is gone then."""
+        self._files.delete_checkpoint()
+        self._clean = False
+        self.database.close()
+        shutil.rmtree(self._files.database)
+        folder.rename(self._files.database)
+        sync_directory(self._files.directory)
+        self.database, self.position = self._open(self._files.database), position
+        self.records = self.bytes = 0
+        self._files.write_checkpoint(position, sequence)
+        self._clean = True
 
     def close(self, *, checkpoint: bool) -> None:
         """Close the database and let other processes have it. Raises StoreUnusableError."""

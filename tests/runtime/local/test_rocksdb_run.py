@@ -6,15 +6,18 @@ import math
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from local_application import LocalApplication, Stopping
-from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
+from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 from test_rebalance import Story
 
+from headwater.runtime.driver.reports.events import Event, StoreRestored
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.state.rocksdb import databases
+from headwater.runtime.topology import PluginRef
 
 
 @pytest.fixture
@@ -65,6 +68,30 @@ def test_result_does_not_depend_on_epochs_that_fail_and_clients_that_come_and_go
     app.run_randomly(seed, moving=True)
     assert last_sums(app) == WHOLE_SUMS
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+
+
+class Restored:
+    """An observer that keeps how many records each store was restored by."""
+
+    def __init__(self) -> None:
+        self.records: list[int] = []
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, StoreRestored):
+            self.records.append(event.records)
+
+
+def test_stores_are_restored_from_their_snapshots_and_what_the_changelogs_have_since(app: LocalApplication) -> None:
+    app.topology = replace(app.topology, restore=PluginRef("snapshot", {"every_epochs": 2}))
+    app.run(max_records=3)
+    shutil.rmtree(app.path / "state")
+    app.append(WORDS, [(("k1",), (0,), 1000)], 1)
+    restored = Restored()
+    result = app.attempt(observer=restored)
+    assert (result.status, result.error) == ("caught_up", None)
+    assert len(restored.records) == PARTITIONS
+    assert max(restored.records) < RECORDS / 2
+    assert last_sums(app) == {**WHOLE_SUMS, "k1": (RECORDS + 1, WHOLE_SUMS["k1"][1])}
 
 
 def test_run_that_is_killed_begins_again_with_empty_stores_and_ends_with_the_same_result(
