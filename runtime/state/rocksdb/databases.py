@@ -1,7 +1,8 @@
 """The RocksDB databases that are open in this process.
 
-A database is open to write in one process at a time. It stays open there until another process needs it. All others
-read what was on the disk at the last checkpoint; a store without one is given up by its writer when they ask.
+A database is open to write in one process at a time, its holder. It stays open there until another process asks for it:
+one that wants to write it, and one that wants to read it where there is no checkpoint. Where there is one, processes
+read what was on the disk then, and the holder keeps the store.
 
 A thread of this process answers those who ask. It also writes checkpoints of stores that have not been used for a
 moment, because Spark kills workers that are idle, and tells them nothing before. RocksDB's threads do not survive a
@@ -11,6 +12,7 @@ fork. So before one all databases are closed, and parent and child open them aga
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import threading
 import time
@@ -34,6 +36,8 @@ from .writer import INCOMPLETE, NOT_CLOSED, Writer
 _PAUSE_S = 0.002
 """Between two looks whether another process has let go of a store, in seconds."""
 
+_NOT_ASKED = "another process has it open, and this user may not ask that process to close it"
+
 _THREADS = Path("/proc/self/task")
 _MOST_LOOKS = 1000
 
@@ -41,7 +45,11 @@ Found = TypeVar("Found")
 
 
 class _Again(Exception):
-    """Another process has the store, or has just changed it."""
+    """Another process has just changed the store."""
+
+
+class _Held(_Again):
+    """Another process holds the store, and is to let go of it."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +138,10 @@ class Databases:
                 del self._writers[directory]
                 writer.close(checkpoint=True)
             self._drop(directory)
-            if files.stamp is None and is_claimed(directory):
-                raise _Again
+            if is_claimed(directory):
+                if files.stamp is None:
+                    raise _Held
+                ask(directory)  # there is nothing to wait for: everything is on the disk
 
         self._done(directory, end)
 
@@ -152,7 +162,9 @@ class Databases:
         """See `answering.Open`."""
         with self._lock:
             for directory, writer in list(self._writers.items()):
-                if not writer.clean and time.monotonic() - writer.used >= IDLE_S:
+                if not writer.serves():
+                    self._forget(directory)  # other files are in the place of its own, which would stay on the disk
+                elif not writer.clean and time.monotonic() - writer.used >= IDLE_S:
                     self._settle(directory, writer)
             for directory, reader in list(self._readers.items()):
                 if reader.stamp != StoreFiles(directory).stamp:
@@ -189,10 +201,14 @@ class Databases:
         """The result of `work`, which is tried until no other process is in its way."""
         files = StoreFiles(directory)
         while True:
-            with suppress(_Again), self._lock, self._damage_told(files), errors_told(directory):
-                return work(files)
-            if files.stamp is None and not ask(directory):
-                raise StoreDamagedError(directory, "another process writes it, and this one may not ask for it")
+            try:
+                with self._lock, self._damage_told(files), errors_told(directory):
+                    return work(files)
+            except _Held:
+                if not ask(directory):
+                    raise StoreUnusableError(directory, errno.EACCES, _NOT_ASKED) from None
+            except _Again:
+                pass
             time.sleep(_PAUSE_S)
 
     @contextmanager
@@ -217,14 +233,16 @@ class Databases:
         """The store without a checkpoint: it is new, or was not closed, or another process writes it."""
         if writable:
             return self._taken(files, settings)
-        if is_claimed(files.directory) or files.stamp is not None:
+        if is_claimed(files.directory):
+            raise _Held
+        if files.stamp is not None:
             raise _Again
         raise StoreDamagedError(files.directory, NOT_CLOSED)
 
     def _taken(self, files: StoreFiles, settings: Settings) -> Writer:
         claim = Claim.attempt(files.directory)
         if claim is None:
-            raise _Again
+            raise _Held
         self._drop(files.directory)
         self._has_threads = True
         writer = Writer(files, claim, lambda folder: Database(folder, settings, self._cache(settings)))
@@ -251,9 +269,7 @@ class Databases:
             if files.stamp != stamp:
                 raise _Again from None
             if is_claimed(files.directory):
-                # Its writer may replace files just now.
-                ask(files.directory)
-                raise _Again from None
+                raise _Held from None  # it may replace files just now
             raise
         if files.stamp != stamp:
             database.close()

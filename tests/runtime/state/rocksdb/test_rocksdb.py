@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import stat
@@ -10,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from headwater.runtime.state.rocksdb import databases
 from headwater.runtime.state.rocksdb.databases import of_this_process
 from headwater.runtime.state.rocksdb.store import RocksdbBackend, RocksdbStore
-from headwater.runtime.state.store import StoreDamagedError
+from headwater.runtime.state.store import StoreDamagedError, StoreUnusableError
 
 KEYS = [b"key %05d" % number for number in range(20_000)]
 VALUES = [b"value of %05d" % number for number in range(20_000)]
@@ -31,8 +33,8 @@ def directory(tmp_path: Path) -> Path:
     return path
 
 
-def in_another_process(work: Callable[[], object]) -> int:
-    """How a process ends that does this and is killed then; 7: as it should."""
+def forked(work: Callable[[], object]) -> int:
+    """A process that does this and is killed then. A fork has this process close its stores."""
     if (child := os.fork()) == 0:
         try:
             work()
@@ -40,7 +42,43 @@ def in_another_process(work: Callable[[], object]) -> int:
             traceback.print_exc()
             os._exit(1)
         os._exit(7)
+    return child
+
+
+def end_of(child: int) -> int:
+    """How a forked process ends; 7: as it should."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def in_another_process(work: Callable[[], object]) -> int:
+    return end_of(forked(work))
+
+
+def in_a_new_program(work: Callable[..., object], *arguments: object) -> None:
+    """Have it done by a process that is not forked: this one keeps its stores open."""
+    child = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+
+
+def readable_by_all(directory: Path) -> None:
+    for path in (directory, *directory.rglob("*"), *directory.parents):
+        if path.stat().st_uid == os.getuid():
+            path.chmod(path.stat().st_mode | stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
+
+
+def become_another_user() -> None:
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def held_with_a_checkpoint(directory: Path) -> RocksdbStore:
+    """The store, to which this process has applied a change."""
+    store = BACKEND.open(directory)
+    store.apply([([b"x"], [b"1"])], 20_000, 20_001)
+    store.checkpoint()
+    return store
 
 
 def test_checkpoint_is_there_from_the_flush_to_the_next_change(tmp_path: Path) -> None:
@@ -88,6 +126,43 @@ def test_store_that_nobody_uses_for_a_moment_is_brought_to_the_disk(
     of_this_process.rest()
     assert (directory / ".checkpoint").exists()
     assert of_this_process._writers[directory.resolve()] is writer, "it stays open"
+
+
+def test_store_that_is_held_with_a_checkpoint_is_given_to_the_process_that_changes_it(directory: Path) -> None:
+    store = held_with_a_checkpoint(directory)
+
+    in_a_new_program(store.apply, [([b"x"], [b"2"])], 20_001, 20_002)
+
+    assert (store.position, store.get_many([b"x", KEYS[0]])) == (20_002, [b"2", VALUES[0]])
+
+
+def test_store_that_is_held_with_a_checkpoint_stays_open_for_readers_until_another_process_closes_it(
+    directory: Path,
+) -> None:
+    store = held_with_a_checkpoint(directory)
+    writer = of_this_process._writers[directory.resolve()]
+
+    in_a_new_program(store.get_many, [b"x"])
+    assert of_this_process._writers[directory.resolve()] is writer
+
+    in_a_new_program(store.close)
+    wait_until(lambda: directory.resolve() not in of_this_process._writers)
+    assert (store.position, store.get_many([b"x"])) == (20_001, [b"1"])
+
+
+def test_store_that_was_wiped_is_let_go_and_has_no_checkpoint_in_the_files_that_took_its_place(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = BACKEND.open(directory)
+    store.apply([([b"x"], [b"1"])], 20_000, 20_001)
+    directory.rename(directory.with_name(".3-wiped"))
+    directory.mkdir()
+    monkeypatch.setattr(databases, "IDLE_S", 0)
+
+    of_this_process.rest()
+
+    assert list(directory.iterdir()) == []
+    assert directory.resolve() not in of_this_process._writers
 
 
 def shortened(path: Path) -> None:
@@ -159,17 +234,34 @@ def test_store_that_is_wiped_while_it_is_open_starts_empty(directory: Path) -> N
 
 def test_closed_store_is_read_by_who_may_not_write_in_its_folder(directory: Path) -> None:
     def read() -> None:
-        os.setgid(65534)
-        os.setuid(65534)
+        become_another_user()
         reader = RocksdbStore(directory, BACKEND._settings, writable=False)
         assert (reader.position, reader.get_many([KEYS[7]])) == (20_000, [VALUES[7]])
 
     if os.getuid():
         pytest.skip("only root can become another user")
-    for path in (directory, *directory.rglob("*"), *directory.parents):
-        if path.stat().st_uid == os.getuid():
-            path.chmod(path.stat().st_mode | stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
+    readable_by_all(directory)
     assert in_another_process(read) == 7
+
+
+def test_store_that_a_process_of_another_user_changes_cannot_be_read_and_is_not_called_damaged(
+    directory: Path,
+) -> None:
+    changed, tell = os.pipe()
+
+    def read() -> None:
+        become_another_user()
+        os.read(changed, 1)
+        with pytest.raises(StoreUnusableError, match=r"store cannot be used: another process has it open.*give this"):
+            _ = BACKEND.open_to_read(directory).position
+
+    if os.getuid():
+        pytest.skip("only root can become another user")
+    readable_by_all(directory)
+    child = forked(read)
+    BACKEND.open(directory).apply([([b"x"], [b"1"])], 20_000, 20_001)
+    os.write(tell, b"!")
+    assert end_of(child) == 7
 
 
 def test_closed_store_is_plain_files_and_may_be_copied(directory: Path) -> None:
