@@ -7,6 +7,8 @@ one, and those are sorted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -47,16 +49,23 @@ def _words(keys: pa.LargeBinaryArray) -> list[npt.NDArray[np.uint64]] | None:
     if longest > MOST_BYTES:
         return None
     flat = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
-    rows = np.zeros((len(keys), longest + 1), np.uint8)
-    rows[:, longest] = lengths
     if lengths.min() == longest:
-        rows[:, :longest] = flat.reshape(len(keys), longest)
+        columns = list(flat.reshape(len(keys), longest).T)
     else:
-        rows[:, :longest][np.arange(longest) < lengths[:, None]] = flat
-    varying = np.flatnonzero((rows != rows[0]).any(axis=0))
-    packed = np.zeros((len(keys), max(1, -(-len(varying) // 8)) * 8), np.uint8)
-    packed[:, : len(varying)] = rows[:, varying]
-    return [word.astype(np.uint64) for word in packed.view(">u8").T]
+        rows = np.zeros((len(keys), longest), np.uint8)
+        rows[np.arange(longest) < lengths[:, None]] = flat
+        columns = [*rows.T, lengths.astype(np.uint8)]
+    varying = [column for column in columns if (column != column[0]).any()] or [np.zeros(len(keys), np.uint8)]
+    return [_number(varying[first : first + 8]) for first in range(0, len(varying), 8)]
+
+
+def _number(columns: Sequence[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint64]:
+    """The bytes of these columns, row by row, as a number: the first is the highest."""
+    number = columns[0].astype(np.uint64)
+    for column in columns[1:]:
+        number <<= np.uint64(8)
+        number |= column
+    return number
 
 
 def _by_arrow(keys: pa.LargeBinaryArray) -> Indices:
