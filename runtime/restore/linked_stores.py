@@ -208,9 +208,11 @@ class LinkedStores:
                 raise StateError(self.client, answer.failure)
             for target, each in zip(request.stores, answer.stores, strict=True):
                 self.take(each, target.load)
+                store = StoreId(each.store, each.partition)
                 if each.failure is not None:
-                    store = StoreId(each.store, each.partition)
                     errors[store] = self._raised(store, each.failure)
+                elif each.damage and what == "restore":  # it is wiped by now; how often that happens is counted
+                    errors[store] = TaskCorruptedError(each.damage, store=store.store)
         return errors
 
     def take(self, answer: StoreAnswer, load: StoreSnapshot | None = None) -> None:

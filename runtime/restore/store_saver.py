@@ -89,6 +89,7 @@ class StoreSaver:
         self._left: list[tuple[StreamTask, Store]] = []
         self.working: Saved | None = None
         self._task: StreamTask
+        self._damage: TaskCorruptedError | None = None
         self._store = StoreId("", 0)
         self._save = Save()
 
@@ -99,10 +100,15 @@ class StoreSaver:
         Raises FencedError, and TaskCorruptedError for a store that was found damaged.
         """
         if self.working is not None:
-            # Between two epochs: a task that has to begin again has none that is open then.
-            if not self.working.done() or self._task.epoch is not None:
+            if not self.working.done():
                 return False
             self.finish()
+        if self._damage is not None:
+            if self._task.epoch is not None:
+                return False  # it may find the damage too
+            damage, self._damage = self._damage, None
+            if self._task.state is State.RUNNING:
+                raise damage
         if not self._left:
             running = list(tasks)
             seen = self._state.number, len(running)
@@ -116,7 +122,7 @@ class StoreSaver:
         return False
 
     def finish(self) -> None:
-        """Wait until the store that is being copied is, and list it. Raises FencedError, TaskCorruptedError."""
+        """Wait until the store that is being copied is, and list it. Raises FencedError."""
         if self.working is None:
             return
         working, self.working = self.working, None
@@ -131,7 +137,8 @@ class StoreSaver:
         if saved is None:
             self._stores.take(answer)
             cause = f"store {self._store} was found damaged when it was copied: {answer.damage}"
-            raise TaskCorruptedError(cause, [self._task.id], self._store.store)
+            self._damage = TaskCorruptedError(cause, [self._task.id], self._store.store)
+            return
         self._since[self._store] = _Since(saved.position, saved.position)
         # A store that is ahead of the commits is damaged: it is found when its task's next epoch begins.
         if self._latest(self._store) < saved.position <= self._stores.end(self._store):

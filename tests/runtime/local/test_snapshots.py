@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
@@ -18,12 +18,15 @@ from test_rebalance import Story
 
 from headwater.errors import MachineError
 from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import SnapshotNotSaved, SnapshotUnusable, StoreDamaged
+from headwater.runtime.driver.reports.events import SnapshotNotSaved, SnapshotUnusable, StoreDamaged, StoreRestored
+from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.commit_records import SnapshotRecord, StoreSnapshot
 from headwater.runtime.log.embedded import saved_files
 from headwater.runtime.log.state import LogState
+from headwater.runtime.placing.client import Client
 from headwater.runtime.restore import client_stores
 from headwater.runtime.restore.copies import load
+from headwater.runtime.restore.links import InDriver, StateLink, WorkerCrashedError
 from headwater.runtime.restore.requests import StateAnswer, StateRequest
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.pace import Pace
@@ -328,3 +331,42 @@ def test_damage_that_was_copied_into_snapshots_is_restored_from_the_changelog(ap
     assert [(event.store, event.partition) for event in story.of(StoreDamaged)] == [("totals", 1)]
     assert last_sums(app) == {**WHOLE_SUMS, "quiet": (2, 11)}
     assert flipped.path not in state_of(app).store_snapshots.paths()
+
+
+class DyingAtCopies(LocalCluster):
+    """The real stores; one of them ends the process that copies it, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deaths = 2  # with others, and alone
+
+    def link(self, client: Client, application: str) -> StateLink:
+        return DyingLink(self)
+
+
+class DyingLink(InDriver):
+    def __init__(self, cluster: DyingAtCopies) -> None:
+        self._cluster = cluster
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        saved = [each.partition for request in requests if request.what == "save" for each in request.stores]
+        if 1 in saved and self._cluster.deaths:
+            self._cluster.deaths -= 1
+            raise WorkerCrashedError("test-app", "client-1", "the worker has died", "Bus error")
+        return super().ask(requests)
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_store_that_is_found_damaged_while_it_is_copied_is_restored_and_its_task_goes_on(application, quiet: bool):
+    app = with_snapshots(fed(application(summed())), every_epochs=9 if quiet else 2)
+    story = Story()
+
+    result = app.attempt(app.settings(max_records=3), DyingAtCopies(), story)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    (damage,) = story.of(StoreDamaged)
+    assert (damage.partition, damage.cause) == (1, "its file ends every process that reads it (Bus error)")
+    assert last_sums(app) == WHOLE_SUMS
+    assert 1 in {event.partition for event in story.of(StoreRestored)}
+    assert bool(snapshots_of(app, 1)) != quiet
+    assert files(app) == state_of(app).store_snapshots.paths()
