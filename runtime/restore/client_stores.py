@@ -166,6 +166,8 @@ class ClientStores:
                 note_sync(path, topic.commit)
             catch_up_global(store, target.table, target.topics, self._log, lambda: not self._pace.is_over())
             return TableAnswer(target.table.name, positions_of(store))
+        except StoreDamagedError as error:
+            return TableAnswer(target.table.name, positions_of(backend.open(path)), damage=error.cause)
         except TaskCorruptedError:
             # Rows were lost that the driver takes for known: it is told what there is, and plans again.
             return TableAnswer(target.table.name, positions_of(backend.open(path)))

@@ -11,7 +11,7 @@ from .requests import TABLE, UNKNOWN, StateAnswer, StateLocation, StateRequest, 
 
 
 def hold(link: StateLink, location: StateLocation) -> StateAnswer:
-    """Have a client take its directory, and report where its stores stand: without those of global tables.
+    """Have a client take its directory, and report where its stores stand: of global tables only what was damaged.
 
     Stores that are as they were when they were closed need not be opened. Those that were not closed are read whole.
     Most of LMDB's damage shows as soon as a row is read, but not all of it, and an epoch should not come upon it.
@@ -31,6 +31,6 @@ def hold(link: StateLink, location: StateLocation) -> StateAnswer:
     answers = link.ask([StateRequest("open" if held.closed else "look", here, share) for share in shares])
     if failed := next((each for each in answers if each.failure is not None), None):
         return failed
-    opened = [store for each in answers for store in each.stores if store.partition != TABLE]
+    opened = [store for each in answers for store in each.stores if store.partition != TABLE or store.damage]
     stores = tuple(sorted([*known, *opened], key=lambda each: (each.store, each.partition)))
     return replace(held, stores=stores, unopened=tuple(StoreId(each.store, each.partition) for each in known))

@@ -18,6 +18,7 @@ from ..tasks.task import Task
 from ..topology import GlobalTable, Store, Subtopology
 from .links import StateLink
 from .requests import (
+    TABLE,
     StateAnswer,
     StateLocation,
     StateRequest,
@@ -101,6 +102,9 @@ class LinkedStores:
         for failure in (answer.failure, *(each.failure for each in answer.tables)):
             if failure is not None:
                 raise StateError(self.client, failure)
+        for each in answer.tables:
+            if each.damage:
+                self._report(StoreAnswer(each.table, TABLE, 0, damage=each.damage))
         return {each.table: {number: dict(of) for number, of in each.positions.items()} for each in answer.tables}
 
     def position(self, store: str, partition: int) -> int:

@@ -137,11 +137,15 @@ class StoreAnswer:
 
 @dataclass(frozen=True)
 class TableAnswer:
-    """The answer about a global table. `positions`: partition -> lane -> position of the topic that the copy has."""
+    """The answer about a global table. `positions`: partition -> lane -> position of the topic that the copy has.
+
+    `damage`: why the copy was wiped; empty if it was not.
+    """
 
     table: str
     positions: Mapping[int, Mapping[int, int]]
     failure: StoreFailure | None = None
+    damage: str = ""
 
 
 @dataclass(frozen=True)

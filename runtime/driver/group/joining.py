@@ -18,7 +18,7 @@ from ...restore.holding import hold
 from ...restore.linked_stores import StateError
 from ...restore.links import StateLink, StoreByStore
 from ...restore.listeners import Listeners
-from ...restore.requests import StateLocation, StoreAnswer
+from ...restore.requests import TABLE, StateLocation, StoreAnswer
 from ...restore.snapshots import Snapshots
 from ...restore.store_cleaner import StoreCleaner
 from ...restore.store_saver import StoreSaver
@@ -166,7 +166,7 @@ class Joining:
                 self._snapshots.give_up(StoreId(each.store, each.partition))
         return Member(
             replace(client, folder=answer.folder, process_id=answer.process_id),
-            {StoreId(each.store, each.partition): each.position for each in answer.stores},
+            {StoreId(each.store, each.partition): each.position for each in answer.stores if each.partition != TABLE},
             self._racks.rack(client),
             self._racks.tags(client),
             answer.unopened,

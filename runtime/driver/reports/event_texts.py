@@ -126,7 +126,7 @@ def _of_store(event: StoreEvent) -> str:
             return _removed(event)
         case events.StoreLost():
             return lost(event.store, event.partition, event.client)
-    store = f"store {event.store}, partition {event.partition},"
+    store = f"store {event.store}, partition {event.partition}," if event.partition >= 0 else f"table {event.store}"
     match event:
         case events.StoreRestoring():
             done = f"{event.position:,} of {counted(event.end, 'record')}"

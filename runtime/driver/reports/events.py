@@ -177,7 +177,10 @@ class StoreRestored:
 
 @dataclass(frozen=True)
 class StoreDamaged:
-    """A client's copy of a store was found damaged and wiped. It is restored from its changelog, if it has one."""
+    """A client's copy of a store was found damaged and wiped. It is restored from its changelog, if it has one.
+
+    `partition`: -1 for a global table, which is loaded again.
+    """
 
     application: str
     client: str

@@ -12,7 +12,15 @@ from local_application import LocalApplication, Part, part
 from summing import FLOW, PARTITIONS, WORDS, fed, last_sums, summed
 from test_rebalance import Story, sticky
 
-from headwater.runtime.driver.reports.events import EpochCommitted, StoreRestored, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.reports.event_texts import sentence
+from headwater.runtime.driver.reports.events import (
+    EpochCommitted,
+    StoreDamaged,
+    StoreRestored,
+    StoreRestoring,
+    TaskBeginsAgain,
+    TasksPlaced,
+)
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.joins import GlobalJoin
@@ -173,7 +181,10 @@ def test_table_that_is_damaged_between_two_epochs_is_loaded_again(
             data.write_bytes(found.replace(b"k1 7", b"k1 ~"))
             before.update(cluster.loads)
 
-    result = app.attempt(app.settings(max_records=2), cluster, Story(then))
+    story = Story(then)
+    result = app.attempt(app.settings(max_records=2), cluster, story)
     assert (result.error, result.status) == (None, "caught_up")
+    told = [sentence(event) for event in story.events if isinstance(event, StoreDamaged | TaskBeginsAgain)]
+    assert any("places" in each for each in told)
     assert cluster.loads["client-1"] > before["client-1"] > 0
     assert cities(app) == ALL_NAMED
