@@ -75,7 +75,7 @@ def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Ex
     facts = job.facts(error)
     match facts.kind:
         case "corrupted":
-            raise TaskCorruptedError(facts.cause) from error
+            raise TaskCorruptedError(facts.cause, way_out=facts.hint or None) from error
         case "outside":
             raise JobError(plan.application, part.name, facts.cause, facts.hint or None) from error
         case "ended":
@@ -150,7 +150,7 @@ def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) 
 def _refuse_trouble(outcomes: Iterable[TaskOutcome] | None) -> None:
     for outcome in outcomes or ():
         if (trouble := outcome.trouble) is not None:
-            raise TaskCorruptedError(trouble.cause, store=trouble.store or None)
+            raise TaskCorruptedError(trouble.cause, store=trouble.store or None, way_out=trouble.way_out or None)
 
 
 def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | None:

@@ -29,10 +29,10 @@ class Troubles:
     def settle(self, member: GroupMember, tasks: Sequence[StreamTask], outcomes: Sequence[TaskOutcome]) -> None:
         """Do what the outcomes of an epoch ask for. Raises DamagedAgainError.
 
-        Corrupted or migrated: the stores are examined and restored. Migrated means here that a store is further than
-        its plan, and as no other driver has this one's generation, its position is to be looked up again. An old
-        assignment: nothing, as the next plan has the new one. The wrong client: all of the client's tasks are lost, and
-        it joins again, which is what Kafka Streams does about TaskMigratedException.
+        Corrupted or migrated: the stores are examined and restored, as far as their changelogs can be read. Migrated
+        means here that a store is further than its plan, and as no other driver has this one's generation, its position
+        is to be looked up again. An old assignment: nothing, as the next plan has the new one. The wrong client: all of
+        the client's tasks are lost, and it joins again, which is what Kafka Streams does about TaskMigratedException.
         """
         troubled = {each.key(self._application): each.trouble for each in outcomes if each.trouble is not None}
         fine = [task.id for task in tasks if task.id.key(self._application) not in troubled]
@@ -41,13 +41,14 @@ class Troubles:
         if any(trouble.kind == "wrong_client" for trouble in troubled.values()):
             self._group.lose(member)
             return
-        damaged = {key: each.cause for key, each in troubled.items() if each.kind in ("corrupted", "migrated")}
-        if damaged:
-            self.examined |= damaged.keys()
-            ids = [task.id for task in tasks if task.id.key(self._application) in damaged]
-            for key, cause in damaged.items():
-                self._observer.on(
-                    TaskBeginsAgain(self._application, key.subtopology, key.partition, member.client.name, cause)
-                )
-            causes = "; ".join(dict.fromkeys(damaged.values()))
-            self._group.recover(member, ids, TaskCorruptedError(causes, ids))
+        damaged = {key: each for key, each in troubled.items() if each.kind in ("corrupted", "migrated")}
+        self.examined |= damaged.keys()
+        for key, each in damaged.items():
+            self._observer.on(
+                TaskBeginsAgain(self._application, key.subtopology, key.partition, member.client.name, each.cause)
+            )
+        for way_out in dict.fromkeys(each.way_out for each in damaged.values()):
+            alike = {key: each.cause for key, each in damaged.items() if each.way_out == way_out}
+            ids = [task.id for task in tasks if task.id.key(self._application) in alike]
+            causes = "; ".join(dict.fromkeys(alike.values()))
+            self._group.recover(member, ids, TaskCorruptedError(causes, ids, way_out=way_out or None))

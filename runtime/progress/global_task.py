@@ -7,14 +7,19 @@ at the keys of committed records, and commits its position as the progress of a 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 from ..log.commit_records import TaskCommit
+from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..operators.rows import null_keys
 from ..records.schema import key_columns
 from ..task_id import TaskKey
 from ..topology import GlobalTable, Topology
 from .committed import Committed
+
+AGAIN_SECONDS = 1.0
+"""How long records that cannot be read are left alone."""
 
 
 def global_task(application: str) -> TaskKey:
@@ -35,10 +40,17 @@ class GlobalTask:
         seen = committed.own.tasks.of(self._task).globals_
         self._counted = {name: dict(ends) for name, ends in seen.items()}
         self._moved = False
+        self._again_at = float("-inf")
         self.dropped: Counter[str] = Counter()
 
     def advance(self) -> None:
-        """Count null keys in the records that were committed since the last call. Raises LogError."""
+        """Count null keys in the records that were committed since the last call. Raises LogError.
+
+        Records that cannot be read are counted later, by another run at the latest: the tasks that read the table tell
+        of them, and no other task needs them.
+        """
+        if time.monotonic() < self._again_at:
+            return
         for table in self._tables.values():
             topic = table.topic
             counted = self._counted.setdefault(table.name, {})
@@ -46,7 +58,12 @@ class GlobalTask:
                 end = self._committed.of(topic).end(topic.name, partition)
                 start = counted.get(partition, 0)
                 if end > start:
-                    self.dropped += Counter({f"{table.name}:null_key": self._null_keys(table, partition, start)})
+                    try:
+                        count = self._null_keys(table, partition, start)
+                    except (RangeMissingError, CorruptSegmentError):
+                        self._again_at = time.monotonic() + AGAIN_SECONDS
+                        continue
+                    self.dropped += Counter({f"{table.name}:null_key": count})
                     counted[partition] = end
                     self._moved = True
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from ..state.restore_listener import RestoreListener
 from ..task_id import StoreId, TaskId
+from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import LaneInput, TopicInput
 from ..tasks.state import TaskType
 from ..topology import GlobalTable
-from .linked_stores import LinkedStores
+from .linked_stores import LinkedStores, Loaded
 from .requests import TableTarget
 
 MOST_RANGES = 1024
@@ -50,6 +51,7 @@ class GlobalTables:
         self._listener = listener
         self._loading: dict[str, _Loading] = {}
         self._loaded: set[str] = set()
+        self._waiting: dict[str, set[TaskId]] = {}
         self.held: dict[str, dict[int, dict[int, int]]] = {}
 
     def ready(self, task: TaskId) -> bool:
@@ -57,6 +59,7 @@ class GlobalTables:
         self._loaded &= self.held.keys()
         missing = [table for table in self._stores.global_tables(task) if table.name not in self._loaded]
         for table in missing:
+            self._waiting.setdefault(table.name, set()).add(task)
             if table.name not in self._loading:
                 topics = self._stores.rest(table, self.held.get(table.name, {}))
                 self._loading[table.name] = _Loading(table, topics, tuple(map(_end, topics)))
@@ -66,9 +69,14 @@ class GlobalTables:
         """The next part of the work on each table that is to be loaded; nothing if none is."""
         return [TableTarget(each.table, tuple(map(_first, each.topics))) for each in self._loading.values()]
 
-    def take(self, found: Mapping[str, dict[int, dict[int, int]]]) -> None:
-        """Note what a slice has come to."""
+    def take(self, found: Mapping[str, Loaded]) -> dict[TaskId, Exception]:
+        """Note what a slice has come to; what went wrong with the tasks that wait for a table."""
+        waiting, self._waiting = self._waiting, {}  # those that still do ask again
+        failed: dict[TaskId, Exception] = {}
         for name, now in found.items():
+            if isinstance(now, TaskCorruptedError):
+                failed.update(dict.fromkeys(waiting.get(name, ()), now))
+                continue
             before = self.held.get(name, {})
             self.held[name] = now
             loading = self._loading.get(name)
@@ -83,6 +91,7 @@ class GlobalTables:
             if not any(lane.ranges for topic in loading.topics for lane in topic.lanes):
                 del self._loading[name]
                 self._loaded.add(name)
+        return failed
 
     def _tell(self, loading: _Loading, partition: int, before: Mapping[int, int], now: Mapping[int, int]) -> None:
         """What is loaded of a partition of the topic, as if it were a changelog."""

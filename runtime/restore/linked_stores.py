@@ -25,6 +25,7 @@ from .requests import (
     StoreAnswer,
     StoreFailure,
     StoreTarget,
+    TableAnswer,
     TableTarget,
     What,
 )
@@ -33,6 +34,10 @@ from .strategies.changelog import ChangelogRestore
 
 MOST_AT_CLOSE = 1_000_000
 """Changelog records that are applied to a store that is closed: some seconds. The next start applies the others."""
+
+
+Loaded = dict[int, dict[int, int]] | TaskCorruptedError
+"""What came of loading a global table: partition -> lane -> position, or an error of the tasks that read it."""
 
 
 class StateError(HeadwaterError):
@@ -95,17 +100,19 @@ class LinkedStores:
         """What a copy lacks that has these positions: see `Planner.globals`."""
         return self._planner.globals([table], {table.name: held})[table.name]
 
-    def load(self, targets: Sequence[TableTarget]) -> dict[str, dict[int, dict[int, int]]]:
-        """Bring global tables forward; the positions that the copies have then. Raises StateError."""
+    def load(self, targets: Sequence[TableTarget]) -> dict[str, Loaded]:
+        """Bring global tables forward; the positions that the copies have then, or why their topics cannot be read.
+
+        Raises StateError where anything else fails.
+        """
         with self._asking:
             (answer,) = self._link.ask([StateRequest("load", self._location, tables=tuple(targets))])
-        for failure in (answer.failure, *(each.failure for each in answer.tables)):
-            if failure is not None:
-                raise StateError(self.client, failure)
+        if answer.failure is not None:
+            raise StateError(self.client, answer.failure)
         for each in answer.tables:
             if each.damage:
                 self._report(StoreAnswer(each.table, TABLE, 0, damage=each.damage))
-        return {each.table: {number: dict(of) for number, of in each.positions.items()} for each in answer.tables}
+        return {each.table: self._loaded(each) for each in answer.tables}
 
     def position(self, store: str, partition: int) -> int:
         """Changelog records that a store has applied, as far as it is known here."""
@@ -330,6 +337,16 @@ class LinkedStores:
                 emptied = StoreAnswer(store.store, store.partition, position, damage="it has lost what it had")
                 self._note_snapshot(store, None, emptied)
                 self._report(emptied)
+
+    def _loaded(self, answer: TableAnswer) -> Loaded:
+        failure = answer.failure
+        if failure is None:
+            return {number: dict(of) for number, of in answer.positions.items()}
+        if failure.kind != "unreadable":
+            raise StateError(self.client, failure)
+        topic = self.tables[answer.table].topic.name
+        what = f"global table {answer.table}, topic {topic}, cannot be loaded on {self.client}"
+        return TaskCorruptedError(f"{what}: {failure.message}", store=answer.table, way_out=failure.hint or None)
 
     def _raised(self, store: StoreId, failure: StoreFailure) -> Exception:
         match failure.kind:

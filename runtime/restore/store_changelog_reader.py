@@ -20,7 +20,7 @@ from ..tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
 from .global_tables import GlobalTables
-from .linked_stores import LinkedStores
+from .linked_stores import LinkedStores, Loaded
 from .requests import StoreTarget, TableTarget
 
 WORK_PER_REQUEST = 4_194_304
@@ -122,7 +122,7 @@ class StoreChangelogReader:
         self._aims: dict[StoreId, int] = {}
         self._stalls = 0
         self._steps = 0
-        self._loaded: dict[str, dict[int, dict[int, int]]] | None = None
+        self._loaded: dict[str, Loaded] | None = None
         self.tables = GlobalTables(stores, self._listener)
 
     @property
@@ -238,7 +238,7 @@ class StoreChangelogReader:
 
     def _load(self, targets: Sequence[TableTarget]) -> None:
         """Global tables take turns with stores: one of them may be large, and concern few tasks."""
-        loaded: dict[str, dict[int, dict[int, int]]] = {}
+        loaded: dict[str, Loaded] = {}
 
         def work() -> Errors:
             loaded.update(self._stores.load(targets))
@@ -255,8 +255,7 @@ class StoreChangelogReader:
         self.slice, self._worked = None, {}
         errors = {**done.result(), **self._ahead(worked)}
         if not worked:  # it was for global tables
-            self.tables.take(self._loaded or {})
-            return {}
+            return self.tables.take(self._loaded or {})
         moved, self._steps = self._steps != self._stores.steps, self._stores.steps
         for store, before in worked.items():
             position = self._stores.position(store.store, store.partition)

@@ -63,7 +63,7 @@ def facts_of(error: Exception) -> Facts:
         case TextError():  # a text that Spark SQL made: the step is found later
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
         case TaskCorruptedError():
-            return Facts("corrupted", error.reason)
+            return Facts("corrupted", error.reason, hint=error.way_out or "")
         case TaskMigratedError():  # a store that is ahead: no other driver has a part in this one's generation
             return Facts("corrupted", error.message)
         case OSError() | MemoryError():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 
+from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..log.log import Log
 from ..log.offset_order import by_offset
 from ..records.keys import encode_keys
@@ -51,7 +53,8 @@ class TaskStores:
     def open(self, task: TaskPlan, store: Store) -> StateStore:
         """A task's store at its planned position, without the rows that have expired.
 
-        Raises TaskMigratedError and TaskCorruptedError, see `catch_up`.
+        Raises TaskMigratedError and TaskCorruptedError, see `catch_up`; the latter also where the changelog cannot be
+        read.
         """
         manager = self._managers.get(task.key)
         if manager is None:
@@ -59,20 +62,39 @@ class TaskStores:
             self._managers[task.key] = manager
         if manager.get_store(store.name) is None:
             manager.register(store)
-        return manager.catch_up(next(each for each in task.stores if each.store == store.name))
+        with _unreadable_told(f"store {store.name}, partition {task.key.partition},", store):
+            return manager.catch_up(next(each for each in task.stores if each.store == store.name))
 
     def open_global(self, table: GlobalTable) -> StateStore:
-        """A global table at the position that the epoch's plan sets."""
+        """A global table at the position that the epoch's plan sets.
+
+        Raises TaskMigratedError and TaskCorruptedError, see `catch_up_global`; the latter also where the topic cannot
+        be read.
+        """
         path = self._directory.path / GLOBAL / table.store.name
         store = self._backend(table.store).open(path)
         pinned = self._plan.globals_.get(table.name, ())
         for topic in pinned[:1]:  # all partitions are of one commit
             note_sync(path, topic.commit)
-        catch_up_global(store, table, pinned, self._log)
+        with _unreadable_told(f"global table {table.name}, topic {table.topic.name},", table.store):
+            catch_up_global(store, table, pinned, self._log)
         return store
 
     def _path_of(self, task: TaskKey) -> Callable[[str], Path]:
         return lambda store: self._directory.store_path(StoreId(store, task.partition))
+
+
+@contextmanager
+def _unreadable_told(what: str, store: Store) -> Iterator[None]:
+    """Records that a store cannot do without, and that cannot be read, are a trouble of the tasks that use it.
+
+    Nothing is wrong with the store: it keeps what it has, and goes on when the records can be read again.
+    """
+    try:
+        yield
+    except (RangeMissingError, CorruptSegmentError) as error:
+        cause = f"{what} cannot be brought forward: {error.message}"
+        raise TaskCorruptedError(cause, store=store.name, way_out=error.hint) from error
 
 
 def catch_up_global(

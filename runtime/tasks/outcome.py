@@ -18,6 +18,7 @@ class Trouble:
     `old_assignment`: the tasks were assigned again since the epoch was planned. `wrong_client`: the state directory is
     another client process's. `store`: its name, if one is the cause and known by name. `expected`, `found`: positions
     of that store, or the numbers of the plan's assignment and of the newest one that the client has worked for.
+    `way_out`: what a user has to do; empty where the state is simply restored.
     """
 
     kind: Literal["corrupted", "migrated", "old_assignment", "wrong_client"]
@@ -25,13 +26,14 @@ class Trouble:
     store: str = ""
     expected: int | None = None
     found: int | None = None
+    way_out: str = ""
 
     @classmethod
     def of(cls, error: TaskCorruptedError | TaskMigratedError) -> Self:
         """The trouble that an error tells of."""
         match error:
             case TaskCorruptedError():
-                return cls("corrupted", error.reason, error.store or "")
+                return cls("corrupted", error.reason, error.store or "", way_out=error.way_out or "")
             case WrongClientError():
                 return cls("wrong_client", error.message)
             case OldAssignmentError():

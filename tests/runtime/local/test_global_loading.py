@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from local_application import LocalApplication, Part, part
+from local_application import PROJECT, LocalApplication, Part, part
 from summing import FLOW, PARTITIONS, WORDS, fed, last_sums, summed
 from test_rebalance import Story, sticky
 
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import (
     EpochCommitted,
+    Event,
     StoreDamaged,
     StoreRestored,
     StoreRestoring,
@@ -22,6 +23,8 @@ from headwater.runtime.driver.reports.events import (
     TasksPlaced,
 )
 from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.log.segments.segment import FileRange
+from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.joins import GlobalJoin
 from headwater.runtime.operators.sink import Sink
@@ -64,6 +67,15 @@ def cities(app: LocalApplication) -> Counter[str]:
 
 
 ALL_NAMED = Counter({f"k{key} is k{key} {APPENDS - 1}": 30 for key in range(PARTITIONS)})
+
+
+def segment(app: LocalApplication) -> Path:
+    """The newest of the table's partition 1."""
+    state = LogState.load(app.log.commits(f"{PROJECT}-seed"))
+    return app.path / "log" / FileRange.of(state.ranges("cities", 1)[-1].token).path
+
+
+UNREADABLE = "global table places, topic cities, cannot be loaded on client-1: segment "
 
 
 class CountingLink(InDriver):
@@ -188,3 +200,92 @@ def test_table_that_is_damaged_between_two_epochs_is_loaded_again(
     assert any("places" in each for each in told)
     assert cluster.loads["client-1"] > before["client-1"] > 0
     assert cities(app) == ALL_NAMED
+
+
+class PuttingBack(LocalCluster):
+    """The real clients; a file is put back once a table could not be loaded without it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.failures: list[str] = []
+        self.path = path
+        self.content = path.read_bytes()
+
+    def link(self, client: Client, application: str) -> StateLink:
+        return PuttingBackLink(self)
+
+
+class PuttingBackLink(InDriver):
+    def __init__(self, cluster: PuttingBack) -> None:
+        self._cluster = cluster
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        answers = super().ask(requests)
+        failures = [each.failure.kind for answer in answers for each in answer.tables if each.failure is not None]
+        if failures:
+            self._cluster.failures += failures
+            self._cluster.path.write_bytes(self._cluster.content)
+        return answers
+
+
+def test_topic_of_a_table_that_cannot_be_read_for_a_while_holds_up_only_the_tasks_that_read_the_table(
+    application: Callable[..., LocalApplication],
+) -> None:
+    app = with_cities(application(summed(), looked_up()))
+    cluster = PuttingBack(segment(app))
+    cluster.path.unlink()
+
+    result = app.attempt(app.settings(max_records=7), cluster)
+
+    assert (result.error, result.status) == (None, "caught_up")
+    assert cluster.failures == ["unreadable"]
+    assert cities(app) == ALL_NAMED
+
+
+def test_topic_of_a_table_that_stays_unreadable_ends_the_run_with_table_topic_segment_and_way_out(
+    application: Callable[..., LocalApplication],
+) -> None:
+    app = with_cities(application(looked_up()))
+    path = segment(app)
+    path.unlink()
+
+    result = app.attempt(app.settings(max_records=7))
+
+    assert (result.status, cities(app)) == ("failed", Counter())
+    assert UNREADABLE in result.error
+    assert path.name in result.error
+    assert "put the files of the log back from a copy" in result.error
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_topic_of_a_table_that_an_epoch_cannot_read_holds_up_the_tasks_that_read_the_table(
+    application: Callable[..., LocalApplication], back: bool
+) -> None:
+    app = with_cities(application(looked_up()))
+    paths: list[Path] = []
+    contents: list[bytes] = []
+
+    class Damaging(Story):
+        def on(self, event: Event) -> None:
+            super().on(event)
+            if isinstance(event, EpochCommitted) and len(self.of(EpochCommitted)) == 2:
+                app.append(CITIES, [(("k9",), ("nobody lives there",), 99)], 1)
+                paths.append(segment(app))
+                contents.append(paths[0].read_bytes())
+                paths[0].unlink()
+            if isinstance(event, TaskBeginsAgain) and back:
+                paths[0].write_bytes(contents[0])
+
+    story = Damaging()
+    result = app.attempt(app.settings(max_records=7), LocalCluster(), story)
+
+    told = story.of(TaskBeginsAgain)
+    assert {event.partition for event in told} == set(range(PARTITIONS))
+    assert told[0].cause.startswith("global table places, topic cities, cannot be brought forward: ")
+    if back:
+        assert (result.error, result.status) == (None, "caught_up")
+        assert cities(app) == ALL_NAMED
+    else:
+        assert result.status == "failed"
+        assert UNREADABLE in result.error
+        assert paths[0].name in result.error

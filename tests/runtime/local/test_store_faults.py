@@ -11,7 +11,7 @@ from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 from test_rebalance import Story
 
-from headwater.runtime.driver.reports.events import StoreRestored
+from headwater.runtime.driver.reports.events import EpochCommitted, StoreRestored, TaskBeginsAgain
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
@@ -235,10 +235,10 @@ def without_stores(application) -> LocalApplication:
     return fed(app)
 
 
-def changelog_segment(app: LocalApplication) -> Path:
-    """The third of the store's partition 1."""
+def changelog_segment(app: LocalApplication, number: int = 2) -> Path:
+    """One of the store's partition 1."""
     state = LogState.load(app.log.commits("test-app"))
-    within = state.lane_ranges("test-app-totals-changelog", 1, 1)[2]
+    within = state.lane_ranges("test-app-totals-changelog", 1, 1)[number]
     return app.path / "log" / FileRange.of(within.token).path
 
 
@@ -279,3 +279,60 @@ def test_changelog_segment_that_stays_unreadable_ends_the_run_with_store_segment
     assert cause in result.error
     assert "put the files of the log back from a copy" in result.error
     assert {event.partition for event in story.of(StoreRestored)} == {0, 2, 3}
+
+
+class LastSegment(Story):
+    """At the fourth commit something happens to what the store of partition 1 is to apply next. `back`: it is put back
+    when the task begins again."""
+
+    def __init__(self, app: LocalApplication, happens: Callable[[Path], None], *, back: bool) -> None:
+        super().__init__()
+        self.happened = False
+        self.path = Path()
+        self._app = app
+        self._content = b""
+        self._happens = happens
+        self._back = back
+
+    def on(self, event):
+        super().on(event)
+        if isinstance(event, EpochCommitted) and len(self.of(EpochCommitted)) == 4:
+            self.path = changelog_segment(self._app, -1)
+            self._content = self.path.read_bytes()
+            self._happens(self.path)
+        if isinstance(event, TaskBeginsAgain) and self._back:
+            self.path.write_bytes(self._content)
+
+
+@pytest.mark.parametrize("happens", [missing, damaged])
+def test_changelog_segment_that_an_epoch_cannot_read_holds_up_only_its_own_task(application, happens) -> None:
+    app = fed(application(summed()))
+    story = LastSegment(app, happens, back=True)
+
+    result = app.attempt(app.settings(max_records=3), LocalCluster(), story)
+
+    assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
+    (told,) = story.of(TaskBeginsAgain)
+    assert told.partition == 1
+    assert told.cause.startswith("store totals, partition 1, cannot be brought forward: ")
+    assert story.path.name in told.cause
+    assert story.of(EpochCommitted)[4].records == 3 * (PARTITIONS - 1)
+    whole(app)
+
+
+@pytest.mark.parametrize(("happens", "cause"), [(missing, "is missing from the log"), (damaged, "is damaged")])
+def test_changelog_segment_that_epochs_cannot_read_ends_the_run_once_the_others_are_committed(
+    application, happens, cause
+) -> None:
+    app = fed(application(summed()))
+    story = LastSegment(app, happens, back=False)
+
+    result = app.attempt(app.settings(max_records=3), LocalCluster(), story)
+
+    assert result.status == "failed"
+    assert "the stores of task" in result.error
+    assert "could not be restored 3 times in a row on client-1: store totals, partition 1, " in result.error
+    assert story.path.name in result.error
+    assert cause in result.error
+    assert "put the files of the log back from a copy" in result.error
+    assert story.of(EpochCommitted)[4].records == 3 * (PARTITIONS - 1)
