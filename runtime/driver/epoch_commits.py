@@ -73,6 +73,10 @@ class EpochCommits:
         self._committer.list_snapshots(added, removed)
         self._remove_unlisted()
 
+    def discard(self, path: str) -> None:
+        """Remove a copy that no commit lists. Any thread may do that."""
+        self._committed.log.remove(path)
+
     def purge(self, purged: Sequence[Purged]) -> None:
         """Give up records that their readers have consumed, and remove their files. Raises FencedError."""
         self._committer.purge(purged)

@@ -55,7 +55,8 @@ class LinkedStores:
     It knows how far each store is, as nobody else works on it. `report` is called with each store that was damaged
     (and how), has lost its rows, or has a snapshot that could not be loaded. `strategy`: in which steps stores are
     restored. `snapshots`: those that it may load; None: none.
-    `steps`: of work on snapshots that have brought no store further yet. Requests go one after the other, whoever asks.
+    `steps`: of work on snapshots that have brought no store further yet. Requests go one after the other, whoever asks,
+    but for those that copy a store.
     """
 
     def __init__(
@@ -275,7 +276,8 @@ class LinkedStores:
         at = self.position(store.name, task.partition)
         target = replace(self.target(task, store, 1), save_to=path)
         target = replace(target, input=replace(target.input, position=at, ranges=()))
-        (answer,) = self._answers([StateRequest("save", self._location, (target,))])
+        # Beside other requests, whose turn would come after the whole copy.
+        (answer,) = self._link.ask([StateRequest("save", self._location, (target,))])
         failure = answer.failure or answer.stores[0].failure
         if failure is not None:
             raise StateError(self.client, failure)

@@ -46,7 +46,10 @@ class StateLink(Protocol):
         ...
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        """One answer for each request, in the same order. Raises ClientLostError, StateJobError."""
+        """One answer for each request, in the same order. Threads may ask at once.
+
+        Raises ClientLostError, StateJobError.
+        """
         ...
 
 

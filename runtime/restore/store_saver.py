@@ -39,6 +39,10 @@ class SnapshotCommits(Protocol):
         """List copies of stores, and no more those at the paths `removed`, whose files go. Raises FencedError."""
         ...
 
+    def discard(self, path: str) -> None:
+        """Remove a copy that no commit lists. Any thread may do that."""
+        ...
+
 
 class Submit(Protocol):
     """Runs work somewhere else."""
@@ -92,6 +96,7 @@ class StoreSaver:
         self._damage: TaskCorruptedError | None = None
         self._store = StoreId("", 0)
         self._save = Save()
+        self._path = ""
 
     def advance(self, tasks: Iterable[StreamTask]) -> bool:
         """List what has been copied, and begin with the next store that is due, if there is one among the next that are
@@ -102,7 +107,7 @@ class StoreSaver:
         if self.working is not None:
             if not self.working.done():
                 return False
-            self.finish()
+            self._finish()
         if self._damage is not None:
             if self._task.epoch is not None:
                 return False  # it may find the damage too
@@ -121,11 +126,23 @@ class StoreSaver:
                 break
         return False
 
-    def finish(self) -> None:
-        """Wait until the store that is being copied is, and list it. Raises FencedError."""
+    def give_up(self) -> None:
+        """Save no further store. A copy that is done is listed; one that is not is removed once it is. Raises
+        FencedError.
+        """
         if self.working is None:
             return
+        if self.working.done():
+            self._finish()
+            return
+        working, self.working, path = self.working, None, self._path
+        if not working.cancel():
+            working.add_done_callback(lambda _: self._commits.discard(path))
+
+    def _finish(self) -> None:
         working, self.working = self.working, None
+        if working is None:
+            return
         try:
             answer = working.result()
         except ClientLostError:
@@ -139,12 +156,15 @@ class StoreSaver:
             cause = f"store {self._store} was found damaged when it was copied: {answer.damage}"
             self._damage = TaskCorruptedError(cause, [self._task.id], self._store.store)
             return
-        self._since[self._store] = _Since(saved.position, saved.position)
-        # A store that is ahead of the commits is damaged: it is found when its task's next epoch begins.
-        if self._latest(self._store) < saved.position <= self._stores.end(self._store):
+        end = self._stores.end(self._store)
+        if self._latest(self._store) < saved.position <= end:
+            self._since[self._store] = _Since(saved.position, saved.position)
             self._commits.list_snapshots((saved,), self._snapshots.outdated(saved, self._save.keep))
-        else:
-            self._commits.list_snapshots((), (saved.path,))
+            return
+        self._commits.discard(saved.path)  # without a commit: after each one the saver looks for stores that are due
+        if saved.position > end:
+            cause = f"store {self._store} is ahead of its changelog: {saved.position} > {end}"
+            self._damage = TaskCorruptedError(cause, [self._task.id], self._store.store)
 
     def _begun(self, task: StreamTask, store: Store) -> bool:
         """Whether a copy of a store is due, which is begun then."""
@@ -160,7 +180,7 @@ class StoreSaver:
         wanted = self._strategy.save(Unsaved(found.store, found.partition, held, since.epochs, since.size, snapshots))
         if wanted is None:
             return False
-        path = self._snapshots.new_path(found.store, found.partition)
+        path = self._path = self._snapshots.new_path(found.store, found.partition)
         self._task, self._store, self._save = task, found, wanted
         self._since[found] = _Since(since.base, held)
         self.working = self._submit(lambda: self._stores.save(task.id, store, path))

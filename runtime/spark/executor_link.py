@@ -32,8 +32,8 @@ _numbers = itertools.count()
 class OnExecutor:
     """The link to an executor, or to a virtual client. Each job has at most as many requests as it has threads.
 
-    What opens no store of a virtual client is done here at once. `lost`: whether a client is gone. A link is used by
-    one thread at a time.
+    What opens no store of a virtual client is done here at once. `lost`: whether a client is gone. Threads may use a
+    link at once.
     """
 
     def __init__(self, session: SparkSession, client: Client, application: str, lost: Callable[[Client], bool]) -> None:

@@ -38,7 +38,10 @@ FOLLOWUP_SECONDS = 10.0
 """The least time between two assignments of which the second was asked for by the assignor, whatever it asks for."""
 
 MOST_AT_ONCE = 32
-"""Clients whose stores are worked on at once. The others wait for a slice of another client to end."""
+"""Clients whose stores are worked on at once. The others wait for a slice or a join of another client to end."""
+
+MOST_COPIES = 2
+"""Clients that have a store copied into the log at once. It may take minutes, and no other work waits for it."""
 
 MOST_DAMAGES = 3
 """How often in a row the stores of a task are found damaged, until they are given up: a disk may damage whatever is
@@ -72,6 +75,7 @@ class Group:
         self._joining = Joining(cluster, topology, settings, committed, self._observer)
         self._stack = ExitStack()
         self._pool: ThreadPoolExecutor
+        self._copying: ThreadPoolExecutor
         self._alone_since: float | None = None
         self._followup_at: float | None = None
         self._damages: dict[TaskId, int] = {}
@@ -94,6 +98,10 @@ class Group:
             self._pool = stack.enter_context(
                 ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix=f"{self._topology.application}/restore")
             )
+            self._copying = ThreadPoolExecutor(
+                MOST_COPIES, thread_name_prefix=f"{self._topology.application}/snapshots"
+            )
+            stack.callback(self._copying.shutdown, wait=False, cancel_futures=True)
             self._clients = self._cluster.clients(self._settings.clients)
             for client in self._clients:
                 self._directories.lock(client)
@@ -117,7 +125,7 @@ class Group:
         `incarnation`: of the application; copies of another one are removed. `commits`: of its tasks. Raises
         ClientLostError, StateJobError, StateError, SharedStateError.
         """
-        self._joining.begin(incarnation, commits, self._pool.submit)
+        self._joining.begin(incarnation, commits, self._pool.submit, self._copying.submit)
         for member in self._joining.join(self._clients):
             self.members[member.client.name] = member
 
@@ -251,7 +259,7 @@ class Group:
         for member in members:
             member.reader.wait()
             if member.saver is not None:
-                member.saver.finish()
+                member.saver.give_up()
             if member.cleaner is not None:
                 member.cleaner.finish()
         for_each(members, self._closed)

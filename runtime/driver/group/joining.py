@@ -69,6 +69,7 @@ class Joining:
         self._racks = Racks(settings)
         self._commits: EpochCommits
         self._submit: Callable[..., Future[Any]]
+        self._copy: Callable[..., Future[Any]]
         self._state = committed.own
         self._fenced: dict[str, str] = {}
         self._snapshots = Snapshots(committed.own)
@@ -84,11 +85,17 @@ class Joining:
             tables=tuple(table.store for part in topology.subtopologies for table in part.global_tables),
         )
 
-    def begin(self, incarnation: str, commits: EpochCommits, submit: Callable[..., Future[Any]]) -> None:
+    def begin(
+        self,
+        incarnation: str,
+        commits: EpochCommits,
+        submit: Callable[..., Future[Any]],
+        copy: Callable[..., Future[Any]],
+    ) -> None:
         """`incarnation`: of the application; copies of another one are removed. `commits`: of the members' tasks;
-        `submit`: runs the slices of their restores."""
+        `submit`: runs the slices of their restores. `copy`: copies their stores."""
         self._location = replace(self._location, incarnation=incarnation)
-        self._commits, self._submit = commits, submit
+        self._commits, self._submit, self._copy = commits, submit, copy
 
     def join(self, clients: Sequence[Client]) -> list[GroupMember]:
         """Make members of the first clients.
@@ -132,9 +139,7 @@ class Joining:
         if isinstance(strategy, SavingStrategy):
             told, saves = partial(self._tell_unsaved, name), strategy
             member.save_with(
-                lambda stores: StoreSaver(
-                    stores, saves, self._snapshots, self._state, self._commits, self._submit, told
-                )
+                lambda stores: StoreSaver(stores, saves, self._snapshots, self._state, self._commits, self._copy, told)
             )
         removed = partial(self._tell_removed, name)
         delay = self._settings.state_cleanup_delay_ms / 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,19 @@ from disks import small_disk
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 from test_random_runs import IN_ORDER, sums_in_order
-from test_rebalance import Story
+from test_rebalance import Story, sticky
+from test_store_faults import EPOCHS, newer_copies, stores
 
 from headwater.errors import MachineError
 from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import SnapshotNotSaved, SnapshotUnusable, StoreDamaged, StoreRestored
+from headwater.runtime.driver.reports.events import (
+    EpochCommitted,
+    Event,
+    SnapshotNotSaved,
+    SnapshotUnusable,
+    StoreDamaged,
+    StoreRestored,
+)
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.commit_records import SnapshotRecord, StoreSnapshot
 from headwater.runtime.log.embedded import saved_files
@@ -28,7 +37,7 @@ from headwater.runtime.restore import client_stores
 from headwater.runtime.restore.copies import load
 from headwater.runtime.restore.links import InDriver, StateLink, WorkerCrashedError
 from headwater.runtime.restore.requests import StateAnswer, StateRequest
-from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.state.pace import Pace
 from headwater.runtime.topology import Assignment, PluginRef
 
@@ -333,26 +342,25 @@ def test_damage_that_was_copied_into_snapshots_is_restored_from_the_changelog(ap
     assert flipped.path not in state_of(app).store_snapshots.paths()
 
 
-class DyingAtCopies(LocalCluster):
-    """The real stores; one of them ends the process that copies it, once."""
+class Clients(LocalCluster):
+    """The real clients; `before` is called before a store is copied, with its partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Callable[[int], None]) -> None:
         super().__init__()
-        self.deaths = 2  # with others, and alone
+        self.before = before
 
     def link(self, client: Client, application: str) -> StateLink:
-        return DyingLink(self)
+        return Link(self.before)
 
 
-class DyingLink(InDriver):
-    def __init__(self, cluster: DyingAtCopies) -> None:
-        self._cluster = cluster
+class Link(InDriver):
+    def __init__(self, before: Callable[[int], None]) -> None:
+        self._before = before
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        saved = [each.partition for request in requests if request.what == "save" for each in request.stores]
-        if 1 in saved and self._cluster.deaths:
-            self._cluster.deaths -= 1
-            raise WorkerCrashedError("test-app", "client-1", "the worker has died", "Bus error")
+        for request in requests:
+            if request.what == "save":
+                self._before(request.stores[0].partition)
         return super().ask(requests)
 
 
@@ -360,8 +368,14 @@ class DyingLink(InDriver):
 def test_store_that_is_found_damaged_while_it_is_copied_is_restored_and_its_task_goes_on(application, quiet: bool):
     app = with_snapshots(fed(application(summed())), every_epochs=9 if quiet else 2)
     story = Story()
+    deaths = ["with others", "alone"]
 
-    result = app.attempt(app.settings(max_records=3), DyingAtCopies(), story)
+    def dies(partition: int) -> None:
+        if partition == 1 and deaths:
+            deaths.pop()
+            raise WorkerCrashedError("test-app", "client-1", "the worker has died", "Bus error")
+
+    result = app.attempt(app.settings(max_records=3), Clients(dies), story)
 
     assert (result.status, result.error) == ("caught_up", None)
     (damage,) = story.of(StoreDamaged)
@@ -370,3 +384,75 @@ def test_store_that_is_found_damaged_while_it_is_copied_is_restored_and_its_task
     assert 1 in {event.partition for event in story.of(StoreRestored)}
     assert bool(snapshots_of(app, 1)) != quiet
     assert files(app) == state_of(app).store_snapshots.paths()
+
+
+def test_idle_store_that_is_ahead_of_the_commits_is_restored_and_not_copied_for_ever(application):
+    app = with_snapshots(fed(application(summed())), every_epochs=9)
+    stop, copied = threading.Event(), Counter[int]()
+    story = Story(lambda commits: newer_copies(app.path) if commits == EPOCHS else None)
+
+    def copies(partition: int) -> None:
+        copied[partition] += 1
+        if copied[partition] > 5:
+            stop.set()
+
+    result = app.attempt(app.settings(max_records=3), Clients(copies), story, stop=stop)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert copied
+    for path in stores(app.path):
+        assert LmdbStore(path).position == EPOCHS
+    assert files(app) == state_of(app).store_snapshots.paths()
+
+
+class Held:
+    """Copies of stores, none of which is made before `go`."""
+
+    def __init__(self) -> None:
+        self.go, self.begun = threading.Event(), threading.Event()
+
+    def __call__(self, partition: int) -> None:
+        self.begun.set()
+        self.go.wait()
+
+
+def test_rebalance_does_not_wait_for_a_store_that_is_copied(application):
+    app = with_snapshots(fed(application(summed())), every_epochs=1)
+    sticky(app)
+    copies = Held()
+    cluster = Clients(copies)
+    cluster.lose("client-2")
+
+    class Moved(Story):
+        def on(self, event: Event) -> None:
+            super().on(event)
+            if copies.begun.is_set():
+                cluster.find("client-2")
+            if isinstance(event, EpochCommitted) and event.client == "client-2":
+                copies.go.set()
+
+    story = Moved()
+    result = app.attempt(app.settings(max_records=1, clients=2), cluster, story)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert story.commits_by("client-2") > 0
+    assert last_sums(app) == WHOLE_SUMS
+    assert files(app) == state_of(app).store_snapshots.paths()
+
+
+def test_run_that_ends_does_not_wait_for_a_store_that_is_copied_and_the_copy_is_removed(application):
+    app = with_snapshots(fed(application(summed())), every_epochs=1)
+    copies, stop = Held(), threading.Event()
+    story = Story(lambda _: stop.set() if copies.begun.is_set() else None)
+
+    result = app.attempt(app.settings(max_records=1), Clients(copies), story, stop=stop)
+
+    assert (result.status, result.error) == ("interrupted", None)
+    assert files(app) == set()
+    copies.go.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("test-app/snapshots"):
+            thread.join()
+    assert files(app) == set()
+    app.run()
+    assert last_sums(app) == WHOLE_SUMS
