@@ -84,6 +84,7 @@ class LinkedStores:
         self._strategy = strategy or ChangelogRestore()
         self._snapshots = snapshots
         self._loading: dict[StoreId, StoreSnapshot] = {}
+        self._from_snapshots: set[StoreId] = set()
         self.steps = 0
         self._damaged: set[StoreId] = set()
         self._asking = Lock()
@@ -295,7 +296,7 @@ class LinkedStores:
 
     def _note_snapshot(self, store: StoreId, load: StoreSnapshot | None, answer: StoreAnswer) -> None:
         """Go on with a snapshot that is partly here. Leave one alone that could not be loaded, and all of a store that
-        is damaged."""
+        is damaged after one was loaded."""
         if self._snapshots is None:
             return
         if load is not None and answer.fetched:
@@ -304,7 +305,10 @@ class LinkedStores:
         if load is not None and answer.unusable:
             self._snapshots.unusable.add(load.path)
             self.steps += 1
-        if answer.damage:
+        elif load is not None and answer.position >= load.position:
+            self._from_snapshots.add(store)
+        if answer.damage and store in self._from_snapshots:
+            self._from_snapshots.discard(store)
             self._snapshots.give_up(store)
 
     def _answers(self, requests: Sequence[StateRequest]) -> Sequence[StateAnswer]:

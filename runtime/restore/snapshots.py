@@ -26,7 +26,8 @@ class Snapshots:
         return tuple(each for each in found if each.path not in self.unusable)
 
     def give_up(self, store: StoreId) -> None:
-        """A store is damaged, and so may be what was copied of it: a flipped bit is copied with the page it is in."""
+        """A store is damaged that was loaded from a snapshot: a flipped bit is copied with the page that it is in, and
+        what one snapshot has, others may have too."""
         self.unusable |= {each.path for each in self._state.store_snapshots.of(store.store, store.partition)}
 
     def outdated(self, new: StoreSnapshot, keep: int) -> list[str]:

@@ -167,8 +167,6 @@ class Joining:
             self._observer.on(ForeignStoresWiped(self._topology.application, client.name, answer.foreign_stores))
         for each in answer.stores:
             self._tell(client.name, each)
-            if each.damage:
-                self._snapshots.give_up(StoreId(each.store, each.partition))
         return Member(
             replace(client, folder=answer.folder, process_id=answer.process_id),
             {StoreId(each.store, each.partition): each.position for each in answer.stores if each.partition != TABLE},

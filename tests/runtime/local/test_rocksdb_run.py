@@ -13,6 +13,7 @@ import pytest
 from local_application import LocalApplication, Stopping
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 from test_rebalance import Story
+from test_snapshots import Requests
 
 from headwater.runtime.driver.reports.events import Event, StoreRestored
 from headwater.runtime.local.cluster import LocalCluster
@@ -110,3 +111,19 @@ def test_run_that_is_killed_begins_again_with_empty_stores_and_ends_with_the_sam
     assert last_sums(app) == WHOLE_SUMS
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
     assert all((store / ".checkpoint").exists() for store in stores(app))
+
+
+def test_store_that_was_not_closed_is_restored_from_its_snapshot(
+    app: LocalApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.topology = replace(app.topology, restore=PluginRef("snapshot", {"every_epochs": 2}))
+    app.run(max_records=3)
+    for store in stores(app):
+        without_checkpoint(store)
+    fed(app)
+    requests = Requests(monkeypatch)
+
+    app.run()
+
+    assert len(set(requests.loads)) == PARTITIONS
+    assert {key: n for key, (n, _) in last_sums(app).items()} == {f"k{n}": 2 * RECORDS for n in range(PARTITIONS)}
