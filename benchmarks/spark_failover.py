@@ -50,7 +50,7 @@ def seconds_of(folder: Path, keys: int) -> float:
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("OFF")
+    spark.sparkContext.setLogLevel("ERROR")
     ended: list[float] = []
     source = folder / "in"
     source.mkdir()
