@@ -31,7 +31,7 @@ from ..state.task_stores import GLOBAL, catch_up_global, positions_of
 from ..task_id import StoreId, TaskKey
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..topology import PluginRef, Store
-from .copies import UnusableSnapshotError, load, save
+from .copies import UnusableSnapshotError, give_up, load, save
 from .requests import (
     TABLE,
     UNKNOWN,
@@ -101,6 +101,7 @@ def _held(location: StateLocation) -> StateAnswer:
             directory.remove_all()
         if now != found:
             now.written(directory.path)
+        directory.remove_abandoned()
     foreign_stores = directory.remove_foreign(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
     declared = {store.name for store in location.stores}
     there = [each for each in directory.stores() if each.store in declared]
@@ -209,6 +210,8 @@ class ClientStores:
 
     def _restore(self, target: StoreTarget) -> int:
         """Apply the changelog up to the target. A lost store whose changelog is not kept starts empty."""
+        if target.given_up is not None:
+            give_up(self._path(target), target.given_up)
         if self._begun and self._pace.is_over():
             return target.input.applied
         self._begun = True

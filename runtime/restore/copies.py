@@ -12,6 +12,8 @@ from ...private_files import make_folder, opener
 from ..log.commit_records import StoreSnapshot
 from ..log.errors import SavedFileError
 from ..log.log import Log
+from ..state.directories.half_made import shared_beside
+from ..state.directories.machine import boot_id
 from ..state.pace import Pace
 from ..state.store import CopyDamagedError, CopyingBackend, StoreBackend
 from ..state.whole_files import write_whole
@@ -65,8 +67,7 @@ def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log
     """
     if not isinstance(backend, CopyingBackend) or backend.copy_form != snapshot.form:
         raise UnusableSnapshotError(snapshot, f"the store's backend does not read the form {snapshot.form}")
-    # Named so that `StateDirectory` removes it when the client takes the directory again: no process has the number 0.
-    folder = directory.with_name(f".{directory.name}_{snapshot.checksum:08x}-0")
+    folder = _folder(directory, snapshot)
     make_folder(folder)
     size = 0
     try:
@@ -84,6 +85,11 @@ def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log
     return size
 
 
+def give_up(directory: Path, snapshot: StoreSnapshot) -> None:
+    """Remove what is here of a snapshot that is to be loaded no more."""
+    shutil.rmtree(_folder(directory, snapshot), ignore_errors=True)
+
+
 def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, pace: Pace) -> int:
     """Copy the next pieces of a snapshot; how many bytes are here. What is known of them is noted for the next time."""
     size, checksum = _fetched(folder)
@@ -94,7 +100,7 @@ def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, pace: Pace) -> int:
             while piece:  # an unbuffered write may take a part only
                 piece = piece[file.write(piece) :]
             if pace.is_over() and size < snapshot.size:
-                write_whole(folder / _NOTE, f"{size} {checksum}")
+                write_whole(folder / _NOTE, f"{size} {checksum} {boot_id()}")
                 return size
     if size != snapshot.size:
         raise CopyDamagedError(f"it has {size:,} bytes, and was saved with {snapshot.size:,}")
@@ -104,9 +110,18 @@ def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, pace: Pace) -> int:
 
 
 def _fetched(folder: Path) -> tuple[int, int]:
-    """Size and checksum of what is here of a snapshot."""
+    """Size and checksum of what is here of a snapshot.
+
+    Nothing where the machine has stopped meanwhile: the note may be on the disk, and what it tells of not.
+    """
     try:
-        size, checksum = (folder / _NOTE).read_text().split()
-    except FileNotFoundError:
+        size, checksum, boot = (folder / _NOTE).read_text().split()
+        there = (folder / _COPY).stat().st_size
+    except (FileNotFoundError, ValueError):
         return 0, 0
-    return int(size), int(checksum)
+    return (int(size), int(checksum)) if boot == boot_id() and int(size) <= there else (0, 0)
+
+
+def _folder(directory: Path, snapshot: StoreSnapshot) -> Path:
+    """Where a snapshot is until all of it is here: each slice may be another process."""
+    return shared_beside(directory, f"{snapshot.checksum:08x}")

@@ -260,6 +260,8 @@ class LinkedStores:
         ahead = tuple(each for each in known if to.applied < each.position <= end)
         request = RestoreRequest(store.name, task.partition, to.applied, end, to.ranges, ahead)
         begun = self._loading.get(StoreId(store.name, task.partition))
+        if begun is not None and begun not in ahead:
+            target = replace(target, given_up=self._loading.pop(StoreId(store.name, task.partition)))
         step = Load(begun) if begun in ahead else next(iter(self._strategy.steps(request)), None)
         match step:
             case Load(snapshot):
@@ -302,6 +304,8 @@ class LinkedStores:
         if load is not None and answer.fetched:
             self._loading[store] = load
             self.steps += 1
+        if load is not None and (answer.unusable or answer.position >= load.position):
+            self._loading.pop(store, None)
         if load is not None and answer.unusable:
             self._snapshots.unusable.add(load.path)
             self.steps += 1

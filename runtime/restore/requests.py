@@ -66,8 +66,9 @@ class StateLocation:
 class StoreTarget:
     """One partition of a store, or TABLE, and its target position.
 
-    `load`: the snapshot that takes the place of the store first. `slice_records`: see `Apply`. `save_to`: the path in
-    the log where it is copied to. `subtopology`: that of its task, where that is known.
+    `load`: the snapshot that takes the place of the store first. `given_up`: one that is partly there, and is not to be
+    loaded any more. `slice_records`: see `Apply`. `save_to`: the path in the log where it is copied to. `subtopology`:
+    that of its task, where that is known.
     """
 
     partition: int
@@ -76,6 +77,7 @@ class StoreTarget:
     slice_records: int = RECORDS_PER_SLICE
     save_to: str = ""
     subtopology: str = ""
+    given_up: StoreSnapshot | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -23,12 +22,11 @@ from ...log.log import Log
 from ...task_id import StoreId
 from ...tasks.errors import LockError
 from ..synced_commit import half_noted, has, note_of, noted, synced_with
-from .machine import refuse_network_file_system, started_at
+from .half_made import abandoned, remove_shared, wipe
+from .machine import refuse_network_file_system
 from .process_file import ProcessFile
 
 LOCK = ".lock"
-
-_HALF_WIPED = re.compile(r"\.\w+-(?P<pid>\d{1,9})")
 
 
 class StateDirectory:
@@ -83,7 +81,7 @@ class StateDirectory:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-            self._remove_half_wiped()
+            self.remove_abandoned()
             yield
 
     @unusable_paths_told
@@ -99,15 +97,10 @@ class StateDirectory:
     def remove_at(self, path: Path) -> None:
         """Wipe the store in a directory, which may be a global table's.
 
-        It is renamed first, so that a crash leaves either the store or nothing. The note of its commit is removed last
-        (see `synced_commit`).
+        A crash leaves either the store or nothing. The note of its commit is removed last (see `synced_commit`).
         """
-        doomed = path.with_name(f".{path.name}-{os.getpid()}")
-        # Left by a killed process with the same pid, which is common in containers.
-        shutil.rmtree(doomed, ignore_errors=True)
-        with suppress(FileNotFoundError):
-            path.rename(doomed)
-            shutil.rmtree(doomed)
+        wipe(path)
+        remove_shared(path)
         note_of(path).unlink(missing_ok=True)
 
     def remove_foreign(self, log: Log) -> dict[str, int]:
@@ -129,12 +122,12 @@ class StateDirectory:
                 self.remove_at(path)
         return removed
 
-    def _remove_half_wiped(self) -> None:
-        """Finish what processes that are gone began to wipe, and remove notes that they had only begun to write."""
-        for path in self.path.glob("*/.*-*"):
-            left = _HALF_WIPED.fullmatch(path.name)
-            if left is not None and started_at(int(left["pid"])) is None:
-                shutil.rmtree(path, ignore_errors=True)
+    def remove_abandoned(self) -> None:
+        """Remove what processes that are gone began to wipe, to copy or to load, and notes that they had only begun to
+        write.
+        """
+        for path in abandoned(self.path):
+            shutil.rmtree(path, ignore_errors=True)
         for path in half_noted(self.path):
             path.unlink(missing_ok=True)
 

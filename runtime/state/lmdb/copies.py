@@ -16,6 +16,7 @@ import lmdb
 
 from ....errors import MachineError
 from ....private_files import make_folder, opener
+from ..directories.half_made import beside
 from ..store import CopyDamagedError
 from . import file as lmdb_file
 from .durability import mark_unsynced
@@ -46,8 +47,7 @@ def load_copy(
 ) -> None:
     """See `CopyingBackend.load_copy`. `complete`: adds to the new folder what else belongs there."""
     directory = directory.resolve()
-    # Named so that `StateDirectory` removes it after a kill.
-    folder = directory.with_name(f".{directory.name}_loading-{os.getpid()}")
+    folder = beside(directory, "loading")
     shutil.rmtree(folder, ignore_errors=True)
     if (found := _position(file, map_size)) != position:
         raise CopyDamagedError(f"it is at position {found:,}, and not at {position:,}")

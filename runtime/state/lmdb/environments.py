@@ -8,13 +8,13 @@ them are closed. Parent and child open them again when they use them.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ....private_files import make_folder
+from ..directories.half_made import wipe
 from ..store import StoreDamagedError
 from .durability import damage, is_damaged, is_trusted, mark_damaged
 from .environment import DAMAGE, Environment
@@ -66,7 +66,7 @@ class Environments:
         with self._lock, machine_errors_told(directory):
             if directory in self._open:
                 self._forget(directory)
-            _wipe(directory)
+            wipe(directory)
             made.rename(directory)
 
     def before_fork(self) -> None:
@@ -97,7 +97,7 @@ def _opened(directory: Path, map_size: int) -> Environment:
             return Environment(directory, map_size)
         except DAMAGE:
             pass  # it is damaged; the changelog has everything
-    _wipe(directory)
+    wipe(directory)
     make_folder(directory)
     return Environment(directory, map_size)
 
@@ -112,21 +112,6 @@ def _opened_to_read(directory: Path, map_size: int) -> Environment:
     except DAMAGE as error:
         # A reader does not mark it as damaged: a writer may be about to lengthen the file.
         raise StoreDamagedError(directory, str(error)) from error
-
-
-def _wipe(directory: Path) -> None:
-    """Remove the files.
-
-    They are renamed first, so that a crash leaves all or nothing, and only one of two processes does it.
-    """
-    doomed = directory.with_name(f".{directory.name}-{os.getpid()}")
-    # Left by a killed process with the same pid, which is common in containers.
-    shutil.rmtree(doomed, ignore_errors=True)
-    try:
-        directory.rename(doomed)
-    except FileNotFoundError:
-        return
-    shutil.rmtree(doomed)
 
 
 of_this_process = Environments()

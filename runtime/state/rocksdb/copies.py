@@ -15,6 +15,7 @@ from typing import IO
 
 from ....errors import MachineError
 from ....private_files import make_folder, opener, write_text
+from ..directories.half_made import beside
 from ..store import CopyDamagedError
 from .database import Settings
 from .databases import of_this_process
@@ -28,8 +29,7 @@ _FACTS = "position.json"
 def save_copy(directory: Path, settings: Settings, file: Path) -> int:
     """See `CopyingBackend.save_copy`."""
     directory = directory.resolve()
-    # Named so that `StateDirectory` removes it after a kill.
-    folder = directory.with_name(f".{directory.name}_copying-{os.getpid()}")
+    folder = beside(directory, "copying")
     shutil.rmtree(folder, ignore_errors=True)
     try:
         position, sequence = of_this_process.write(directory, settings, lambda writer: writer.link(folder))
@@ -48,7 +48,7 @@ def save_copy(directory: Path, settings: Settings, file: Path) -> int:
 def load_copy(directory: Path, settings: Settings, position: int, file: Path) -> None:
     """See `CopyingBackend.load_copy`."""
     directory = directory.resolve()
-    folder = directory.with_name(f".{directory.name}_loading-{os.getpid()}")
+    folder = beside(directory, "loading")
     shutil.rmtree(folder, ignore_errors=True)
     make_folder(folder)
     try:

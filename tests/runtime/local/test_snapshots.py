@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections import Counter
@@ -36,9 +37,12 @@ from headwater.runtime.placing.client import Client
 from headwater.runtime.restore import client_stores
 from headwater.runtime.restore.copies import load
 from headwater.runtime.restore.links import InDriver, StateLink, WorkerCrashedError
-from headwater.runtime.restore.requests import StateAnswer, StateRequest
+from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest
+from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.state.pace import Pace
+from headwater.runtime.task_id import StoreId
 from headwater.runtime.topology import Assignment, PluginRef
 
 
@@ -456,3 +460,66 @@ def test_run_that_ends_does_not_wait_for_a_store_that_is_copied_and_the_copy_is_
     assert files(app) == set()
     app.run()
     assert last_sums(app) == WHOLE_SUMS
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_snapshot_that_is_listed_no_more_while_it_is_loaded_leaves_nothing_and_is_not_told(app, requests):
+    removed = tuple(each.path for each in snapshots_of(app, 3))
+
+    def happens(fetched: int) -> None:
+        state = state_of(app)
+        if fetched == 3 * 4096 and state.store_snapshots.of(TOTALS.name, 3):
+            state.commit(SnapshotRecord(state.generation, 0, (), removed, state.incarnation))
+            for path in removed:
+                (app.path / "log" / path).unlink()
+
+    requests.happens = happens
+    story = Story()
+
+    result = app.attempt(observer=story)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert not state_of(app).store_snapshots.paths().intersection(removed)
+    assert story.of(SnapshotUnusable) == []
+    assert left_behind(app) == []
+    assert last_sums(app) == WHOLE_SUMS
+
+
+def half_loaded(app: LocalApplication, snapshot: StoreSnapshot, place: Path) -> Path:
+    """The first piece of a snapshot, beside the place of its store."""
+    over = Pace(0.0)
+    assert load(LmdbBackend(), place, snapshot=snapshot, log=app.log, pace=over) == 4096
+    (folder,) = place.parent.glob(".0_*-0")
+    return folder
+
+
+@pytest.mark.usefixtures("short_slices")
+@pytest.mark.parametrize("note", ["", "4096", "4096 1 another-boot", "8192 {checksum} {boot}"])
+def test_note_of_what_is_here_of_a_snapshot_that_cannot_be_trusted_has_it_begin_again(app, tmp_path, note):
+    snapshot, place = snapshots_of(app, 0)[0], tmp_path / "stores/0"
+    folder = half_loaded(app, snapshot, place)
+    _, checksum, boot = (folder / "fetched").read_text().split()
+    (folder / "fetched").write_text(note.format(checksum=checksum, boot=boot))
+
+    assert load(LmdbBackend(), place, snapshot=snapshot, log=app.log, pace=Pace()) == snapshot.size
+
+    assert LmdbStore(place).position == snapshot.position
+    assert [path.name for path in place.parent.iterdir()] == ["0"]
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_half_loaded_snapshots_are_removed_with_their_store_and_when_an_executor_takes_its_directory(app):
+    directory = StateDirectory(app.path / "state", "client-1", "test-app")
+    (owner := Owner.of(os.getpid())) and ProcessFile.take(directory.path, owner)
+    store = StoreId(TOTALS.name, 0)
+    folder = half_loaded(app, snapshots_of(app, 0)[0], directory.store_path(store))
+    directory.remove(store)
+    assert not folder.exists()
+
+    folder = half_loaded(app, snapshots_of(app, 0)[0], directory.store_path(store))
+    log = (app.log_type, {"path": str(app.path / "log")})
+    held = client_stores.answer(
+        StateRequest("hold", StateLocation(str(app.path / "state"), "test-app", "client-1", log=log))
+    )
+    assert held.failure is None
+    assert not folder.exists()
