@@ -27,7 +27,7 @@ DAMAGE = (
     lmdb.CursorFullError,
     lmdb.IncompatibleError,
     lmdb.InvalidError,
-    lmdb.PageFullError,  # one flipped bit of ten in a page's header, once rows are written to it
+    lmdb.PageFullError,  # of 600 flipped bits, most in headers of pages, about 50 gave this at a write
     lmdb.PageNotFoundError,
     lmdb.PanicError,
     lmdb.VersionMismatchError,
