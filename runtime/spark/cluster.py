@@ -17,6 +17,7 @@ from .executor_link import OnExecutor
 from .job import SparkJob
 from .session.gone_jvm import SparkEndedError, has_ended
 from .watching.executor_watch import ExecutorWatch
+from .watching.known_executors import KnownExecutors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ class SparkCluster:
     def __init__(self, session: SparkSession, deadline_ms: int = DEADLINE_MS) -> None:
         self._session = session
         has = has_executors(session.sparkContext.master)
-        self._watch = ExecutorWatch(session, deadline_ms / 1000) if has else None
+        self._watch = ExecutorWatch(KnownExecutors(session), deadline_ms / 1000) if has else None
         self._virtual: tuple[Client, ...] = ()
 
     def clients(self, count: int) -> tuple[Client, ...]:

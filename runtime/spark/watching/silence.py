@@ -77,10 +77,10 @@ class Heartbeats:
         self._last = getattr(found, "org$apache$spark$HeartbeatReceiver$$executorLastSeen")()
         self.interval_s: float = scala.conf().getTimeAsMs(INTERVAL, "10s") / 1000
 
-    def last(self, executors: Mapping[str, Any]) -> dict[str, int]:
-        """When Spark heard each of these executors last, in ms since 1970; those that it has not are left out."""
-        found = {executor: self._last.get(executor) for executor in executors}
-        return {executor: int(sent.get()) for executor, sent in found.items() if sent.isDefined()}
+    def last(self) -> dict[str, int]:
+        """When Spark heard each executor last, in ms since 1970; those that it has not are left out."""
+        lines = self._last.mkString("\n").splitlines()  # one call: `3 -> 1760000000000`
+        return {executor: int(sent) for executor, _, sent in (line.partition(" -> ") for line in lines)}
 
 
 def _each(sequence: Any) -> list[Any]:
