@@ -94,8 +94,11 @@ def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
     """How many executors a Spark application asks its cluster for; None if its settings do not say.
 
     `settings`: Spark's, by their full names. Source: Spark's configuration page. A standalone cluster starts as many as
-    `spark.cores.max` has room for.
+    `spark.cores.max` has room for. With dynamic allocation it is what Spark begins with; more may join later.
     """
+    if settings.get("spark.dynamicAllocation.enabled", "").lower() == "true":
+        first = ("dynamicAllocation.minExecutors", "dynamicAllocation.initialExecutors", "executor.instances")
+        return max(int(settings.get(f"spark.{name}", 0)) for name in first) or None
     if local := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,.*\]", master):
         return int(local[1])
     if "spark.executor.instances" in settings:

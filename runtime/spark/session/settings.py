@@ -47,6 +47,18 @@ it parses it, so the contents of a setting would become SQL.
 """
 
 
+DYNAMIC = "spark.dynamicAllocation"
+"""The prefix of settings of dynamic allocation: Spark asks its cluster for more executors when tasks wait for cores."""
+
+
+FEWEST_EXECUTORS = f"{DYNAMIC}.minExecutors"
+"""Its least number of executors. With none, nothing would ever begin: jobs are placed on executors that are there."""
+
+
+_NEVER = f"{2**31 - 1}s"
+"""The longest time that Spark takes for idle executors, which means never. Its own default for those that cache."""
+
+
 LEGACY = "spark.sql.legacy."
 """The prefix of settings that restore the behaviour of older versions of Spark."""
 
@@ -54,7 +66,9 @@ LEGACY = "spark.sql.legacy."
 PINNED: Mapping[str, str] = {
     "spark.speculation": "false",
     "spark.python.task.killTimeout": "0ms",
-    "spark.dynamicAllocation.enabled": "false",
+    f"{DYNAMIC}.executorIdleTimeout": _NEVER,
+    f"{DYNAMIC}.cachedExecutorIdleTimeout": _NEVER,
+    f"{DYNAMIC}.shuffleTracking.timeout": _NEVER,
     "spark.locality.wait": LOCALITY_WAIT,
     "spark.scheduler.mode": "FAIR",
     "spark.task.maxFailures": "1",
@@ -68,8 +82,9 @@ PINNED: Mapping[str, str] = {
 
 `maxFailures`: one failure fails the job. The driver's loop decides what runs again; a retry by Spark would write under
 the same attempt. `killOnFatalError`: a value that exhausts the JVM's stack or memory fails its task and not the JVM, so
-that the record can be found and named. Timeouts are Spark's own: an executor that is silent for longer than the
-profile's `deadline` is given up by the driver's loop, and ended by Spark after two minutes only.
+that the record can be found and named. Dynamic allocation may add executors, but not remove idle ones: they hold
+stores, and a pause in the input would cost a restore. Timeouts are Spark's own: an executor that is silent for longer
+than the profile's `deadline` is given up by the driver's loop, and ended by Spark after two minutes only.
 """
 
 
@@ -106,10 +121,10 @@ _OF_JOBS = (PLAN_PROPERTY, REQUEST_PROPERTY)
 
 
 class SettingError(HeadwaterError):
-    """A profile changes a Spark setting that Headwater pins, or sets a legacy one: `name`, `value`."""
+    """A profile changes a Spark setting that is pinned, sets a legacy one, or allows no executor: `name`, `value`."""
 
-    def __init__(self, name: str, value: str) -> None:
-        needed = f"needs {PINNED[name]!r}" if name in PINNED else "needs Spark as it is"
+    def __init__(self, name: str, value: str, needed: str = "") -> None:
+        needed = needed or (f"needs {PINNED[name]!r}" if name in PINNED else "needs Spark as it is")
         super().__init__(
             f"the profile sets {name} to {value!r}, but Headwater {needed}",
             "remove it from the `spark:` section",
@@ -160,10 +175,18 @@ def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
     local = given.get("spark.master", "local[2]").startswith("local")
     defaults = DEFAULTS if local else {k: v for k, v in DEFAULTS.items() if not k.startswith("spark.driver.")}
     settings = {"spark.master": "local[2]"} | dict(defaults) | given | dict(PINNED)
+    _begin_with_an_executor(settings)
     secret = [*_OF_JOBS, *(_name(key) for key, value in profile.items() if isinstance(value, LookedUp))]
     settings[_REDACTED] = f"{given.get(_REDACTED, _SPARKS_SECRETS)}|^(?:{'|'.join(map(re.escape, secret))})$"
     settings |= dict.fromkeys(_OF_JOBS, "")  # Spark redacts a job's property only if a setting has the same name
     return settings | {name: f"{given.get(name, '')} {LOCALE}".strip() for name in _JAVA_OPTIONS}
+
+
+def _begin_with_an_executor(settings: dict[str, str]) -> None:
+    if settings.get(f"{DYNAMIC}.enabled", "").lower() != "true":
+        return
+    if settings.setdefault(FEWEST_EXECUTORS, "1") == "0":
+        raise SettingError(FEWEST_EXECUTORS, "0", "needs 1 or more")
 
 
 def differences(session: SparkSession) -> dict[str, tuple[str, str]]:

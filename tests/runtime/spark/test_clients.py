@@ -6,6 +6,8 @@ import pytest
 
 from headwater.runtime.spark.clients import asked_for
 
+DYNAMIC = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.minExecutors": "1"}
+
 
 @pytest.mark.parametrize(
     ("master", "settings", "count"),
@@ -17,6 +19,11 @@ from headwater.runtime.spark.clients import asked_for
         ("spark://host:7077", {"spark.cores.max": "1", "spark.executor.cores": "2"}, None),
         ("spark://host:7077", {"spark.cores.max": "9"}, None),
         ("k8s://https://host", {}, None),
+        ("yarn", {**DYNAMIC, "spark.executor.instances": "8"}, 8),
+        ("yarn", {**DYNAMIC, "spark.dynamicAllocation.initialExecutors": "3"}, 3),
+        ("spark://host:7077", {**DYNAMIC, "spark.cores.max": "9", "spark.executor.cores": "2"}, 1),
+        ("local-cluster[2,1,1024]", DYNAMIC, 1),
+        ("yarn", {"spark.dynamicAllocation.enabled": "true"}, None),
     ],
 )
 def test_run_waits_for_as_many_executors_as_it_asked_for(

@@ -19,6 +19,36 @@ def test_setting_that_results_rest_on_cannot_be_changed() -> None:
         settings_of({"speculation": True})
 
 
+def test_executors_are_added_by_dynamic_allocation_and_not_removed_when_they_are_idle() -> None:
+    settings = settings_of({"master": "yarn", "dynamicAllocation.enabled": True, "dynamicAllocation.maxExecutors": 8})
+    found = {name.removeprefix("spark.dynamicAllocation."): settings[name] for name in settings if "dynamicA" in name}
+    assert found == {
+        "enabled": "true",
+        "minExecutors": "1",
+        "maxExecutors": "8",
+        "executorIdleTimeout": "2147483647s",
+        "cachedExecutorIdleTimeout": "2147483647s",
+        "shuffleTracking.timeout": "2147483647s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "needed"),
+    [
+        ("executorIdleTimeout", "60s", "'2147483647s'"),
+        ("cachedExecutorIdleTimeout", "60s", "'2147483647s'"),
+        ("shuffleTracking.timeout", "60s", "'2147483647s'"),
+        ("minExecutors", 0, "1 or more"),
+    ],
+)
+def test_dynamic_allocation_that_would_remove_executors_with_stores_is_refused(
+    setting: str, value: object, needed: str
+) -> None:
+    name = f"spark.dynamicAllocation.{setting}"
+    with pytest.raises(SettingError, match=f"sets {name} to '{value}', but Headwater needs {needed}"):
+        settings_of({"master": "yarn", "dynamicAllocation.enabled": True, name: value})
+
+
 @pytest.mark.parametrize(
     ("error", "said", "cause"),
     [
