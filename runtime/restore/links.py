@@ -104,7 +104,7 @@ class StoreByStore:
             return self._asked([request])[0]
         found: list[StoreAnswer] = []
         for target in request.stores:
-            alone = self._alone(replace(request, stores=(target,)), target)
+            alone = self._alone(replace(request, stores=(target,)))
             if alone.failure is not None:
                 return alone
             found += alone.stores
@@ -119,12 +119,11 @@ class StoreByStore:
             (found,) = self._asked([replace(request, what="wipe", stores=(store,), tables=())])
             return replace(found, stores=(), tables=() if found.failure else (TableAnswer(target.table.name, {}),))
 
-    def _alone(self, request: StateRequest, target: StoreTarget) -> StateAnswer:
+    def _alone(self, request: StateRequest) -> StateAnswer:
         try:
             (found,) = self._asked([request])
         except WorkerCrashedError as died:
             (found,) = self._asked([replace(request, what="wipe")])
-            cause = f"its file ends every process that reads it ({died.crash})"
-            wiped = StoreAnswer(target.input.store, target.partition, 0, damage=cause)
-            found = replace(found, stores=() if found.failure else (wiped,))
+            damage = f"its file ends every process that reads it ({died.crash})"
+            found = replace(found, stores=tuple(replace(each, damage=damage) for each in found.stores))
         return found
