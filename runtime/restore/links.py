@@ -114,16 +114,20 @@ class StoreByStore:
         """A global table has all of its rows from its topic: where it was wiped, it is loaded from nothing."""
         try:
             return self._asked([request])[0]
-        except WorkerCrashedError:
+        except WorkerCrashedError as died:
             store = StoreTarget(TABLE, StoreInput(target.table.store.name, 0, 0, ()))
             (found,) = self._asked([replace(request, what="wipe", stores=(store,), tables=())])
-            return replace(found, stores=(), tables=() if found.failure else (TableAnswer(target.table.name, {}),))
+            wiped = TableAnswer(target.table.name, {}, damage=_damage(died))
+            return replace(found, stores=(), tables=() if found.failure else (wiped,))
 
     def _alone(self, request: StateRequest) -> StateAnswer:
         try:
             (found,) = self._asked([request])
         except WorkerCrashedError as died:
             (found,) = self._asked([replace(request, what="wipe")])
-            damage = f"its file ends every process that reads it ({died.crash})"
-            found = replace(found, stores=tuple(replace(each, damage=damage) for each in found.stores))
+            found = replace(found, stores=tuple(replace(each, damage=_damage(died)) for each in found.stores))
         return found
+
+
+def _damage(died: WorkerCrashedError) -> str:
+    return f"its file ends every process that reads it ({died.crash})"
