@@ -233,6 +233,10 @@ class LinkedStores:
         store = StoreId(answer.store, answer.partition)
         self._unopened.pop(store, None)
         self._positions[store] = answer.position
+        if load is not None and answer.unusable and self._snapshots is not None and not self._snapshots.lists(load):
+            # A newer one took its place, and its file went, after this step was planned: the next step is another one.
+            answer = replace(answer, unusable="")
+            self.steps += 1
         self._note_snapshot(store, load, answer)
         if answer.damage or answer.lost or answer.unusable:
             self._damaged.add(store)

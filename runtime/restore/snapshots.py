@@ -25,6 +25,10 @@ class Snapshots:
         found = self._state.store_snapshots.of(store, partition)
         return tuple(each for each in found if each.path not in self.unusable)
 
+    def lists(self, snapshot: StoreSnapshot) -> bool:
+        """Whether a commit lists it, and none after that has removed it."""
+        return snapshot in self._state.store_snapshots.of(snapshot.store, snapshot.partition)
+
     def give_up(self, store: StoreId) -> None:
         """A store is damaged that was loaded from a snapshot: a flipped bit is copied with the page that it is in, and
         what one snapshot has, others may have too."""

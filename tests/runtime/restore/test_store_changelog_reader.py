@@ -13,7 +13,9 @@ import pytest
 from client_tasks import Heard, LaterSlices, at_once
 from commits import Applications, part, topic, topology
 
+from headwater.runtime.log.commit_records import SnapshotRecord, StoreSnapshot
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
@@ -23,6 +25,7 @@ from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
+from headwater.runtime.restore.snapshots import Snapshots
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
     MOST_STALLS,
@@ -31,6 +34,7 @@ from headwater.runtime.restore.store_changelog_reader import (
     RestoreStalledError,
     StoreChangelogReader,
 )
+from headwater.runtime.restore.strategies.snapshot import SnapshotRestore
 from headwater.runtime.spark.executor_link import OnExecutor
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.directories.process_file import ProcessFile
@@ -93,14 +97,21 @@ class Place:
         self.folder = answer.folder
         return answer
 
-    def client(self, told: Callable[[StoreAnswer], None] = lambda _: None, **held: int) -> Restoring:
+    def client(
+        self,
+        told: Callable[[StoreAnswer], None] = lambda _: None,
+        snapshots: Snapshots | None = None,
+        link: StateLink | None = None,
+        **held: int,
+    ) -> Restoring:
         """The client as it comes: `held` instead of what it says of its stores."""
         answer = self.hold()
         location = replace(self.location, folder=answer.folder, process_id=answer.process_id)
         found = {StoreId(each.store, each.partition): each.position for each in answer.stores}
         found |= {StoreId(store, 0): position for store, position in held.items()}
         planner = Planner(self.committed, 10)
-        return Restoring(LinkedStores("client-1", self.link, location, planner, DECLARED.subtopologies, found, told))
+        at = "client-1", link or self.link, location, planner, DECLARED.subtopologies, found, told
+        return Restoring(LinkedStores(*at, SnapshotRestore() if snapshots else None, snapshots))
 
     def windows(self, task: TaskId = TASK) -> list[bytes]:
         store = LmdbStore(self.directory.store_path(StoreId("hours", task.partition)))
@@ -312,6 +323,39 @@ def test_standby_task_that_has_come_to_the_end_rests_until_it_is_an_active_one(t
     for _ in range(3):
         reader.restore()
     assert stores.offsets(OTHER) == {"hours": len(KEPT) + 1}
+
+
+class Unlisting(InDriver):
+    """A link to a client that loads a snapshot when the driver has just listed it no more."""
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+
+    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+        loads = [each.load.path for request in requests for each in request.stores if each.load is not None]
+        if loads:
+            unlisted = SnapshotRecord(self._state.generation, 0, (), tuple(loads), self._state.incarnation)
+            self._state.commit(unlisted)
+        return super().ask(requests)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_snapshot_that_the_driver_has_removed_while_it_was_to_be_loaded_is_not_told(
+    tmp_path: Path, listed: bool
+) -> None:
+    place = Place(tmp_path, InDriver())
+    place.commit(TASK, *KEPT)
+    state = place.committed.own
+    gone = StoreSnapshot("hours", 0, 5, "snapshots/p-t/hours/gone.snap", 10_000, 1, "lmdb", 0)
+    state.commit(SnapshotRecord(state.generation, 0, (gone,), (), state.incarnation))
+    told: list[str] = []
+    link = InDriver() if listed else Unlisting(state)
+    client = place.client(lambda answer: told.append(answer.unusable), Snapshots(state), link)
+
+    assert client.restore(TASK) == {}
+
+    assert [text.partition(":")[0] for text in told] == ([gone.path] if listed else [])
+    assert place.windows() == [window(hour) for hour in KEPT]
 
 
 def test_stores_that_a_slice_has_no_time_for_come_first_in_the_next(
