@@ -150,13 +150,14 @@ def save(root: Path, folder: str, links: Sequence[StateLink]) -> dict[str, float
     state = LogState.load(EmbeddedLog(root / "log").commits(TOPOLOGY.application))
     snapshots = Snapshots(state)
     cpu, begun = cpu_seconds(), time.perf_counter()
-    saved = [
+    answers = [
         every[partition % len(every)].save(
             TaskId(0, partition, PART.name), STORE, snapshots.new_path(STORE.name, partition)
         )
         for partition in range(PARTITIONS)
     ]
     seconds, cpu = time.perf_counter() - begun, cpu_seconds() - cpu
+    saved = [each.saved for each in answers if each.saved is not None]
     state.commit(SnapshotRecord(state.generation, 0, tuple(saved)))
     return {"seconds": seconds, "cpu_seconds": cpu, "bytes": sum(each.size for each in saved)}
 
