@@ -168,6 +168,8 @@ class Group:
         if self.members.pop(member.client.name, None) is not None:
             self._changed = True
             member.tasks.handle_lost_all()
+            if member.saver is not None:
+                member.saver.give_up()
             self._directories.unlock(member.client)
             self._joining.fence(member.client)
             silent = self._cluster.silent(member.client)

@@ -22,6 +22,7 @@ from test_store_faults import EPOCHS, newer_copies, stores
 from headwater.errors import MachineError
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import (
+    ClientLost,
     EpochCommitted,
     Event,
     SnapshotNotSaved,
@@ -349,7 +350,7 @@ def test_damage_that_was_copied_into_snapshots_is_restored_from_the_changelog(ap
 class Clients(LocalCluster):
     """The real clients; `before` is called before a store is copied, with its partition."""
 
-    def __init__(self, before: Callable[[int], None]) -> None:
+    def __init__(self, before: Callable[[int], object]) -> None:
         super().__init__()
         self.before = before
 
@@ -358,7 +359,7 @@ class Clients(LocalCluster):
 
 
 class Link(InDriver):
-    def __init__(self, before: Callable[[int], None]) -> None:
+    def __init__(self, before: Callable[[int], object]) -> None:
         self._before = before
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
@@ -444,6 +445,34 @@ def test_rebalance_does_not_wait_for_a_store_that_is_copied(application):
     assert files(app) == state_of(app).store_snapshots.paths()
 
 
+def test_copy_of_a_client_that_is_lost_meanwhile_is_removed_once_it_is_made(application):
+    app = with_snapshots(fed(application(summed())), every_epochs=1)
+    sticky(app)
+    held, go = list[int](), threading.Event()
+    cluster = Clients(lambda partition: (held.append(partition), go.wait()))
+
+    class Lost(Story):
+        def on(self, event: Event) -> None:
+            super().on(event)
+            if len(held) == 2:  # one of each client
+                cluster.lose("client-1")
+            if isinstance(event, ClientLost):
+                go.set()
+
+    result = app.attempt(app.settings(max_records=1, clients=2), cluster, Lost())
+
+    assert (result.status, result.error) == ("caught_up", None)
+    join_copies()
+    assert files(app) == state_of(app).store_snapshots.paths()
+    assert last_sums(app) == WHOLE_SUMS
+
+
+def join_copies() -> None:
+    for thread in threading.enumerate():
+        if thread.name.startswith("test-app/snapshots"):
+            thread.join()
+
+
 def test_run_that_ends_does_not_wait_for_a_store_that_is_copied_and_the_copy_is_removed(application):
     app = with_snapshots(fed(application(summed())), every_epochs=1)
     copies, stop = Held(), threading.Event()
@@ -454,9 +483,7 @@ def test_run_that_ends_does_not_wait_for_a_store_that_is_copied_and_the_copy_is_
     assert (result.status, result.error) == ("interrupted", None)
     assert files(app) == set()
     copies.go.set()
-    for thread in threading.enumerate():
-        if thread.name.startswith("test-app/snapshots"):
-            thread.join()
+    join_copies()
     assert files(app) == set()
     app.run()
     assert last_sums(app) == WHOLE_SUMS
