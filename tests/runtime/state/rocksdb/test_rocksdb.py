@@ -150,18 +150,19 @@ def test_store_that_is_held_with_a_checkpoint_stays_open_for_readers_until_anoth
     assert (store.position, store.get_many([b"x"])) == (20_001, [b"1"])
 
 
-def test_store_that_was_wiped_is_let_go_and_has_no_checkpoint_in_the_files_that_took_its_place(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
+def test_store_that_another_one_has_replaced_is_let_go_and_leaves_the_checkpoint_of_the_other_one(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = BACKEND.open(directory)
-    store.apply([([b"x"], [b"1"])], 20_000, 20_001)
+    other = shutil.copytree(directory, tmp_path / "other", ignore=shutil.ignore_patterns("asked"))
+    BACKEND.open(directory).apply([([b"x"], [b"1"])], 20_000, 20_001)
     directory.rename(directory.with_name(".3-wiped"))
-    directory.mkdir()
+    other.rename(directory)
+    checkpoint = (directory / ".checkpoint").read_text()
     monkeypatch.setattr(databases, "IDLE_S", 0)
 
     of_this_process.rest()
 
-    assert list(directory.iterdir()) == []
+    assert (directory / ".checkpoint").read_text() == checkpoint
     assert directory.resolve() not in of_this_process._writers
 
 
