@@ -92,7 +92,7 @@ class Environment:
             found = _file(self.directory)
         except FileNotFoundError:
             return False
-        if found[:2] != self._file[:2] or found[2] < self._file[2]:
+        if found[:2] != self._file[:2] or found[2] < self._file[2] or self._was_cut_off():
             return False
         self._file = found
         return True
@@ -207,6 +207,13 @@ class Environment:
     def close(self) -> None:
         """Close the files."""
         self._lmdb.close()
+
+    def _was_cut_off(self) -> bool:
+        """Whether a file that another process has closed is too short, though longer than when it was used here."""
+        try:
+            return is_synced(self.directory) and lmdb_file.missing_bytes(self.directory / lmdb_file.NAME) > 0
+        except (lmdb_file.FileDamagedError, FileNotFoundError):
+            return True
 
     def _lengthen(self, file: Path) -> None:
         """Handle a file that is too short.

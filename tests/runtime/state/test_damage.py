@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 from collections.abc import Callable
@@ -235,3 +236,23 @@ def test_damage_in_files_that_were_replaced_meanwhile_is_not_said_of_the_new_one
     with pytest.raises(StoreDamagedError):
         find_too_late()
     assert sorted(path.name for path in directory.iterdir()) == ["data.mdb", "lock.mdb"]
+
+
+def grow_and_close(directory: Path) -> None:
+    store = LmdbStore(directory)
+    rows = [b"another %05d" % number for number in range(2000)]
+    store.apply([(rows, rows)], store.position, store.position + 1)
+    store.close()
+
+
+def test_file_that_was_cut_off_after_another_process_had_grown_and_closed_it_is_not_read(directory: Path) -> None:
+    store = LmdbStore(directory)
+    assert store.position == 203
+    before = (directory / "data.mdb").stat().st_size
+    process = multiprocessing.get_context("spawn").Process(target=grow_and_close, args=(directory,))
+    process.start()
+    process.join()
+    grown = (directory / "data.mdb").stat().st_size
+    os.truncate(directory / "data.mdb", grown - 4096)
+    assert grown - 4096 > before
+    assert (store.position, list(store.range(None, None))) == (0, [])
