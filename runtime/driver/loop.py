@@ -20,7 +20,7 @@ from ..placing.client import ClientLostError
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.planner import Planner
-from ..restore.store_changelog_reader import RestoreStalledError
+from ..restore.changelogs import RestoreStalledError
 from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.outcome import TaskOutcome

@@ -7,18 +7,17 @@ stores are. Active tasks that restore come first: as long as there is one, stand
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
-from ...errors import HeadwaterError
 from ..log.ranges import LogRange
 from ..state.restore_listener import NoListener, RestoreListener, Suspended
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
+from .changelogs import Changelog, ChangelogState, ReaderMode, RestoreStalledError
 from .global_tables import GlobalTables
 from .linked_stores import LinkedStores, Loaded
 from .requests import StoreTarget, TableTarget
@@ -53,46 +52,6 @@ Submit = Callable[[Callable[[], Errors]], Slice]
 """Runs the work of a slice somewhere else."""
 
 
-class ReaderMode(Enum):
-    """For whom slices are made."""
-
-    ACTIVE_RESTORING = "active_restoring"
-    STANDBY_UPDATING = "standby_updating"
-
-
-class ChangelogState(Enum):
-    """How far a registered changelog is. One of a standby task is never completed."""
-
-    REGISTERED = "registered"
-    RESTORING = "restoring"
-    COMPLETED = "completed"
-
-
-class RestoreStalledError(HeadwaterError):
-    """Slices bring stores no further. `client`, `stores`; `tasks`: those that the stores are of."""
-
-    def __init__(self, client: str, stores: Collection[StoreId], tasks: Iterable[TaskId] = ()) -> None:
-        names = ", ".join(map(str, sorted(stores)))
-        super().__init__(
-            f"restoring on {client} makes no progress: the restore strategy's steps leave {names} where they are",
-            "look at the topology's restore strategy; `changelog` is the built-in one",
-        )
-        self.client = client
-        self.stores = frozenset(stores)
-        self.tasks = frozenset(tasks)
-
-
-@dataclass
-class _Changelog:
-    """One changelog partition that is read. Mutable: the reader's own."""
-
-    task: Task
-    state: ChangelogState = ChangelogState.REGISTERED
-    records: int = 0
-    suspect: bool = False
-    rests_until: float = 0.0
-
-
 class StoreChangelogReader:
     """A ChangelogReader over the stores of a client. `submit` runs a function somewhere else: one slice at a time.
 
@@ -111,7 +70,7 @@ class StoreChangelogReader:
         self._stores = stores
         self._submit = submit
         self._listener = listener or NoListener()
-        self._changelogs: dict[StoreId, _Changelog] = {}
+        self._changelogs: dict[StoreId, Changelog] = {}
         self.slice: Slice | None = None
         self._worked: dict[StoreId, int] = {}
         self._registered: set[TaskId] = set()
@@ -157,7 +116,7 @@ class StoreChangelogReader:
         suspect = task.id in self._suspects
         self._suspects.discard(task.id)
         self._registered.add(task.id)
-        self._changelogs.update({store: _Changelog(task, suspect=suspect) for store in ids})
+        self._changelogs.update({store: Changelog(task, suspect=suspect) for store in ids})
         return self._stores.offsets(task.id)
 
     def unregister(self, tasks: Collection[TaskId]) -> None:

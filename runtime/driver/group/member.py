@@ -10,11 +10,12 @@ from ...assignment.threads import deal_to_threads
 from ...placing.client import Client
 from ...placing.place import Member
 from ...progress.planner import Planner
+from ...restore.changelogs import ReaderMode
 from ...restore.linked_stores import LinkedStores, StateError
 from ...restore.links import StateLink
 from ...restore.requests import StateLocation, StoreAnswer
 from ...restore.snapshots import Snapshots
-from ...restore.store_changelog_reader import STANDBY_REST, ReaderMode, StoreChangelogReader, Submit
+from ...restore.store_changelog_reader import STANDBY_REST, StoreChangelogReader, Submit
 from ...restore.store_cleaner import StoreCleaner
 from ...restore.store_saver import StoreSaver
 from ...state.restore_listener import RestoreListener

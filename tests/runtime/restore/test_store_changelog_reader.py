@@ -21,6 +21,7 @@ from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore import client_stores, linked_stores, store_changelog_reader
+from headwater.runtime.restore.changelogs import ChangelogState, ReaderMode, RestoreStalledError
 from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
 from headwater.runtime.restore.links import InDriver, StateLink
@@ -29,9 +30,6 @@ from headwater.runtime.restore.snapshots import Snapshots
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
     MOST_STALLS,
-    ChangelogState,
-    ReaderMode,
-    RestoreStalledError,
     StoreChangelogReader,
 )
 from headwater.runtime.restore.strategies.snapshot import SnapshotRestore
