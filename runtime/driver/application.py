@@ -30,6 +30,7 @@ from ..topology import Settings, Topology
 from .beginning import Begun, check_log, check_state, look
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
+from .failures.user_errors import user_error
 from .group.group import Group
 from .loop import EpochLoop
 from .pausing import Pause, check_not_paused
@@ -47,7 +48,6 @@ from .reports.events import (
 )
 from .reports.results import ApplicationResult, RunResults, Status
 from .reports.status_writer import StatusWriter
-from .user_errors import user_error
 
 
 def run_topologies(

@@ -31,15 +31,15 @@ from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
 from .epoch_plans import EpochPlans
 from .errors import DamagedAgainError
-from .failed_tasks import FailedTasks
+from .failures.failed_tasks import FailedTasks
+from .failures.record_search import Outcomes, isolate
+from .failures.troubles import Troubles
 from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
 from .pausing import Pause
 from .purging import RepartitionPurge
-from .record_search import Outcomes, isolate
 from .reports.events import EpochCommitted, Observer, Waiting
-from .troubles import Troubles
 from .units import Unit
 
 POLL_SECONDS = 0.02

@@ -11,10 +11,10 @@ from ..log.errors import FullyRefreshedError
 from ..progress.committed import Committed
 from ..topology import Settings, Topology
 from .beginning import check_log, check_state, look
+from .failures.user_errors import user_error
 from .pausing import check_not_paused
 from .reports.events import ApplicationStopped, Observer, Silent
 from .reports.results import ApplicationResult, RunResults
-from .user_errors import user_error
 
 
 def refused(

@@ -34,11 +34,11 @@ from .commits import CommitStore
 from .descriptions import FedTopic, TopologyDescription
 from .errors import CommitDamagedError, CommitFormatError, CommitGapError, FullyRefreshedError, GenerationError
 from .ranges import LogRange
-from .record_segments import grown_by, placed_in
 from .segments.partitions import Partitions
-from .snapshot import Snapshot
-from .store_snapshots import StoreSnapshots
-from .task_progress import TaskProgress
+from .state_parts.record_segments import grown_by, placed_in
+from .state_parts.snapshot import Snapshot
+from .state_parts.store_snapshots import StoreSnapshots
+from .state_parts.task_progress import TaskProgress
 
 SNAPSHOT_EVERY = 100
 """The number of commits between two snapshots. A start reads at most so many commit records."""

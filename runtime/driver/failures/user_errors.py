@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...errors import HeadwaterError, MachineError
-from .cluster import Cluster
+from ....errors import HeadwaterError, MachineError
+from ..cluster import Cluster
 
 
 def user_error(error: Exception, cluster: Cluster | None = None) -> HeadwaterError | None:

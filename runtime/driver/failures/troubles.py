@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..task_id import TaskKey
-from ..tasks.errors import TaskCorruptedError
-from ..tasks.outcome import TaskOutcome
-from ..tasks.stream_task import StreamTask
-from .group.group import Group
-from .group.member import GroupMember
-from .reports.events import Observer, TaskBeginsAgain
+from ...task_id import TaskKey
+from ...tasks.errors import TaskCorruptedError
+from ...tasks.outcome import TaskOutcome
+from ...tasks.stream_task import StreamTask
+from ..group.group import Group
+from ..group.member import GroupMember
+from ..reports.events import Observer, TaskBeginsAgain
 
 
 class Troubles:

@@ -17,8 +17,8 @@ from commits import part, topic
 from headwater.errors import MachineError
 from headwater.runtime.driver.cluster import MOST_TRIED, Trial
 from headwater.runtime.driver.errors import JobError, RecordError
-from headwater.runtime.driver.record_search import isolate
-from headwater.runtime.driver.user_errors import user_error
+from headwater.runtime.driver.failures.record_search import isolate
+from headwater.runtime.driver.failures.user_errors import user_error
 from headwater.runtime.log.commit_records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from ...errors import HeadwaterError
-from ..task_id import TaskKey
-from .reports.events import Observer, TaskFailed
+from ....errors import HeadwaterError
+from ...task_id import TaskKey
+from ..reports.events import Observer, TaskFailed
 
 
 class FailedTasks:

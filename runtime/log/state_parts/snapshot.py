@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..dataclass_json import from_plain, to_plain
-from .commit_json import dump, load
-from .commit_records import SeedSource, StoreSnapshot, TaskCommit
-from .descriptions import FedTopic, TopologyDescription
-from .errors import CommitFormatError
-from .segments.segment import Segment
+from ...dataclass_json import from_plain, to_plain
+from ..commit_json import dump, load
+from ..commit_records import SeedSource, StoreSnapshot, TaskCommit
+from ..descriptions import FedTopic, TopologyDescription
+from ..errors import CommitFormatError
+from ..segments.segment import Segment
 from .task_progress import Pace
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..task_id import TaskKey
-from .commit_records import EpochRecord, TaskCommit
+from ...task_id import TaskKey
+from ..commit_records import EpochRecord, TaskCommit
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .commit_records import AppendRecord, CommitRecord, EpochRecord
-from .segments.partitions import Partitions
-from .segments.segment import Segment
+from ..commit_records import AppendRecord, CommitRecord, EpochRecord
+from ..segments.partitions import Partitions
+from ..segments.segment import Segment
 
 
 def placed_in(record: CommitRecord, partitions: Partitions) -> CommitRecord:

@@ -16,16 +16,16 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from typing import Any
 
-from ...errors import HeadwaterError
-from ..chosen_plugins import ChosenPlugins
-from ..progress.last_record import last_record
-from ..task_id import TaskKey
-from ..tasks.errors import TaskCorruptedError
-from ..tasks.outcome import TaskOutcome, Trouble
-from ..tasks.plan import EpochPlan, TaskPlan
-from ..topology import PluginRef, Subtopology
-from .cluster import MOST_TRIED, EpochJob
-from .errors import JobError, RecordError
+from ....errors import HeadwaterError
+from ...chosen_plugins import ChosenPlugins
+from ...progress.last_record import last_record
+from ...task_id import TaskKey
+from ...tasks.errors import TaskCorruptedError
+from ...tasks.outcome import TaskOutcome, Trouble
+from ...tasks.plan import EpochPlan, TaskPlan
+from ...topology import PluginRef, Subtopology
+from ..cluster import MOST_TRIED, EpochJob
+from ..errors import JobError, RecordError
 
 _LADDER = 8
 """The factor by which the first prefixes grow. A trial costs as much as its records, so short prefixes come first."""

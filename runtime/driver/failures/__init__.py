@@ -1,0 +1,1 @@
+"""What goes wrong while an application runs, and what becomes of it."""

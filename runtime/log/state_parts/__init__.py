@@ -1,0 +1,1 @@
+"""What a LogState is made of."""
