@@ -87,7 +87,7 @@ def ask(directory: Path) -> bool:
     except OSError as error:
         # ENXIO: nobody listens. The holder has just let go, or is about to listen.
         return error.errno in (errno.ENXIO, errno.ENOENT)
-    with suppress(BlockingIOError):  # it is asked already
+    with suppress(BlockingIOError, BrokenPipeError):  # it is asked already, or has let go just now
         os.write(pipe, b"?")
     os.close(pipe)
     return True
