@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.log.commit_records import GenerationRecord, TaskCommit
+from headwater.runtime.log.commit_records import GenerationRecord
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
@@ -38,6 +38,8 @@ from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 from headwater.runtime.topology import Store, Subtopology, Topic, Topology
 
+from .restore import NoCommits
+
 SUBTOPOLOGIES = 10
 
 
@@ -51,13 +53,6 @@ class AtOnce:
             StateAnswer(stores=tuple(StoreAnswer(each.input.store, each.partition, 0) for each in request.stores))
             for request in requests
         ]
-
-
-class NoCommits:
-    """Nothing is processed, so nothing is committed."""
-
-    def commit(self, tasks: Sequence[TaskCommit]) -> int:
-        raise AssertionError(f"nobody has processed anything: {tasks}")
 
 
 def submit(work: Callable[[], Errors]) -> Future[Errors]:

@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 from ...errors import HeadwaterError
 from ..log.descriptions import TopologyDescription
@@ -215,8 +214,11 @@ class ApplicationRun:
             self._status.write()  # once the tasks are closed, there is nothing to be told of them
             # Only after a loop that ended without an error. Else `__exit__` closes the stores without applying
             # anything.
-            with suppress(*([HeadwaterError] if loop.failed.first is not None else [])):  # that ended the run
+            try:
                 group.close()
+            except HeadwaterError:
+                if loop.failed.first is None:  # else that has ended the run, and is told
+                    raise
         if loop.failed.first is not None:
             return "failed"
         return "caught_up" if loop.tally.caught_up else "interrupted"

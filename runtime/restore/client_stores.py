@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -132,9 +132,11 @@ class ClientStores:
 
     def answer(self, request: StateRequest) -> StateAnswer:
         """Process each store of the request, or each global table."""
+        answer = StateAnswer(self._location.folder, self._location.process_id)
         if request.what == "load":
-            tables = tuple(map(self._load, request.tables))
-            return StateAnswer(self._location.folder, self._location.process_id, tables=tables)
+            return replace(answer, tables=tuple(map(self._load, request.tables)))
+        if request.what == "clean":
+            return replace(answer, stores=tuple(self._cleaned(request)))
         work: dict[str, Callable[[StoreTarget], int]] = {
             "open": self._position,
             "look": self._look,
@@ -143,19 +145,13 @@ class ClientStores:
             "close": self._close,
             "wipe": self._wipe,
         }
-        if request.what == "clean":
-            return self._cleaned(request)
-        stores = tuple(self._store(work[request.what], each) for each in request.stores)
-        return StateAnswer(self._location.folder, self._location.process_id, stores)
+        return replace(answer, stores=tuple(self._store(work[request.what], each) for each in request.stores))
 
-    def _cleaned(self, request: StateRequest) -> StateAnswer:
+    def _cleaned(self, request: StateRequest) -> Iterator[StoreAnswer]:
         """Remove stores, but for those that were touched lately."""
         removed = set(self._directory.clean([self._id(target) for target in request.stores], request.idle_s))
-        stores = tuple(
-            StoreAnswer(each.input.store, each.partition, each.input.applied, removed=self._id(each) in removed)
-            for each in request.stores
-        )
-        return StateAnswer(self._location.folder, self._location.process_id, stores)
+        for each in request.stores:
+            yield StoreAnswer(each.input.store, each.partition, each.input.applied, removed=self._id(each) in removed)
 
     def _load(self, target: TableTarget) -> TableAnswer:
         """Bring a global table forward, as far as there is time. A damaged one begins again from nothing."""

@@ -89,11 +89,6 @@ def slices(
         yield Slice(start, at, tuple(parts))
 
 
-def apply_slice(store: StateStore, step: Slice, log: RangeReader) -> None:
-    """Apply a slice in one transaction. Raises TaskMigratedError if the store is not at its start."""
-    apply_slices(store, [step], log)
-
-
 def apply_slices(
     store: StateStore,
     steps: Iterable[Slice],

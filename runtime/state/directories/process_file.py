@@ -31,6 +31,7 @@ PATIENCE_S = 60.0
 _NAME = ".process.json"
 _POLL_S = 0.05
 _CLOCK_TOLERANCE_S = 2.0
+"""Start times since 1970 are derived from the time of the boot, which changes when the clock is set."""
 _SINCE_1970 = 1e9
 """A start time beyond this is one that an earlier version has written, in seconds since 1970."""
 

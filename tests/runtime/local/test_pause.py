@@ -16,7 +16,6 @@ from waiting import wait_until
 
 from headwater.runtime.driver import pausing
 from headwater.runtime.driver.application import run_topologies
-from headwater.runtime.driver.reports import status_writer
 from headwater.runtime.driver.reports.events import ApplicationPaused, ApplicationResumed, EpochCommitted
 from headwater.runtime.driver.reports.results import RunResults
 from headwater.runtime.driver.reports.status import RunStatus
@@ -27,12 +26,13 @@ APPLICATION = "test-app"
 Start = Callable[..., Future[RunResults]]
 
 
+pytestmark = pytest.mark.usefixtures("at_once")
+
+
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log is asked, and the status written, in each round of the loop."""
+def asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is asked in each round of the loop."""
     monkeypatch.setattr(pausing, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(status_writer, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(status_writer, "MOST_SHARE", float("inf"))
 
 
 @pytest.fixture

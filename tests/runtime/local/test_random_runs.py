@@ -8,7 +8,6 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, fed, summed, summed_by_text
 
-from headwater.runtime.restore import client_stores, store_changelog_reader
 from headwater.runtime.topology import Assignment, PluginRef
 
 
@@ -21,13 +20,6 @@ def sums_in_order(app: LocalApplication) -> dict[str, list[tuple[int, int]]]:
 
 
 IN_ORDER = {f"k{n}": [(x + 1, sum(range(x + 1))) for x in range(RECORDS)] for n in range(PARTITIONS)}
-
-
-@pytest.fixture
-def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slice is a step of few records: many a client goes while it restores."""
-    monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 600)
 
 
 @pytest.mark.usefixtures("short_slices")

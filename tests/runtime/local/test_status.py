@@ -20,13 +20,6 @@ from headwater.runtime.topology import Assignment, PluginRef
 APPLICATION = "test-app"
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A status in each round of the loop."""
-    monkeypatch.setattr(status_writer, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(status_writer, "MOST_SHARE", float("inf"))
-
-
 def read(app: LocalApplication) -> RunStatus | None:
     text = app.log.read_status(APPLICATION)
     return None if text is None else RunStatus.of_text(APPLICATION, text)

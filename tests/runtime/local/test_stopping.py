@@ -11,14 +11,6 @@ from summing import PARTITIONS, RECORDS, fed, summed
 from test_rebalance import Story, whole
 
 from headwater.runtime.driver.reports.events import Event, StoreRestoring
-from headwater.runtime.restore import client_stores, store_changelog_reader
-
-
-@pytest.fixture
-def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slice is a step of few records."""
-    monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 600)
 
 
 class StopsWhileRestoring(Story):

@@ -12,7 +12,7 @@ import pytest
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import Fetched, LogRange
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.state.catch_up import apply_slice, catch_up, changes, slices, start_empty
+from headwater.runtime.state.catch_up import apply_slices, catch_up, changes, slices, start_empty
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
@@ -159,7 +159,7 @@ def test_slices_are_adjacent_and_each_is_a_step_of_its_own(
 
     for step in steps:
         assert step.from_position == store.position
-        apply_slice(store, step, changelog.log)
+        apply_slices(store, [step], changelog.log)
         assert store.position == step.position
         assert rows(store) == changelog.expected[step.position]
     assert store.position == 14
