@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 FILE = 0o600
@@ -45,6 +47,16 @@ def opener(path: str, flags: int) -> int:
     return handle
 
 
+@contextmanager
+def path_told(path: Path) -> Iterator[None]:
+    """Have errors of the system name the file: those of `write`, `flush` and `fsync` name none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file, in UTF-8."""
     write_bytes(path, text.encode())
@@ -52,7 +64,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file."""
-    with open(path, "wb", opener=opener) as file:
+    with path_told(path), open(path, "wb", opener=opener) as file:
         file.write(content)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..runtime.progress.full_refresh import forget_state
 from ..runtime.spark.clients import local_state
+from ..runtime.state.directories.beside import found_with_beside
 from ..runtime.state.directories.directory import StateDirectory
 from .code import TARGET
 from .files import CheckedFiles
@@ -49,5 +50,5 @@ class Cleaning:
             directory
             for here in ([] if state_dir is None else [state_dir])
             for topology in topologies
-            for directory in StateDirectory.found(here, f"{project}-{topology}")
+            for directory in found_with_beside(here, f"{project}-{topology}")
         ]

@@ -11,6 +11,7 @@ from typing import Any
 from ..compiler.checks.catalog import InstalledPlugins
 from ..compiler.diagnostics import did_you_mean
 from ..compiler.language.judge import Analyzer
+from ..compiler.language.stand_in import Unjudged
 from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
 from ..compiler.pipeline import CheckedProject, compile_project
 from ..compiler.resources import Resources, resources_of
@@ -50,6 +51,18 @@ class CheckedFiles:
         Starts Spark for new expressions.
         """
         return self._compiled(analyzer=self._analyzer(), plugins=InstalledPlugins(self.plugins))
+
+    @cached_property
+    def judged(self) -> CheckedProject:
+        """The project checked with plugins and with the types that are known without Spark. It has the graphs of those
+        topologies of which all types are known.
+        """
+        return self._compiled(plugins=InstalledPlugins(self.plugins))
+
+    @cached_property
+    def guessed(self) -> CheckedProject:
+        """The same, with an unknown type for each expression that was never judged: see `Unjudged`."""
+        return self._compiled(analyzer=Unjudged(), keep_verdicts=False)
 
     @property
     def checked(self) -> CheckedProject:

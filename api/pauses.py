@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..runtime.log.cleaning.policies import policy_of
 from ..runtime.log.log import Log
 from .files import CheckedFiles
 from .selection import Selection
@@ -15,13 +16,15 @@ from .target import Target
 class ApplicationPause:
     """Whether an application is paused now. `since`: ms since 1970; None if it is not. `changed`: by this call.
 
-    `known`: whether it has ever run on this log. One that has not cannot be paused.
+    `known`: whether it has ever run on this log. One that has not cannot be paused. `keeps`: topics that are cleaned,
+    and that it reads: what it has not consumed of these stays in the log until it goes on.
     """
 
     application: str
     since: int | None
     changed: bool
     known: bool = True
+    keeps: tuple[str, ...] = ()
 
 
 class Pauses:
@@ -36,12 +39,20 @@ class Pauses:
         """See `Project.pause`."""
         log = self._target.log_to_read()
         known = set(log.applications())
-        return tuple(_paused(log, each, each in known) for each in self._applications())
+        found = (_paused(log, each, each in known) for each in self._applications())
+        return tuple(replace(each, keeps=self._kept_for(each.application)) for each in found)
 
     def resume(self) -> tuple[ApplicationPause, ...]:
         """See `Project.resume`."""
         log = self._target.log_to_read()
         return tuple(_resumed(log, each) for each in self._applications())
+
+    def _kept_for(self, application: str) -> tuple[str, ...]:
+        """Topics whose records wait for an application before they expire or are compacted."""
+        if self._files.checked.diagnostics.has_errors:
+            return ()
+        read = (topic for topic in self._files.checked.topics.values() if application in topic.readers)
+        return tuple(sorted(topic.name for topic in read if policy_of(topic).drops))
 
     def _applications(self) -> Iterator[str]:
         for topology in self._selection.topologies_to_read():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,11 +20,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..plugins.registry import Registry
+    from ..runtime.changes.plans.plan import Orphan, Plan
+    from ..runtime.changes.plans.recomputation import Recomputation
     from ..runtime.driver.reports.events import Observer
     from ..runtime.driver.reports.results import RunResults
     from ..runtime.ingest.append import AppendResult
+    from ..runtime.ingest.appended import SeedReplacement
+    from ..runtime.ingest.retry import RetryResult
     from ..runtime.ingest.seeds import SeedResult
+    from ..runtime.log.cleaning.complete import CleanedApplication
+    from ..runtime.log.inspection.contents import ApplicationContents
+    from ..runtime.log.inspection.copying import CopiedLog
+    from ..runtime.log.inspection.repair import Repair
+    from ..runtime.log.inspection.verification import VerifiedApplication
     from ..runtime.log.log import Log
+    from ..runtime.progress.removal import Removal
+    from ..runtime.progress.rewinding import Rewind
+    from ..runtime.progress.seeking import Whence
     from ..runtime.query.frames import Rows
     from ..runtime.query.rows import Row
     from ..runtime.records.record_json import Record
@@ -34,7 +46,10 @@ if TYPE_CHECKING:
     from ..runtime.topology import Settings
     from .cleaning import Cleaning
     from .code import GeneratedCode
+    from .logs import Logs
     from .pauses import ApplicationPause, Pauses
+    from .plans import Plans
+    from .removals import Removals
     from .runs import Runs
     from .stores import Stores
     from .target import Target
@@ -150,21 +165,49 @@ class Project:
         self._files.require_valid()
         return self._files.plugins().assignors
 
-    def seed(self, topics: Sequence[str] = (), *, full_refresh: bool = False) -> tuple[SeedResult, ...]:
+    def seed(
+        self,
+        topics: Sequence[str] = (),
+        *,
+        full_refresh: bool = False,
+        keep_unchanged: bool = False,
+        drop_appended: bool = False,
+    ) -> tuple[SeedResult, ...]:
         """Fill topics from their seeds: the named topics, or the selected ones and those that selected topologies read.
 
-        With `full_refresh` a topic whose seed has changed is emptied first, and topologies that have read it start
-        again from the beginning. Raises UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not with
-        `full_refresh`), LockError.
+        With `full_refresh` a topic starts again with its seed, and topologies that have read it from the beginning;
+        with `keep_unchanged` too, only a topic whose seed has changed. Records that were appended stay, behind the
+        seed, unless `drop_appended`. Raises UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not
+        with `full_refresh`), AppendedOtherwiseError, AppendedUnknownError, LockError.
         """
-        return self._topics.seed(topics, full_refresh=full_refresh)
+        return self._topics.seed(
+            topics, full_refresh=full_refresh, keep_unchanged=keep_unchanged, drop_appended=drop_appended
+        )
+
+    def plan_seed(
+        self, topics: Sequence[str] = (), *, keep_unchanged: bool = False, drop_appended: bool = False
+    ) -> tuple[tuple[SeedReplacement, ...], tuple[Removal, ...]]:
+        """What `seed` with `full_refresh` would do: the topics that start again, and what goes of their readers.
+
+        Nothing is changed. Raises LogError, and what `seed` raises.
+        """
+        return self._topics.plan_seed(topics, keep_unchanged, drop_appended)
 
     def append(self, topic: str, records: Any) -> AppendResult:
         """Append records to a topic that no topology writes: a table, or an iterable of rows or of records.
 
-        Raises UnknownNameError, SeedError for rows that the topic cannot hold, TopicChangedError, WriterChangedError.
+        Raises UnknownNameError, SeedError for rows that the topic cannot hold (unless its `on_error` leaves them out),
+        TopicChangedError, WriterChangedError.
         """
         return self._topics.append(topic, records)
+
+    def retry(self, topic: str, records: Sequence[Mapping[str, Any]] | None = None) -> RetryResult:
+        """Put the records of a topic of dead letters back into the topic from which they came, once each.
+
+        `records`: only these letters, as `read` gives them (`asdict`), with keys, values and times changed. Raises
+        UnknownNameError, NoLettersError, LetterError, SeedError for records that the topic cannot hold.
+        """
+        return self._topics.retry(topic, records)
 
     def run(
         self,
@@ -173,33 +216,71 @@ class Project:
         observer: Observer | None = None,
         stop: threading.Event | None = None,
         check: bool = True,
+        plan: Plan | str | os.PathLike[str] | None = None,
+        go_on: bool = False,
     ) -> RunResults:
         """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
 
         On the main thread and without `stop`, Ctrl-C and SIGTERM end the run after the epoch was committed. The result
-        is also in `target/run_results.json`. Spark is not started if the log refuses all of them. Raises
-        InvalidProjectError, JavaError, OtherLogError, and RunFailedError if an application failed or was taken over,
-        unless `check` is False: then that is in the result.
+        is also in `target/run_results.json`. Spark is not started if the log refuses all of them. `plan`: one, or the
+        file of one; nothing is run if the project or the log have moved on since. `go_on`, which a plan has too:
+        changes count from the next record on where they may, and no result is computed again for them. Raises
+        PlanFileError, PlanOutdatedError, InvalidProjectError, JavaError, OtherLogError, and RunFailedError if an
+        application failed or was taken over, unless `check` is False: then that is in the result.
         """
-        return self._runs.run(until_caught_up=until_caught_up, observer=observer, stop=stop, check=check)
+        chosen = self._plans.require(plan, go_on)
+        return self._runs.run(until_caught_up=until_caught_up, observer=observer, stop=stop, check=check, go_on=chosen)
 
-    def build(self, *, full_refresh: bool = False, observer: Observer | None = None, check: bool = True) -> RunResults:
-        """Compile, seed, and run until all input is consumed. Raises and `check` as `seed` and `run` do."""
+    def build(
+        self, *, full_refresh: bool = False, observer: Observer | None = None, check: bool = True, go_on: bool = False
+    ) -> RunResults:
+        """Compile, seed, and run until all input is consumed. Raises, `check` and `go_on` as of `seed` and `run`."""
         check_methods("observer", observer, "on")
         self.compile()
         if full_refresh:
-            self.full_refresh()
-        self.seed(full_refresh=full_refresh)
-        return self.run(until_caught_up=True, observer=observer, check=check)
+            self.full_refresh(seeds=True)
+        self.seed(full_refresh=full_refresh, keep_unchanged=True)
+        return self.run(until_caught_up=True, observer=observer, check=check, go_on=go_on)
 
-    def full_refresh(self) -> None:
+    def full_refresh(self, *, seeds: bool = False) -> None:
         """Remove all that the selected topologies have committed, with their output and their state.
 
         Topologies that are no longer in the project are removed with them. If some are selected, only those that have
-        written topics which these write or read, or have read from them. Raises LockError while one of them is
-        running, ReaderError if one that is not selected has read their output.
+        written topics which these write or read, or have read from them. `seeds`: seeds that have changed are written
+        again next, as `build` does. Raises RefreshRefusedError if a run could not begin after that, and what `seed`
+        raises, LockError while one of them is running, ReaderError if one that is not selected has read their output.
+        Then nothing has been removed.
         """
-        self._runs.full_refresh()
+        self._runs.full_refresh(self._to_refresh(seeds))
+
+    def plan_full_refresh(self, *, seeds: bool = False) -> tuple[Removal, ...]:
+        """What `full_refresh` would remove. Nothing is changed.
+
+        Raises RefreshRefusedError, InvalidProjectError, LogError.
+        """
+        return self._runs.plan_full_refresh(self._to_refresh(seeds))
+
+    def plan(self, *, against: str | os.PathLike[str] | None = None, go_on: bool = False) -> Plan:
+        """What the next `run`, and `seed` and `build`, would do with what is committed, for the selected topologies.
+
+        It reads commits and files only: no Spark, no lock, nothing is written, and it works while the project runs.
+        `against`: the manifest of a deployed project, which is compared instead of the log. `go_on`: of such a run.
+        Raises InvalidProjectError, SelectorError, LogError, ManifestError.
+        """
+        return self._plans.plan(None if against is None else Path(against), go_on=go_on)
+
+    def outlook(self, *, local: bool = False, go_on: bool = False) -> Plan | None:
+        """The plan, if something has changed since something was committed. None too where it cannot be made: `run`
+        tells what is wrong then. `local`: None also for a log that is not in a folder, so that nobody waits for it.
+        """
+        return self._plans.outlook(local=local, go_on=go_on)
+
+    def orphans(self) -> tuple[Orphan, ...]:
+        """The applications in the log that no topology of the project owns: of topologies that were removed or renamed.
+
+        Raises InvalidProjectError, LogError.
+        """
+        return self._plans.orphans()
 
     def simulate(self, scenario: Scenario | None = None) -> tuple[Simulation, ...]:
         """Try the selected topologies' assignors on a model of clients that come and go. Nothing is run.
@@ -230,17 +311,38 @@ class Project:
         """
         return self._topics.declared_otherwise(topic)
 
+    def recomputation(self, topic: str) -> Recomputation | None:
+        """The new result that a topic is part of, if one is computed beside the one that `read` shows, else None.
+
+        Raises UnknownNameError, InvalidProjectError.
+        """
+        return self._tasks.recomputation(self._topics.application(topic))
+
+    def store_recomputation(self, store: str) -> Recomputation | None:
+        """The new result that a store (`store` or `topology.store`) is part of, if one is computed beside the one that
+        `query` shows, else None. Raises UnknownNameError, InvalidProjectError.
+        """
+        return self._tasks.recomputation(self._stores.application(store))
+
     def query(
         self, store: str, *, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
     ) -> Rows[Row]:
         """The rows of a store (`store` or `topology.store`) after the last commit, even while its topology runs.
 
-        `key`: some or all key columns. `start`, `end`: of a window store, bounds of window starts in ms, the second
+        Rows have the columns that were declared when they were written, see `store_declared_otherwise`. `key`: some or
+        all key columns. `start`, `end`: of a window store, bounds of window starts in ms, the second
         excluded. Iterate over the rows, or take them as an Arrow, pandas or Spark frame. Only errors in files that the
         store's topology needs matter. Raises UnknownNameError, InvalidProjectError. Reading the result raises
         StoreKeyError.
         """
         return self._stores.query(store, key=key, start=start, end=end)
+
+    def store_declared_otherwise(self, store: str) -> str | None:
+        """How a store's declaration differs from that of its rows, as `query` shows them: the next run has not begun.
+
+        None if both are the same. Raises UnknownNameError, InvalidProjectError.
+        """
+        return self._stores.declared_otherwise(store)
 
     def tasks(self) -> tuple[ApplicationTasks, ...]:
         """What the selected topologies' clients and tasks do just now, as the driver of each has written last.
@@ -263,6 +365,104 @@ class Project:
         """Have the selected topologies go on. Raises as `pause`."""
         return self._pauses.resume()
 
+    def log_contents(self, topics: Sequence[str] = ()) -> tuple[ApplicationContents, ...]:
+        """What each application has committed to the log: its commits, its topics with records, offsets and sizes.
+
+        `topics`: only these. All applications in the log are there, also those that the project does not have any more.
+        Without Spark and locks. An application whose commits cannot be read has its `error`. Only errors in
+        headwater.yml and profiles.yml matter. Raises InvalidProjectError, NotInLogError.
+        """
+        return self._logs.contents(topics)
+
+    def verify_log(self, progress: Callable[[int, int], None] = lambda _, __: None) -> tuple[VerifiedApplication, ...]:
+        """Read all that commits list, and compare it with its checksums: what each application has, and its `damages`.
+
+        `progress` is told how many segments were read, and of how many. Nothing is changed, no lock is needed, and
+        topologies may run. Raises InvalidProjectError, FullyRefreshedError.
+        """
+        return self._logs.verify(progress)
+
+    def plan_repair(self, progress: Callable[[int, int], None] = lambda _, __: None) -> tuple[Repair, ...]:
+        """What `repair_log` would give up so that all that commits list can be read again. Nothing is changed.
+
+        `progress`: as for `verify_log`. Raises InvalidProjectError, LogError if commits cannot be read, and
+        NotLostError if the system refuses a file that is not known to be lost.
+        """
+        return self._logs.plan_repair(progress)
+
+    def repair_log(self, planned: Sequence[Repair]) -> None:
+        """Give up what `plan_repair` has found: records that are missing or damaged, for good. Offsets stay.
+
+        Raises StillRunningError, LockError while one of the applications runs, SegmentsChangedError if its records were
+        replaced since it was planned.
+        """
+        self._logs.repair(planned)
+
+    def clean_log(self, applications: Sequence[str] = ()) -> tuple[CleanedApplication, ...]:
+        """Merge, compact and expire what the log has of the project's topologies and of its topics from outside.
+
+        As runs do in the background, but until there is nothing more to do. `applications`: only these. Files that
+        nothing lists any more are removed, those that were just replaced by a later call or run. Spark is started
+        only for expressions that it has not judged before. Raises InvalidProjectError, UnknownApplicationError,
+        StillRunningError, LockError while one of them runs, LogError, MachineError.
+        """
+        return self._logs.clean(applications)
+
+    def plan_reset(self, topologies: Sequence[str]) -> tuple[Removal, ...]:
+        """What `remove` would remove so that topologies start again from the first records of their topics.
+
+        `topologies`: as for `select`, at least one. Topics that are fed from outside are not among it. Nothing is
+        changed. Raises InvalidProjectError, SelectorError, StillReadError if a topology that is not named has read what
+        they have written, StillRunningError, LogError.
+        """
+        return self._removals.plan_reset(topologies)
+
+    def plan_rewind(
+        self, topology: str, topic: str, whence: Whence, partitions: Collection[int] = (), *, keep_state: bool = False
+    ) -> Rewind:
+        """What it comes to if a topology goes on reading a topic elsewhere, in all partitions or in some.
+
+        Nothing is changed. Raises InvalidProjectError, SelectorError, NotReadError, OutOfRangeError, RewoundStateError
+        if records that are read again would count twice in stores (not with `keep_state`), StillRunningError, LogError.
+        """
+        return self._removals.plan_rewind(topology, topic, whence, partitions, keep_state=keep_state)
+
+    def rewind(self, planned: Rewind) -> None:
+        """Do what `plan_rewind` has found, in one commit.
+
+        Raises StillRunningError, LockError while the application runs, CommittedMeanwhileError if it has committed
+        since it was planned, LogError. Then nothing was changed.
+        """
+        self._removals.rewind(planned)
+
+    def plan_remove(self, names: Sequence[str]) -> tuple[Removal, ...]:
+        """What `remove` would remove of applications whose topologies the project does not have any more, and of topics
+        that nothing in it declares. Nothing is changed.
+
+        Raises InvalidProjectError, UnknownRemainsError, StillDeclaredError, StillReadError, StillRunningError,
+        LogError.
+        """
+        return self._removals.plan_remove(names)
+
+    def remove(self, planned: Sequence[Removal]) -> None:
+        """Remove what `plan_reset` or `plan_remove` has found, for good.
+
+        Raises StillRunningError, LockError while one of the applications runs, CommittedMeanwhileError if one has
+        committed since it was planned, LogError. Then nothing was removed.
+        """
+        self._removals.remove(planned)
+
+    def copy_log(
+        self, folder: str | os.PathLike[str], progress: Callable[[int, int], None] = lambda _, __: None
+    ) -> CopiedLog:
+        """Copy the log into a folder as it is at one moment, or bring a copy there up to date. Topologies may run.
+
+        `progress` is told how many files were looked at, and of how many. What is copied is compared with its
+        checksums. Raises InvalidProjectError, CopyTargetError, UncopiableLogError, LogError if commits cannot be read,
+        MachineError.
+        """
+        return self._logs.copy(Path(folder), progress)
+
     def cleanable(self, *, state: bool = False) -> tuple[Path, ...]:
         """The existing files and folders that `clean` would remove. Raises InvalidProjectError, SelectorError."""
         return self._cleaning.cleanable(state=state)
@@ -276,6 +476,12 @@ class Project:
         InvalidProjectError, SelectorError.
         """
         return self._cleaning.clean(state=state)
+
+    def _to_refresh(self, seeds: bool) -> list[str]:
+        """The applications that go with a full refresh, if a run could begin after it."""
+        applications = self._runs.refreshed()
+        self._plans.check_refresh(applications, self._topics.starting_again(applications) if seeds else ())
+        return applications
 
     @cached_property
     def _spark(self) -> SparkOnDemand:
@@ -314,6 +520,12 @@ class Project:
         return Runs(self._files, self._selection, self._code, self._target, self._spark)
 
     @cached_property
+    def _plans(self) -> Plans:
+        from .plans import Plans
+
+        return Plans(self._files, self._selection, self._target)
+
+    @cached_property
     def _tasks(self) -> Tasks:
         from .tasks import Tasks
 
@@ -324,6 +536,18 @@ class Project:
         from .pauses import Pauses
 
         return Pauses(self._files, self._selection, self._target)
+
+    @cached_property
+    def _removals(self) -> Removals:
+        from .removals import Removals
+
+        return Removals(self._files, self._selection, self._target)
+
+    @cached_property
+    def _logs(self) -> Logs:
+        from .logs import Logs
+
+        return Logs(self._files, self._code, self._target)
 
     @cached_property
     def _cleaning(self) -> Cleaning:

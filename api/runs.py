@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..private_files import write_text
-from ..runtime.driver.application import run_topologies
 from ..runtime.driver.refused import refused
-from ..runtime.driver.reports.events import Observer
+from ..runtime.driver.reports.events import Observer, Silent
 from ..runtime.driver.reports.results import RunResults
+from ..runtime.driver.runs import run_topologies
 from ..runtime.driver.stopping import stopping
+from ..runtime.lineage.observer import lineage_told
 from ..runtime.log.declared_topics import applications_of, gone_with
 from ..runtime.progress.full_refresh import refresh_fully
+from ..runtime.progress.removal import Removal, plan_application_removal
 from ..runtime.spark.cluster import SparkCluster
 from .arguments import check_methods
 from .code import TARGET, GeneratedCode
@@ -42,39 +45,61 @@ class Runs:
         self._spark = spark
 
     def run(
-        self, *, until_caught_up: bool, observer: Observer | None, stop: threading.Event | None, check: bool
+        self,
+        *,
+        until_caught_up: bool,
+        observer: Observer | None,
+        stop: threading.Event | None,
+        check: bool,
+        go_on: bool,
     ) -> RunResults:
         """See `Project.run`."""
         check_methods("observer", observer, "on")
         check_methods("stop", stop, "is_set", "wait")
         self._target.log_to_read()  # before `topologies`, which may have to start Spark
         topologies = self._code.topologies()
-        settings = self._target.settings()
-        results = refused(topologies, settings, self._target.state_dir(), observer, until_caught_up=until_caught_up)
-        if results is None:
-            session = self._spark.session()
-            with _stopping(stop) as event:
-                results = run_topologies(
-                    topologies,
-                    settings,
-                    SparkCluster(session, settings.deadline_ms),
-                    until_caught_up=until_caught_up,
-                    observer=observer,
-                    stop=event,
-                )
+        settings = replace(self._target.settings(), go_on=go_on)
+        watched = observer or Silent()
+        with lineage_told(settings.lineage, topologies, watched, until_caught_up=until_caught_up) as told:
+            owned = self._files.applications()
+            results = refused(
+                topologies, settings, self._target.state_dir(), told, until_caught_up=until_caught_up, owned=owned
+            )
+            if results is None:
+                session = self._spark.session()
+                with _stopping(stop) as event:
+                    results = run_topologies(
+                        topologies,
+                        settings,
+                        SparkCluster(session, settings.deadline_ms),
+                        until_caught_up=until_caught_up,
+                        observer=told,
+                        stop=event,
+                        owned=owned,
+                    )
         write_text(self._files.root / TARGET / RUN_RESULTS, json.dumps(results.to_json(), indent=2) + "\n")
         if check:
             results.check()
         return results
 
-    def full_refresh(self) -> None:
+    def full_refresh(self, applications: Collection[str]) -> None:
         """See `Project.full_refresh`."""
-        log = self._target.log()
+        refresh_fully(self._target.log(), self._target.state_dir(), applications)
+
+    def plan_full_refresh(self, applications: Collection[str]) -> tuple[Removal, ...]:
+        """See `Project.plan_full_refresh`."""
+        log = self._target.log_to_read()
+        begun = set(log.applications())
+        return tuple(plan_application_removal(log, name) for name in applications if name in begun)
+
+    def refreshed(self) -> list[str]:
+        """The applications of the selected topologies, and those of removed ones that go with them."""
+        log = self._target.log_to_read()
         applications = {graph.application for graph in self._selection.graphs()}
         gone = set(applications_of(log, self._files.name)) - set(self._files.applications())
         if self._selection.narrows:
             gone = gone_with(log, gone, applications, self._selection.topics_around(applications))
-        refresh_fully(log, self._target.state_dir(), sorted(applications | gone))
+        return sorted(applications | gone)
 
 
 @contextmanager

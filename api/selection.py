@@ -58,6 +58,19 @@ class Selection:
             raise NoTopologyError(" ".join(self._words))
         return found
 
+    def named(self, words: Collection[str]) -> tuple[str, ...]:
+        """The topologies that other words select, by name, of a project that may have errors.
+
+        Raises InvalidProjectError, SelectorError.
+        """
+        if not self._files.checked.loaded.project.entries:
+            raise InvalidProjectError(self._files.parsed())
+        ids = select(self._files.resources, words)
+        found = tuple(each.name for each in self._files.resources.of("topology") if each.id in ids)
+        if not found:
+            raise NoTopologyError(" ".join(words))
+        return found
+
     def graphs(self) -> tuple[TopologyGraph, ...]:
         """The graphs of the selected topologies.
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.outcomes import OwnedStore, UnknownNameError, find_store
+from ..runtime.changes.facets import store_differences
 from ..runtime.log.declared_topics import check_writers
+from ..runtime.log.descriptions import StoreDescription
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
+from ..runtime.progress.renaming import former_names
 from ..runtime.query.frames import Rows
 from ..runtime.query.global_tables import GlobalQuery
 from ..runtime.query.rows import Row, table_schema
 from ..runtime.query.stores import StoreQuery
+from ..runtime.query.written_stores import WrittenStore, written_store
 from .arguments import ArgumentError, check_name, check_number
 from .files import CheckedFiles
 from .target import Target
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..runtime.spark.session.on_demand import SparkOnDemand
+    from ..runtime.topology import Store
 
 
 class Stores:
@@ -41,10 +47,14 @@ class Stores:
         check_number("end", end)
         if key is not None and not isinstance(key, Mapping):
             raise ArgumentError("key", key, "a mapping of key columns to values")
-        owned = self._find(store)
+        owned, log = self._find(store), self._target.log_to_read()
+        if owned.table is None:
+            if (written := self._written(owned, log)) is not None:
+                owned = replace(owned, store=written.store, subtopology=written.subtopology)
+            else:
+                self._check_writers(log, owned)
         if owned.store.type != "window" and (start is not None or end is not None):
             raise UnknownNameError("window store", store, "only windows have bounds of time")
-        log = self._target.log_to_read()
         rows: Callable[[], Iterator[Row]]
         table: Callable[[], pa.Table]
         if owned.table is not None:
@@ -56,6 +66,26 @@ class Stores:
             rows, table = partial(query.rows, key, start, end), partial(query.to_table, key, start, end)
         return Rows(f"store {store}", table_schema(owned.store), rows, table, self._spark.session)
 
+    def declared_otherwise(self, store: str) -> str | None:
+        """See `Project.store_declared_otherwise`."""
+        check_name("store", store)
+        owned = self._find(store)
+        if owned.table is not None:
+            return None
+        written = self._written(owned, self._target.log_to_read())
+        return None if written is None else "; ".join(_differences(written, owned.store)) or None
+
+    def _written(self, owned: OwnedStore, log: Log) -> WrittenStore | None:
+        """The store as it was committed, also under a name that it had before."""
+        graph = next(each for each in self._files.typed.topologies if each.application == owned.application)
+        state = LogState.load(log.commits(owned.application))
+        return written_store(state, owned.store, former_names(graph.was, owned.store.name))
+
+    def application(self, store: str) -> str:
+        """Who fills a store. Raises UnknownNameError."""
+        owned = self._find(store)
+        return owned.application if owned.table is None else self._topics.application(owned.table.topic.name)
+
     def _find(self, name: str) -> OwnedStore:
         try:
             return find_store(self._files.typed.topologies, name)
@@ -65,18 +95,22 @@ class Stores:
             raise self._files.unknown(error) from None
 
     def _local(self, owned: OwnedStore, log: Log) -> StoreQuery:
-        """The rows of a store that tasks have. Raises WriterChangedError."""
-        self._check_started(log, owned)
+        """The rows of a store that tasks have."""
         open_to_read = self._target.plugins().backend(owned.store).open_to_read
         state_dir = self._target.state_dir()
         return StoreQuery(owned.application, owned.subtopology, owned.store, log, state_dir, open_to_read)
 
-    def _check_started(self, log: Log, owned: OwnedStore) -> None:
+    def _check_writers(self, log: Log, owned: OwnedStore) -> None:
         """Refuse a store that was filled under the name of another topology: it would look empty.
 
         Raises WriterChangedError.
         """
-        if owned.store.name not in LogState.load(log.commits(owned.application)).topology.stores:
-            topics = self._files.checked.topics.values()
-            written = [topic for topic in topics if topic.writer == owned.application]
-            check_writers(log, self._files.name, written)
+        written = [topic for topic in self._files.checked.topics.values() if topic.writer == owned.application]
+        check_writers(log, self._files.name, written)
+
+
+def _differences(written: WrittenStore, declared: Store) -> Iterator[str]:
+    if written.store.name != declared.name:
+        yield f"it was called {written.store.name}"
+    for found in store_differences(written.description, StoreDescription.of(declared)):
+        yield f"{found.what}: {', '.join(found.lines)}" if found.lines else found.what

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..compiler.outcomes import InvalidProjectError
 from ..compiler.target_settings import absolute, settings_of
-from ..runtime.chosen_plugins import ChosenPlugins, origin_of
-from ..runtime.log.log import Log
+from ..runtime.chosen_plugins import ChosenPlugins, log_of, origin_of
+from ..runtime.log.placed.log import PlacedLog
 from ..runtime.spark.clients import local_state
 from ..runtime.state.directories.known_log import check_known_by, place_of
 from ..runtime.topology import Settings
@@ -37,13 +37,13 @@ class Target:
         settings = absolute(settings_of(self._files.checked.loaded), self._files.root)
         return replace(settings, without_plugins=self._files.options.without_plugins)
 
-    def log(self) -> Log:
+    def log(self) -> PlacedLog:
         """The log for writing, see `Project.log`."""
         log = self._log(self.settings())
         log.check()
         return log
 
-    def log_to_read(self) -> Log:
+    def log_to_read(self) -> PlacedLog:
         """The log for reading. Raises InvalidProjectError, OtherLogError."""
         return self._log(self.settings_to_read())
 
@@ -55,9 +55,9 @@ class Target:
         """Those that the target names, and the stores of its topologies. Raises InvalidProjectError, PluginError."""
         return ChosenPlugins(origin_of(self.settings_to_read()))
 
-    def _log(self, settings: Settings) -> Log:
+    def _log(self, settings: Settings) -> PlacedLog:
         """Raises OtherLogError if stores on this machine were made of another log."""
-        log, state_dir = ChosenPlugins(origin_of(settings)).log(settings.log), local_state(settings)
+        log, state_dir = log_of(settings), local_state(settings)
         if state_dir is not None:
             place = place_of(settings.log.name, settings.log.options)
             check_known_by(state_dir, self._files.applications(), log.identity(), place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,17 @@ import pyarrow as pa
 from ..compiler.outcomes import UnknownNameError
 from ..compiler.reading.nodes import without_notes
 from ..errors import HeadwaterError
+from ..runtime.changes.refreshed import as_if_begun_again
 from ..runtime.ingest.append import AppendResult, append
-from ..runtime.ingest.seeds import SeedResult, SeedSpec, seed
-from ..runtime.log.declared_topics import check_writers, declared_topic
-from ..runtime.log.descriptions import FedTopic
+from ..runtime.ingest.appended import SeedReplacement, replacement
+from ..runtime.ingest.retry import RetryResult, check_letters, retry
+from ..runtime.ingest.seeds import SeedResult, SeedSpec, check_again, seed, seed_digest
+from ..runtime.log.declared_topics import check_writers, declared_topic, held_topic
+from ..runtime.log.descriptions import FedTopic, declaration_text
 from ..runtime.log.log import Log
+from ..runtime.log.state import LogState
 from ..runtime.progress.full_refresh import held, readers, refresh_fully
+from ..runtime.progress.removal import Removal, plan_application_removal
 from ..runtime.query.frames import Rows
 from ..runtime.query.topic_table import read_table, table_schema
 from ..runtime.query.topics import TopicReader
@@ -44,16 +49,49 @@ class Topics:
         self._target = target
         self._spark = spark
 
-    def seed(self, topics: Sequence[str], *, full_refresh: bool) -> tuple[SeedResult, ...]:
+    def seed(
+        self, topics: Sequence[str], *, full_refresh: bool, keep_unchanged: bool, drop_appended: bool
+    ) -> tuple[SeedResult, ...]:
         """See `Project.seed`."""
         check_names("topics", topics)
         log, state_dir = self._target.log(), self._target.state_dir()
         names = topics or self._selection.seeds()
+        if full_refresh:  # all of them before the first one is replaced
+            self._check_again(log, names, keep_unchanged, drop_appended)
         with held(state_dir, readers(log, names) if full_refresh else ()):
-            seeded = tuple(self._seed(log, name, full_refresh) for name in names)
+            seeded = tuple(self._seed(log, name, full_refresh, keep_unchanged, drop_appended) for name in names)
         replaced = [each.topic for each in seeded if each.outcome == "replaced"]
         refresh_fully(log, state_dir, readers(log, replaced))
         return seeded
+
+    def starting_again(self, applications: Collection[str]) -> list[str]:
+        """The topics that a build with a full refresh seeds, once it has removed `applications`.
+
+        Raises WriterChangedError, and what `seed` raises.
+        """
+        empty = as_if_begun_again(self._target.log_to_read(), applications)
+        return self._check_again(empty, self._selection.seeds(), keep_unchanged=True, drop_appended=False)
+
+    def plan_seed(
+        self, topics: Sequence[str], keep_unchanged: bool, drop_appended: bool
+    ) -> tuple[tuple[SeedReplacement, ...], tuple[Removal, ...]]:
+        """See `Project.plan_seed`."""
+        check_names("topics", topics)
+        log = self._target.log_to_read()
+        self._check_again(log, topics or self._selection.seeds(), keep_unchanged, drop_appended)
+        state = LogState.load(log.commits(self._files.seeds))
+        found = [
+            replacement(state, name)
+            for name in topics or self._selection.seeds()
+            if name in state.topics and not (keep_unchanged and self._is_seeded(state, name))
+        ]
+        read = readers(log, [each.topic for each in found])
+        return tuple(found), tuple(plan_application_removal(log, each) for each in read)
+
+    def _is_seeded(self, state: LogState, name: str) -> bool:
+        """Whether the seed of a topic is committed as it is now."""
+        known, (topic, spec) = state.seeds.get(name), self._seed_of(name)
+        return known is not None and known.hash == seed_digest(topic, spec, self._files.root)
 
     def append(self, topic: str, records: Any) -> AppendResult:
         """See `Project.append`."""
@@ -69,6 +107,27 @@ class Topics:
         log = self._target.log()
         check_writers(log, self._files.name, [declared])
         return append(log, self._files.seeds, declared, records)
+
+    def retry(self, topic: str, records: Sequence[Mapping[str, Any]] | None) -> RetryResult:
+        """See `Project.retry`."""
+        check_name("topic", topic)
+        self._files.require_valid()
+        log = self._target.log()
+        letters = self.committed(log, topic)
+        check_letters(letters)
+        held = list(TopicReader(log, self.writer(letters), letters).read())
+        if not held:
+            return RetryResult(None, 0, 0, 0)
+        name = str((held[0].value or {})["topic"])
+        origin = self._files.checked.topics.get(name)
+        if origin is None or origin.writer is not None:
+            raise HeadwaterError(
+                f"the dead letters in {topic} are records of {name}, which "
+                + (f"{origin.writer} writes" if origin is not None else "is no topic that is fed from outside"),
+                "put right what it reads, or let a topology read the dead letters",
+            )
+        check_writers(log, self._files.name, [origin])
+        return retry(log, self._files.seeds, letters, held, origin, records)
 
     def read(self, topic: str, *, start: int | None, limit: int | None, follow: bool) -> Rows[Record]:
         """See `Project.read`."""
@@ -87,7 +146,11 @@ class Topics:
             return None
         then = self.committed(self._target.log_to_read(), topic)
         was, is_ = FedTopic.of(then).changes(now)
-        return ", ".join(f"{field} was {was[field]!r} and is {is_[field]!r}" for field in was) or None
+        return declaration_text(was, is_) or None
+
+    def application(self, topic: str) -> str:
+        """Who writes a topic. Raises UnknownNameError."""
+        return self.writer(self.committed(self._target.log_to_read(), topic))
 
     def committed(self, log: Log, name: str) -> Topic:
         """A topic as it was last committed, else as it is declared. Raises WriterChangedError, UnknownNameError."""
@@ -97,10 +160,12 @@ class Topics:
             found = declared_topic(log, files.name, name) or declared
         else:
             if declared is not None:
-                check_writers(log, files.name, [declared])
+                declared = held_topic(log, files.name, declared)
             found = declared_topic(log, files.name, name, declared) or declared
         if found is None:
-            is_store = name.rpartition(".")[2] in {each.name for each in files.resources.of("store")}
+            # A topic's name may have dots as well as that of a store with its topology.
+            stores = files.resources.of("store")
+            is_store = any(name in (each.name, f"{each.topology}.{each.name}") for each in stores)
             raise files.unknown(
                 UnknownNameError("topic", name, f"it is a store: `headwater query {name}` shows it")
                 if is_store
@@ -112,7 +177,25 @@ class Topics:
         """The application in whose commits the records of a topic are."""
         return topic.writer or self._files.seeds
 
-    def _seed(self, log: Log, name: str, full_refresh: bool) -> SeedResult:
+    def _seed(self, log: Log, name: str, full_refresh: bool, keep_unchanged: bool, drop_appended: bool) -> SeedResult:
+        topic, spec = self._seed_of(name)
+        check_writers(log, self._files.name, [topic])
+        return seed(log, self._files.seeds, topic, spec, self._files.root, full_refresh, keep_unchanged, drop_appended)
+
+    def _check_again(self, log: Log, names: Sequence[str], keep_unchanged: bool, drop_appended: bool) -> list[str]:
+        """Check that topics can start again with their seeds; those that would, see `check_again`."""
+        state, found = LogState.load(log.commits(self._files.seeds)), list[str]()
+        for name in names:
+            topic, spec = self._seed_of(name)
+            check_writers(log, self._files.name, [topic])
+            if check_again(
+                state, topic, spec, self._files.root, keep_unchanged=keep_unchanged, drop_appended=drop_appended
+            ):
+                found.append(name)
+        return found
+
+    def _seed_of(self, name: str) -> tuple[Topic, SeedSpec]:
+        """A topic and its seed. Raises UnknownNameError."""
         checked = self._files.checked
         model = checked.model.topics.get(name)
         if name not in checked.topics:
@@ -122,9 +205,7 @@ class Topics:
             written = f"it is written by {topic.writer}; " if topic.writer is not None else ""
             hint = f"{written}topics with a seed: {', '.join(self._selection.seeds()) or 'none'}"
             raise UnknownNameError("seed for the topic", name, hint)
-        spec = SeedSpec(**without_notes(model.seed.to_python()))
-        check_writers(log, self._files.name, [topic])
-        return seed(log, self._files.seeds, topic, spec, self._files.root, full_refresh)
+        return topic, SeedSpec(**without_notes(model.seed.to_python()))
 
 
 @dataclass(frozen=True)
@@ -161,4 +242,4 @@ class _Reading:
         return table
 
     def _reader(self) -> TopicReader:
-        return TopicReader(self.log, self.writer, self.topic, self.start)
+        return TopicReader(self.log, self.writer, self.topic, self.start, as_written=self.follow)

@@ -5,9 +5,13 @@ from . import (
     backends,
     balanced,
     checksums,
+    failing_records,
     failover,
     keyed_count_sum,
     memory,
+    metrics_overhead,
+    metrics_parts,
+    object_store,
     rack_aware,
     rebalance,
     restore,
@@ -25,5 +29,9 @@ backends.main([])
 restore.main([])
 restore.main(["--link", "spark", "--no-peer"])
 standby_cost.main([])
+metrics_overhead.main([])
+metrics_parts.main([])
 failover.main(["failover_0"])
 failover.main(["failover_1", "--keys", "100000", "1000000", "2000000", "--no-peer"])
+object_store.main([])
+failing_records.main([])

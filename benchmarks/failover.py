@@ -32,7 +32,6 @@ import psutil
 import pyarrow as pa
 
 from headwater.runtime import Agg, Aggregate, Pipe, Sink, Source, Store, Topic, Topology, subtopology
-from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.reports.events import (
     ClientLost,
     EpochCommitted,
@@ -41,6 +40,7 @@ from headwater.runtime.driver.reports.events import (
     StoreRestoring,
     TasksPlaced,
 )
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription

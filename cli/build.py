@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from .findings import show
-from .options import ProjectOptions, project_options
-from .progress import shown
-from .results import show_run, show_seeds
+from .options import ProjectOptions, continue_option, project_options
+from .refreshing import agreed, check_going_on, yes_option
+from .watching import watch_options, watching
 
 
 @click.command()
@@ -15,20 +14,32 @@ from .results import show_run, show_seeds
 @click.option(
     "--full-refresh", is_flag=True, help="Forget what the selected topics and topologies have, and begin again."
 )
-def command(options: ProjectOptions, full_refresh: bool) -> None:
+@continue_option
+@yes_option
+@watch_options
+def command(
+    options: ProjectOptions, full_refresh: bool, go_on: bool, yes: bool, metrics_port: int | None, log_format: str
+) -> None:
     """Compile, seed, run until caught up.
 
     It ends when all committed input is consumed, as CI needs it.
     """
-    with options.project() as project:
+    check_going_on(go_on, full_refresh)
+    with watching(metrics_port, log_format) as watch, options.project() as project:
+        watch.compiling()
         compiled = project.compile(check=False)
-        show(compiled.diagnostics, compiled.sources, compiled.root, "text")
+        watch.findings(compiled)
         if not compiled.ok:
             raise SystemExit(1)
         if full_refresh:
-            project.full_refresh()
-        show_seeds(project.seed(full_refresh=full_refresh))
-        with shown() as observer:
-            results = project.run(until_caught_up=True, observer=observer, check=False)
-        show_run(results)
+            removals = {each.application: each for each in project.plan_full_refresh(seeds=True)}
+            replaced, read = project.plan_seed(keep_unchanged=True)
+            agreed(list((removals | {each.application: each for each in read}).values()), replaced, yes=yes)
+            project.full_refresh(seeds=True)
+        else:
+            watch.plan(project.outlook(go_on=go_on))
+        watch.seeds(project.seed(full_refresh=full_refresh, keep_unchanged=True))
+        with watch.shown() as observer:
+            results = project.run(until_caught_up=True, observer=observer, check=False, go_on=go_on)
+        watch.results(results)
         raise SystemExit(1 if results.failed else 0)

@@ -25,3 +25,12 @@ def cell(name: str, value: Any) -> str:
     if name in _BOUNDS and isinstance(value, int):
         return time_text(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def size_text(size: int) -> str:
+    """`512 B`, `3.4 kB`, `12 MB`: bytes, in powers of 1,000, with two digits at least."""
+    amount, units = float(size), iter(("kB", "MB", "GB", "TB"))
+    unit = "B"
+    while amount >= 999.5 and (larger := next(units, None)):
+        amount, unit = amount / 1000, larger
+    return f"{amount:,.1f} {unit}" if unit != "B" and amount < 9.95 else f"{amount:,.0f} {unit}"

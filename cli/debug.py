@@ -71,10 +71,11 @@ def _profile(project: Project) -> str:
 
 def _log(project: Project) -> str:
     from ..runtime.driver.reports.event_texts import counted
+    from ..runtime.state.directories.known_log import place_of
 
     settings, log = project.settings(), project.log()
     held = counted(len(log.applications()), "application")
-    return f"{settings.log.name} at {settings.log.options.get('path', '-')}, {held}"
+    return f"{settings.log.name} at {place_of(settings.log.name, settings.log.options)}, {held}"
 
 
 def _state(project: Project) -> str:

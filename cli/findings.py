@@ -14,6 +14,7 @@ from .terminal import WARNING, console, say
 if TYPE_CHECKING:
     from ..api.project import Project
     from ..compiler.diagnostics import Diagnostic
+    from ..runtime.changes.plans.recomputation import Recomputation
 
 _UNUSED_VARIABLE = "HW035"
 
@@ -30,6 +31,21 @@ def warn(project: Project) -> None:
         where = os.path.normpath(os.path.join(os.path.relpath(parsed.root), str(parsed.errors[0].position)))
         errors = f"an error at {where}" if count == 1 else f"{count} errors, the first at {where}"
         say(WARNING, f"the project has {errors}; `headwater parse` tells more", err=True)
+
+
+def tell_recomputed(name: str, found: Recomputation | None) -> None:
+    """Tell on stderr if what is shown of a store or a topic is to be replaced by a result that is computed again."""
+    if found is not None:
+        told = f"{name} is shown as it is so far: a new result is computed beside it ({progress_of(found)})"
+        say(WARNING, told, err=True)
+
+
+def progress_of(found: Recomputation) -> str:
+    """How far a result is that is computed again."""
+    if found.of is None:
+        return "not begun yet"
+    percent = f", {100 * found.records // found.of} %" if found.of else ""
+    return f"{found.records:,} of {found.of:,} records{percent}"
 
 
 def show(found: Iterable[Diagnostic], sources: Mapping[str, str], root: Path, style: str) -> None:

@@ -56,6 +56,9 @@ def command(name: str | None, directory: Path | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         click.echo(f"  {path}")
+    from ..compiler.emit.editor_schemas import write_editor_schemas
+
+    write_editor_schemas(root / "target")
     if ".gitignore" in kept:
         click.echo(f"Add to {root / '.gitignore'}: {' '.join(texts['.gitignore'].split())}")
     enter = "" if root.resolve() == Path.cwd() else f"cd {root} && "

@@ -10,10 +10,10 @@ from typing import IO, Any
 import click
 
 from ..errors import INTERRUPTED, HeadwaterError, MachineError
-from ..suggestions import guess
 from ..version import __version__
 from .findings import show
-from .options import NAMES, leading_options
+from .leading import LeadingOptions
+from .options import leading_options
 from .terminal import ERROR, say
 
 COMMANDS = (
@@ -21,17 +21,23 @@ COMMANDS = (
     "parse",
     "compile",
     "describe",
+    "plan",
     "seed",
     "run",
     "build",
     "read",
+    "retry",
     "query",
     "tasks",
     "pause",
     "resume",
+    "reset",
+    "rewind",
+    "remove",
     "assign",
     "simulate",
     "ls",
+    "log",
     "clean",
     "debug",
 )
@@ -73,15 +79,8 @@ class WrongUse(click.ClickException):
             say(("  hint: ", "bold"), f"`{self._context.command_path} --help` tells more", err=True)
 
 
-_LEADING = f"{__name__}.leading"
-"""The key under which a context keeps the options of a project that stand before the command."""
-
-
-class Commands(click.Group):
-    """The built-in commands, then those of plugins. Each is imported when it is used.
-
-    Options of a project may also stand before the command: `headwater -s sales run` is `headwater run -s sales`.
-    """
+class Commands(LeadingOptions):
+    """The built-in commands, then those of plugins. Each is imported when it is used."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -89,32 +88,6 @@ class Commands(click.Group):
         """As click does, but errors in options before the command are printed like all others."""
         with _told():
             return super().make_context(info_name, args, parent, **extra)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; keeps the options before the command for `resolve_command`."""
-        given, _, _ = self.make_parser(ctx).parse_args(list(args))
-        ctx.meta[_LEADING] = {name: given[name] for name in NAMES if name in given}
-        return super().parse_args(ctx, args)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command and its arguments, after the options that stood before it: of two values the last one counts."""
-        if not ctx.resilient_parsing and args[0][:1] != "-" and self.get_command(ctx, args[0]) is None:
-            hint = guess(args[0], self.list_commands(ctx), "`headwater --help` lists the commands.")
-            raise click.UsageError(f"There is no command {args[0]!r}; {hint}", ctx)
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command, rest if command is None else [*self._moved(ctx, name, command), *rest]
-
-    def _moved(self, ctx: click.Context, name: str | None, command: click.Command) -> Iterator[str]:
-        taken = {name for parameter in command.params for name in parameter.opts}
-        for parameter in self.params:
-            values = ctx.meta[_LEADING].get(parameter.name, ())
-            option = parameter.opts[-1]
-            if values and option not in taken and parameter.name != "without_plugins":  # which the group itself heeds
-                raise click.UsageError(f"The command {name!r} has no option {option!r}.", ctx)
-            for value in [values] if isinstance(values, str) else values:
-                yield from (option, value) if option in taken else ()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Built-in commands, then those of plugins by name."""

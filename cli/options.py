@@ -183,6 +183,12 @@ def leading_options(group: Callable[..., Any]) -> Callable[..., Any]:
     return _take(_OPTIONS, group)
 
 
+def whole_leading_options(group: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a group whose commands all work on the whole project: `--select` is only taken to be refused."""
+    hidden = click.option("-s", "--select", multiple=True, hidden=True)
+    return _take([hidden if option is _SELECT else option for option in _OPTIONS], group)
+
+
 def _take(options: Sequence[Callable[..., Any]], taker: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         taker = option(taker)
@@ -194,3 +200,11 @@ def format_option(*choices: str, default: str) -> Callable[[Callable[..., Any]],
     return click.option(
         "--format", "style", type=click.Choice(choices), default=default, show_default=True, help="How to print."
     )
+
+
+continue_option: Callable[..., Any] = click.option(
+    "--continue",
+    "go_on",
+    is_flag=True,
+    help="Compute no result again for a change that may count from the next record on.",
+)

@@ -23,6 +23,8 @@ def command(options: ProjectOptions) -> None:
             say(WARNING, f"{each.application} has never run on this log: there is nothing to pause", err=True)
         elif each.changed:
             click.echo(f"{each.application} is paused: `headwater resume` ends that")
+            if each.keeps:
+                click.echo(f"  until then the log keeps what it has not read of {', '.join(each.keeps)}")
         else:
             click.echo(f"{each.application} is paused already, since {time_text(each.since or 0)}")
     if not any(each.known for each in found):

@@ -84,9 +84,15 @@ class Progress:
 
     def on(self, event: Event) -> None:
         """Count one event."""
+        from ..runtime.driver.reports import events
         from ..runtime.driver.reports.event_texts import sentence
         from ..runtime.driver.reports.restoring import Restoring
 
+        if isinstance(event, events.LogCleaned | events.UpkeepFailed | events.RecordsHeldBack):
+            # It may be of what is fed from outside, which is no application that runs.
+            if self._is_told(event):
+                self._say(sentence(event))
+            return
         with self._lock:
             line = self._lines.setdefault(event.application, Line(event.application))
             self._restoring.setdefault(event.application, Restoring()).on(event)
@@ -120,8 +126,12 @@ class Progress:
         clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
         moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
         pauses = (events.ApplicationPaused, events.ApplicationResumed)
-        stores = (events.StoreDamaged, events.ForeignStoresWiped, events.StoreLost)
-        always = (*stores, events.TaskBeginsAgain, events.SnapshotUnusable, events.SnapshotNotSaved, *pauses)
+        recomputed = (events.RecomputationBegun, events.ResultSwitched, events.RecomputationUnfinished)
+        topics = (events.TopicRepartitioned,)
+        stores = (events.StoreDamaged, events.StoreOutdated, events.ForeignStoresWiped, events.StoreLost)
+        failed = (events.SnapshotUnusable, events.SnapshotNotSaved, events.UpkeepFailed)
+        others = (events.TaskBeginsAgain, events.LineageNotSent, events.ClusterEnded, events.RecordsHeldBack)
+        always = (*stores, *others, *failed, *pauses, *recomputed, *topics)
         return isinstance(event, always) or (isinstance(event, moves) and event.application in self._started)
 
     def _note(self, line: Line, event: Event) -> None:
@@ -157,6 +167,12 @@ class Progress:
                 line.note = "paused"
             case events.ApplicationResumed():
                 line.note = "running"
+            case events.RecomputationBegun():
+                line.note = "recomputing"
+            case events.ResultSwitched():
+                line.note = "switched"
+            case events.RecomputationUnfinished():
+                line.note = "not recomputed"
             case events.ApplicationStopped():
                 line.note = event.reason.replace("_", " ")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -13,27 +11,11 @@ import click
 from . import tables
 from .cells import cell as _cell
 from .cells import time_text
-from .findings import warn
+from .findings import tell_recomputed, warn
+from .moments import Moment
 from .options import ProjectOptions, WholeNumber, format_option, whole_project_options
 from .tables import note_cut
-
-
-class Moment(click.ParamType[int]):
-    """Milliseconds since 1970, or an ISO 8601 time, in UTC if it has no zone."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The milliseconds."""
-        text = str(value)
-        if re.fullmatch("-?[0-9]{1,18}", text):
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self.fail(f"{text!r} is neither milliseconds nor a time such as 2024-05-01T08:00:00Z", param, ctx)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000)
+from .terminal import WARNING, say
 
 
 class KeyColumn(click.ParamType[tuple[str, str]]):
@@ -73,6 +55,9 @@ def command(
     project = options.project()
     rows = islice(project.query(store, key=dict(key) or None, start=start, end=end), limit)
     warn(project)
+    if (otherwise := project.store_declared_otherwise(store)) is not None:
+        say(WARNING, f"{store} is shown as its rows were written, before the next run: {otherwise}", err=True)
+    tell_recomputed(store, project.store_recomputation(store))
     if style == "json":
         for row in rows:
             click.echo(json.dumps({"key": row.key, "value": row.value, "timestamp": row.timestamp}, ensure_ascii=False))

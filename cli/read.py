@@ -10,7 +10,7 @@ import click
 
 from . import tables
 from .cells import cell, time_text
-from .findings import warn
+from .findings import tell_recomputed, warn
 from .options import ProjectOptions, WholeNumber, format_option, whole_project_options
 from .tables import note_cut
 from .terminal import WARNING, say
@@ -46,6 +46,7 @@ def command(
     project = options.project()
     records = project.read(topic, start=start, limit=limit, follow=follow)
     warn(project)
+    tell_recomputed(topic, project.recomputation(topic))
     if (otherwise := project.declared_otherwise(topic)) is not None:
         say(WARNING, f"{topic} is shown as it was declared when its records were written: {otherwise}", err=True)
     try:

@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime.driver.reports.event_texts import counted, first_of, not_carried_out, nothing_in, waiting
+from ..runtime.driver.reports.event_texts import UNFINISHED, counted, first_of, not_carried_out, nothing_in, waiting
 from . import tables
-from .terminal import ERROR, WARNING, say
+from .numbers import RUN_HEADER, RUN_RIGHT, run_cells
+from .terminal import ERROR, WARNING, named, say
 
 if TYPE_CHECKING:
     from ..runtime.driver.reports.results import RunResults
     from ..runtime.ingest.seeds import SeedResult
+    from ..runtime.ingest.sieve import RefusedRows
+
+
+_RECOMPUTED = {
+    "switched": "its result was computed again, and has taken the place of the old one",
+    "unfinished": f"{UNFINISHED}; the next run goes on with it",
+}
 
 
 def show_seeds(seeded: Sequence[SeedResult]) -> None:
@@ -21,12 +29,30 @@ def show_seeds(seeded: Sequence[SeedResult]) -> None:
     if not seeded:
         click.echo("no topic has a seed")
         return
-    rows = [(each.topic, f"{each.records:,}", each.outcome) for each in seeded]
+    rows = [(each.topic, f"{each.records:,}", _outcome(each)) for each in seeded]
     tables.show(("topic", "records", "seed"), rows, right=(1,))
+    for each in seeded:
+        show_refused(each.topic, each.refused)
+
+
+def show_refused(topic: str, refused: RefusedRows) -> None:
+    """Print the rows that were left out, as a warning. Nothing if there are none."""
+    if not refused.count:
+        return
+    say(WARNING, f"{counted(refused.count, 'row')} left out, because {topic} cannot hold them:", err=True)
+    for row in refused.first:
+        say(f"  {row.text}", err=True)
+    if refused.count > len(refused.first):
+        say(f"  and {refused.count - len(refused.first):,} more", err=True)
+
+
+def _outcome(seeded: SeedResult) -> str:
+    kept = f"; {counted(seeded.appended, 'appended record')} kept" if seeded.appended else ""
+    return f"{seeded.outcome}{kept}"
 
 
 def show_run(results: RunResults) -> None:
-    """Print one row for each application, then dropped records, warnings and errors."""
+    """Print one row for each application with what was dropped, then where the time of epochs went, and errors."""
     rows: list[Sequence[str]] = [
         (
             each.application,
@@ -38,10 +64,12 @@ def show_run(results: RunResults) -> None:
         )
         for each in results.applications
     ]
-    tables.show(("application", "status", "records", "commits", "dropped", "time"), rows, right=(2, 3, 4, 5))
+    tables.show(("application", "status", "records", "commits", "dropped", "run time"), rows, right=(2, 3, 4, 5))
     for each in results.applications:
         for reason, count in sorted(each.dropped.items()):
             click.echo(f"  {each.application}: {counted(count, 'record')} dropped, {reason}")
+        if each.recomputation is not None:
+            click.echo(f"  {each.application}: {_RECOMPUTED[each.recomputation]}")
         if each.waiting:
             click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for)}")
         if each.empty:
@@ -50,8 +78,12 @@ def show_run(results: RunResults) -> None:
             say(WARNING, f"{each.application}: {sentence}", err=True)
         for sentence in each.lost:
             say(WARNING, f"{each.application}: {sentence}", err=True)
+    if spent := list(filter(None, map(run_cells, results.applications))):
+        click.echo()
+        tables.show(RUN_HEADER, spent, RUN_RIGHT)
+    for each in results.applications:
         if each.error:
-            say(ERROR, f"{each.application}: {each.error}", err=True)
+            say(ERROR, named(each.application, each.error), err=True)
     done = (each.status == "caught_up" and not each.waiting and not each.empty for each in results.applications)
     if not results.records and all(done):
         click.echo("nothing to do: every application had consumed all its input")

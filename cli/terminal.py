@@ -47,6 +47,11 @@ def say(*parts: str | tuple[str, str], err: bool = False) -> None:
     console(err=err).print(Text.assemble(*shown), soft_wrap=True)
 
 
+def named(name: str, message: str) -> str:
+    """A message with the name of what it is about before it, unless the message has the name."""
+    return message if name in message else f"{name}: {message}"
+
+
 def visible(text: str, *, lines: bool = False) -> str:
     """A text without control characters, which could move the cursor. `lines`: line ends are kept."""
     kept, blank = ("\n", "\t\r") if lines else ("", "\t\n\r")

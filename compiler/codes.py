@@ -295,8 +295,10 @@ SCHEMA: dict[str, Code] = {
     "HW208": Code("a value out of range", "The value is too small, too large, or too short a list.", "Change it."),
     "HW209": Code(
         "a name that is not allowed",
-        "Names of projects, topics, topologies, tables, stores, flows and columns are letters, digits and "
-        "underscores, and do not begin with a digit. No topology is called `seed`.",
+        "Names of projects, topologies, tables, stores, flows and columns are letters, digits and underscores, and do "
+        "not begin with a digit. Names of topics may have dots and dashes too, as in Kafka, but not those that "
+        "Headwater gives to its own: `<project>-...-repartition` and `<project>-...-changelog`. No topology is called "
+        "`seed`.",
         "Rename it.",
     ),
     "HW210": Code(
@@ -436,6 +438,18 @@ EXPRESSIONS: dict[str, Code] = {
         "and `approx_count_distinct` values that have an order, which maps have not. Where Spark would cast a text or "
         "a time without being told, the cast must be written, because it changes what is aggregated.",
         "Cast the column to what the aggregate takes.",
+    ),
+    "HW414": Code(
+        "a text that would be cast without being told",
+        "Spark casts texts to numbers, times and booleans where these are compared, computed or combined with them: "
+        "`coalesce(category, 0)` is a number. The first text that is none fails. So the cast must be written.",
+        "Write `cast` or `try_cast`, or let all of the values be texts.",
+    ),
+    "HW415": Code(
+        "a constant that always fails",
+        "A part of the expression is made of constants alone, and computing it fails: `cast('abc' as int)`, "
+        "`amount >= 'lots'`, `1 / 0`. It would fail for every record that gets there.",
+        "Correct it. `raise_error` fails on purpose.",
     ),
     "HW417": Code(
         "a time of Spark's own clock",
@@ -587,9 +601,10 @@ PLUGINS: dict[str, Code] = {
     ),
     "HW610": Code(
         "an extra that is not installed",
-        "Placing tasks by racks needs OR-Tools, which takes 87 MB. The store backend `rocksdb` needs rocksdict. "
-        "Neither is installed with Headwater.",
-        "Install what the message names, with `pip install 'headwater[racks]'` or `pip install 'headwater[rocksdb]'`.",
+        "Placing tasks by racks needs OR-Tools, which takes 87 MB. The store backend `rocksdb` needs rocksdict, "
+        "the log `object_store` needs obstore, and `lineage` of a target needs openlineage-python. None of them is "
+        "installed with Headwater.",
+        "Install what the message names, for example with `pip install 'headwater[rocksdb]'`.",
     ),
     "HW611": Code(
         "a store that nothing can restore",
@@ -603,4 +618,60 @@ PLUGINS: dict[str, Code] = {
     ),
 }
 
-CODES: dict[str, Code] = FILES | JINJA | SCHEMA | REFERENCES | EXPRESSIONS | TOPOLOGY | PLUGINS
+# HW72x: records that fail
+FAILING_RECORDS: dict[str, Code] = {
+    "HW720": Code(
+        "records that cannot be left out",
+        "A change of a table that is regrouped takes a row from one group and adds one to another. If one of the two "
+        "were left out, both groups would be wrong for ever.",
+        "Leave `on_error` out of this flow, and set it for the flow or the topic before the table.",
+    ),
+    "HW721": Code(
+        "the name of a topic of dead letters",
+        "The dead letters of a topic are kept in the topic `<topology>_<topic>_dead_letter`, which nobody else writes.",
+        "Give the topic another name.",
+    ),
+}
+
+# HW74x: what was called otherwise before
+RENAMES: dict[str, Code] = {
+    "HW740": Code(
+        "a former name that is in use",
+        "`was` says what something was called before. What still has that name cannot be meant.",
+        "Remove `was`, or the name from it. If two of them changed places, do it in two runs, by way of a third name.",
+    ),
+    "HW741": Code(
+        "a former name of two",
+        "What was one cannot go on as two.",
+        "Leave the name at the one that goes on; the other begins with nothing.",
+    ),
+}
+
+# HW76x: where a new reader begins
+STARTS: dict[str, Code] = {
+    "HW760": Code(
+        "a start in what is no topic from elsewhere",
+        "`start` says where a topology begins in a topic that it has not read yet. What it makes itself it reads "
+        "whole.",
+        "Put `start` into the flow that reads the topic.",
+    ),
+    "HW761": Code(
+        "a table that would begin in the middle",
+        "A table has the last row of each key. If it began later than at the first record, rows would be missing.",
+        "Leave `start` out of the flows that read the table's topic.",
+    ),
+    "HW762": Code(
+        "two starts in one topic",
+        "All flows of a topology that read a topic share one position in it.",
+        "Give them the same `start`, or make two topologies of them.",
+    ),
+    "HW763": Code(
+        "an unknown start",
+        "`start` is `earliest`, `latest`, or a time: the first record with this timestamp or a later one.",
+        "Write the time as in ISO 8601, such as `2024-05-01T08:00:00Z`; it is UTC without a zone.",
+    ),
+}
+
+CODES: dict[str, Code] = (
+    FILES | JINJA | SCHEMA | REFERENCES | EXPRESSIONS | TOPOLOGY | PLUGINS | FAILING_RECORDS | RENAMES | STARTS
+)

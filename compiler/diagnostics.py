@@ -8,7 +8,7 @@ full stop, with names in single quotes. A hint is one sentence that says what to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..suggestions import did_you_mean
@@ -74,6 +74,10 @@ class Diagnostics:
     def extend(self, found: Iterable[Diagnostic]) -> None:
         """Add the findings of another stage."""
         self._found.extend(found)
+
+    def withdraw(self, code: str, places: Collection[Position]) -> None:
+        """Take back what follows from another finding, so that one mistake has one message."""
+        self._found = [found for found in self._found if found.code != code or found.position not in places]
 
     @property
     def has_errors(self) -> bool:

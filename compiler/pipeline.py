@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..runtime.builtin_plugins import REQUIRED
 from ..runtime.topology import Topic
+from .checks.former_names import check_former_names
 from .checks.modules import check_modules
 from .checks.places import check_places
-from .checks.plugins import PluginCatalog, check_functions, check_plugins
+from .checks.plugins import PluginCatalog, check_functions, check_packages, check_plugins
 from .checks.project import Checked, check_project
 from .checks.spark import check_spark
 from .diagnostics import Diagnostics
@@ -66,10 +68,12 @@ def compile_project(
     target: str | None = None,
     environment: Mapping[str, str] = os.environ,
     without_plugins: Collection[str] = (),
+    keep_verdicts: bool = True,
 ) -> CheckedProject:
     """Check the project in the folder `root`. Without `analyzer` and `plugins` this is `parse`.
 
-    Findings are in the result's diagnostics and are not raised.
+    Findings are in the result's diagnostics and are not raised. `keep_verdicts`: whether what the analyzer says is kept
+    for the next time.
     """
     diagnostics = Diagnostics()
     loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
@@ -80,12 +84,15 @@ def compile_project(
     cache = VerdictCache(root / CACHE)
     judge = Judge(analyzer, cache, diagnostics)
     checked = check_project(model, resolve(model, diagnostics), judge, diagnostics)
+    check_former_names(model, diagnostics)
     check_functions(model, root, diagnostics)
     failures = plugins.failures if plugins is not None else None
     fine = check_modules(loaded.project.get("plugins"), root, without_plugins, failures, diagnostics)
+    asked = plugins is not None and fine
+    check_packages(model, loaded.target, diagnostics, {} if asked else REQUIRED)
     if plugins is not None and fine:
         check_plugins(model, loaded.target, plugins, diagnostics)
-    if analyzer is not None:
+    if analyzer is not None and keep_verdicts:
         cache.save()
     faulty = _faulty(loaded, diagnostics)
     graphs = [

@@ -78,10 +78,15 @@ def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
         }
         if not item.position.in_file:
             properties = {"title": f"{item.code} {item.position}"}
-        shown = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value is not None)
         message = item.message if item.hint is None else f"{item.message}\n{item.hint}"
-        lines.append(f"::{item.severity.value} {shown}::{_data(message)}\n")
+        lines.append(annotation(item.severity.value, properties, message))
     return "".join(lines)
+
+
+def annotation(level: str, properties: Mapping[str, object], message: str) -> str:
+    """One workflow command of GitHub, a line. Properties that are None are left out."""
+    shown = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value is not None)
+    return f"::{level} {shown}::{_data(message)}\n"
 
 
 def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str) -> list[Text]:

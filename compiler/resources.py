@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .language.node_values import named, scalars, text
+from .model.dead_letters import letters_of
 from .model.project import ProjectModel, TopologyModel
 from .reading.load import LoadedProject, TopologyDocument
 from .reading.nodes import Mapping, Scalar
@@ -87,6 +88,12 @@ def resources_of(loaded: LoadedProject, model: ProjectModel) -> Resources:
         for topology, outputs, _ in topologies
         for output in dict.fromkeys(outputs)
         if output not in declared
+    ]
+    by_name = {topology.name: topology for topology, _, _ in topologies}
+    topics += [
+        Resource("topic", name, by_name[letters.topology].file, None, parents=(by_name[letters.topology].id,))
+        for name, letters in letters_of(model).items()
+        if name not in declared
     ]
     parts = [part for topology, _, inner in topologies for part in (topology, *inner)]
     return Resources({resource.id: resource for resource in (*topics, *parts)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from .reading.nodes import without_notes
 
 DEFAULT_LOG = ".headwater/log"
 DEFAULT_STATE = ".headwater/state"
+BUILTIN_LOGS = ("embedded", "object_store")
+"""Logs whose options stand beside `type`."""
 
 
 def settings_of(loaded: LoadedProject) -> Settings:
@@ -23,6 +26,7 @@ def settings_of(loaded: LoadedProject) -> Settings:
     """
     target: dict[str, Any] = loaded.target.to_python() if loaded.target is not None else {}
     epoch = target.get("epoch") or {}
+    cleaner = target.get("cleaner") or {}
     racks = target.get("racks") or {}
     defaults = Settings(log=PluginRef("embedded"), state_dir=DEFAULT_STATE)
     return Settings(
@@ -35,12 +39,32 @@ def settings_of(loaded: LoadedProject) -> Settings:
         state_cleanup_delay_ms=_duration(target["state_cleanup_delay"])
         if "state_cleanup_delay" in target
         else defaults.state_cleanup_delay_ms,
+        clean=cleaner.get("enabled", defaults.clean),
+        clean_interval_ms=_duration(cleaner["interval"]) if "interval" in cleaner else defaults.clean_interval_ms,
+        file_delete_delay_ms=_duration(cleaner["file_delete_delay"])
+        if "file_delete_delay" in cleaner
+        else defaults.file_delete_delay_ms,
+        delete_retention_ms=_duration(cleaner["delete_retention"])
+        if "delete_retention" in cleaner
+        else defaults.delete_retention_ms,
         spark=spark_of(loaded),
         plugins=plugins_of(loaded),
         racks={} if "script" in racks else racks,
         rack_script=racks.get("script", ""),
         client_tags=target.get("client_tags") or {},
+        lineage=without_notes(target.get("lineage") or {}),
+        former_names=dict(_former_names(loaded)),
     )
+
+
+def _former_names(loaded: LoadedProject) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The applications whose topologies were called otherwise, each with what it was called."""
+    for topology in loaded.topologies:
+        was = topology.node.get("was")
+        written = was.to_python() if was is not None else None
+        names = [written] if isinstance(written, str) else written
+        if isinstance(names, list) and names:
+            yield f"{loaded.name}-{topology.name.text}", tuple(f"{loaded.name}-{name}" for name in names)
 
 
 def spark_of(loaded: LoadedProject) -> dict[str, Any]:
@@ -73,6 +97,7 @@ def absolute(settings: Settings, root: Path) -> Settings:
         log=PluginRef(settings.log.name, options),
         state_dir=str(root / settings.state_dir),
         rack_script=str(root / settings.rack_script) if settings.rack_script else "",
+        lineage=dict(settings.lineage) | ({"file": str(root / file)} if (file := settings.lineage.get("file")) else {}),
         project_dir=str(root),
     )
 
@@ -82,10 +107,10 @@ def _log(written: Any) -> PluginRef:
     if isinstance(written, str):
         written = {"type": written}
     name = written.get("name") or written["type"]
-    if "name" in written or name != "embedded":
+    if "name" in written or name not in BUILTIN_LOGS:
         return PluginRef(name, dict(written.get("options") or {}))
-    options = {key: value for key, value in written.items() if key != "type"}
-    return PluginRef(name, {"path": DEFAULT_LOG} | without_notes(options))
+    options = without_notes({key: value for key, value in written.items() if key != "type"})
+    return PluginRef(name, {"path": DEFAULT_LOG} | options if name == "embedded" else options)
 
 
 def _duration(text: str) -> int:

@@ -40,12 +40,18 @@ _WORDS = frozenset(_SPARKS.split())
 
 _OF_OTHERS = {
     "text": "string",
+    "str": "string",
     "varchar": "string",
     "char": "string",
     "character": "string",
     "nvarchar": "string",
     "uuid": "string",
     "json": "string",
+    "jsonb": "string",
+    "number": "double, or decimal(10,2) for amounts that must be exact",
+    "list": "array<string>",
+    "dict": "map<string,string>, or struct<name:string>",
+    "object": "map<string,string>, or struct<name:string>",
     "bool": "boolean",
     "int16": "smallint",
     "int32": "int",
@@ -85,6 +91,11 @@ def advice(text: str) -> str:
         if word not in _WORDS and (hint := did_you_mean(word, _WORDS - _OF_OTHERS.keys())):
             return hint
     return "Write a type of Spark SQL, such as string or array<int>."
+
+
+def of_others(word: str) -> str | None:
+    """The type to write instead of a word that is a type elsewhere, or that Spark takes without doing what it says."""
+    return _OF_OTHERS.get(word.lower())
 
 
 def ddl(columns: Mapping[str, str]) -> str:

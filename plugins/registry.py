@@ -29,7 +29,7 @@ class Registration:
     @property
     def missing(self) -> Mapping[str, str]:
         """The modules that it requires and that are not installed, each with what `pip install` gets it by."""
-        return {module: package for module, package in self.requires.items() if not _is_installed(module)}
+        return {module: package for module, package in self.requires.items() if not is_installed(module)}
 
     @property
     def origin(self) -> str:
@@ -150,7 +150,8 @@ class Registry(Mapping[str, Registration]):
         self._by_name[name] = registration
 
 
-def _is_installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """Whether a module can be found. Nothing is imported."""
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):  # its package is missing, or it is kept from being imported

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..plugins import hookimpl
@@ -9,6 +10,13 @@ from ..plugins.hookspecs import Register
 
 if TYPE_CHECKING:
     from .log.log import Log
+
+
+REQUIRED: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("store_backend", "rocksdb"): {"rocksdict": "headwater[rocksdb]"},
+    ("log", "object_store"): {"obstore": "headwater[object-store]"},
+}
+"""Kind and name of a built-in plugin -> the modules that it needs, each with what `pip install` gets it by."""
 
 
 def _options(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
@@ -130,14 +138,14 @@ def headwater_register_store_backends(register: Register) -> None:
             compression={"enum": ["none", "lz4", "zstd"], "description": "How files are compressed; default lz4."},
         ),
         "Compressed files in the state directory, not transactional: a store whose process is killed is restored.",
-        requires={"rocksdict": "headwater[rocksdb]"},
+        requires=REQUIRED["store_backend", "rocksdb"],
         needs_changelog=True,
     )
 
 
 @hookimpl
 def headwater_register_logs(register: Register) -> None:
-    """Register `embedded`."""
+    """Register `embedded` and `object_store`."""
     register(
         "embedded",
         _embedded_log,
@@ -146,6 +154,34 @@ def headwater_register_logs(register: Register) -> None:
             path={"type": "string", "description": "The folder of the log."},
         ),
         "Files below one folder of a local file system, without a server.",
+    )
+    register(
+        "object_store",
+        "headwater.runtime.log.object_store.log:ObjectStoreLog",
+        _options(
+            ("uri",),
+            uri={
+                "type": "string",
+                "pattern": "^(s3://[^/]+(/.*)?|file:///.*)$",
+                "description": "s3://bucket/prefix, or file:///folder to try it.",
+            },
+            region={"type": "string", "description": "The bucket's region; default AWS_REGION, or us-east-1."},
+            endpoint={
+                "type": "string",
+                "pattern": "^https?://",
+                "description": "The address of a server that is not Amazon's.",
+            },
+            access_key_id={"type": "string", "description": "Name a variable with env_var."},
+            secret_access_key={"type": "string", "description": "Name a variable with env_var."},
+            session_token={"type": "string", "description": "Name a variable with env_var."},
+            look_every={
+                "type": "string",
+                "pattern": "^[0-9]{1,9}(ms|s|m)$",
+                "description": "How often a driver looks for commits of others; default 1s.",
+            },
+        ),
+        "Objects below one prefix of an object store with conditional writes.",
+        requires=REQUIRED["log", "object_store"],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from ..plugins.manager import PluginManager
 from ..plugins.registry import Registry
 from .assignment.api.assignor import TaskAssignor
 from .log.log import Log
+from .log.placed.log import PlacedLog
 from .state.restore_listener import RestoreListener
 from .state.restore_strategy import RestoreStrategy
 from .state.store import StoreBackend
@@ -42,10 +43,15 @@ class ChosenPlugins:
     def __init__(self, origin: Origin) -> None:
         self._plugins = _manager(origin)
 
-    def log(self, ref: PluginRef) -> Log:
-        """The log that a profile names."""
+    def log(
+        self,
+        ref: PluginRef,
+        known: Mapping[str, str] | None = None,
+        was: Mapping[str, Sequence[str]] | None = None,
+    ) -> PlacedLog:
+        """The log that a profile names. `known`, `was`: see `PlacedLog`."""
         log: Log = _with_methods_of(Log, self._plugins.logs, ref.name, ref.options)
-        return log
+        return PlacedLog(log, known, was)
 
     def backend(self, store: Store) -> StoreBackend:
         """The backend that a store names."""
@@ -70,6 +76,11 @@ class ChosenPlugins:
         """All restore listeners, by name; new ones each time."""
         plugins = self._plugins.restore_listeners
         return {name: _with_methods_of(RestoreListener, plugins, name, {}) for name in plugins}
+
+
+def log_of(settings: Settings) -> PlacedLog:
+    """The log of a run, in which applications have the names that the project has for them now."""
+    return ChosenPlugins(origin_of(settings)).log(settings.log, settings.beside, settings.former_names)
 
 
 def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapping[str, Any]) -> Any:

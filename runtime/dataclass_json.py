@@ -3,7 +3,8 @@
 A dataclass becomes an object with its fields, or, with `as_list`, a list of their values in order. Byte ranges are
 lists, because there are thousands of them; named tuples are lists too. A field whose name would be a keyword ends in
 `_`, which the JSON leaves out. A field that the JSON lacks has its default, and unknown fields are ignored. So a new
-field needs a default; in a list it also must be the last one.
+field needs a default; in a list it also must be the last one. Fields that a class names in `seldom` are left out of an
+object while they have their defaults.
 
 Mappings become objects (with integer keys as text), tuples become lists, and `Any` is JSON as it is. A missing value is
 null. An empty object is read as None too, because older logs have that. How a class is read and written is worked out
@@ -100,12 +101,17 @@ def _writer_of_fields(kind: Any) -> _Step:
             return values
         return lambda value: [_apply(step, part) for (_, _, step), part in zip(members, values(value), strict=True)]
     keys = [key for _, key, _ in members]
+    seldom = [(field.name, field.default) for field in fields(kind) if field.name in getattr(kind, "seldom", ())]
     steps = [(key, step) for _, key, step in members if step is not None]
 
     def write_object(value: Any) -> dict[str, Any]:
         plain = dict(zip(keys, values(value), strict=True))
+        for key, default in seldom:
+            if plain[key] == default:
+                del plain[key]
         for key, step in steps:
-            plain[key] = step(plain[key])
+            if key in plain:
+                plain[key] = step(plain[key])
         return plain
 
     return write_object

@@ -27,6 +27,11 @@ class TaskKey(NamedTuple):
         return f"{self.subtopology}_{self.partition}"
 
 
+def global_task(application: str) -> TaskKey:
+    """The driver's own task in commits. No other task has a negative partition."""
+    return TaskKey(application, "global", -1)
+
+
 @dataclass(frozen=True, order=True)
 class TaskId:
     """Subtopology number and partition, shown as `0_1` and ordered by both.

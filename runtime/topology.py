@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from .durations import parse_duration
 
 if TYPE_CHECKING:
     from .stages.steps import Engine
+
+OnError = Literal["fail", "skip", "dead_letter"]
+"""What becomes of a record that a step cannot process: its task stops, or the record is left out, and maybe kept."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,10 @@ class Topic:
     (timestamps). `partitions` never changes during the life of the topic. `timestamp`: the value column (a timestamp, a
     date or a bigint of ms) with the time of records from outside.
 
-    Three fields are kept for later, and nothing acts on them yet: every record is kept, and a record that fails ends
-    the run. `cleanup`: `delete`, `compact` or `compact,delete`. `retention_ms`: None keeps records for ever.
-    `on_error`: what a reader does with a record that fails; the compiler accepts only `fail`.
+    `cleanup`: `delete`, `compact` or `compact,delete`; with `compact` only the last record of each key stays, with
+    `delete` those within `retention_ms` (None: all). `on_error`: what its readers do with a record that fails, unless
+    the flow says otherwise in which it fails. `readers`: the applications of the project that read a topic whose
+    records may go, whether they have ever run or not: the records wait for all of them.
     """
 
     name: str
@@ -38,8 +42,31 @@ class Topic:
     writer: str | None = None
     cleanup: str = "delete"
     retention_ms: int | None = None
-    on_error: str = "fail"
+    on_error: OnError = "fail"
     timestamp: str | None = None
+    readers: tuple[str, ...] = ()
+
+
+DEAD_LETTER_COLUMNS: Mapping[str, str] = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "key": "string",
+    "value": "string",
+    "headers": "string",
+    "step": "string",
+    "error": "string",
+}
+"""The value columns of all topics of dead letters, see `records/dead_letters.py`. These topics have no key."""
+
+DEAD_LETTER_VALUE = ", ".join(f"{column} {data_type}" for column, data_type in DEAD_LETTER_COLUMNS.items())
+"""The same as DDL."""
+
+
+def dead_letter_topic(name: str, source: Topic, writer: str) -> Topic:
+    """The topic for dead letters of `source`. A letter is in the partition that its record has in `source`."""
+    return Topic(name, source.partitions, "", DEAD_LETTER_VALUE, writer=writer)
 
 
 @dataclass(frozen=True)
@@ -92,7 +119,8 @@ class Store:
     """A task's local state: rows by key, or by key and window.
 
     `key` and `value` are the columns that users see (`query`, joins). The store of an aggregation has the hidden state
-    of its `aggregates`. Value columns that are expressions over aggregates are stored beside it.
+    of its `aggregates`. Value columns that are expressions over aggregates are stored beside it. `cleanup`: of its
+    changelog, see `Topic`; None: see `changelog_cleanup`.
     """
 
     name: str
@@ -106,6 +134,12 @@ class Store:
     backend: str = "lmdb"
     options: Mapping[str, Any] = field(default_factory=dict)
     changelog: bool = True
+    cleanup: str | None = None
+
+    @property
+    def changelog_cleanup(self) -> str:
+        """`cleanup`, or its default, as in Kafka Streams."""
+        return self.cleanup or ("compact,delete" if self.type == "window" else "compact")
 
     @property
     def kept_ms(self) -> int | None:
@@ -125,12 +159,38 @@ class GlobalTable:
 
 
 @dataclass(frozen=True)
+class StepText:
+    """A step of a flow or table, for people: `flow`, its `text`, and its place as `file:line`."""
+
+    flow: str
+    text: str
+    at: str = ""
+
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class StoreFiller:
+    """What writes the rows of a store: of the steps of a flow or table that keep rows, the one of this `number`."""
+
+    store: str
+    flow: str
+    number: int = 1
+
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class Subtopology:
     """A connected part of a topology. It has one task for each partition of its sources, `partitions` in all.
 
     `build` has an engine do the steps, which starts from the given rows (`stages/steps.py`).
     `places`: store -> the first step that uses it, as `file:line` of the YAML. `repartition_topics`: those of the sinks
-    that are only there to be read by another subtopology of the same application.
+    that are only there to be read by another subtopology of the same application. `steps`: what it does, for people.
+    `on_error`: of flows that have one, by the places of their steps. `dead_letters`: source -> the topic that keeps its
+    failed records, which is one of the sinks. `starts`: source -> where it begins, see `starts.py`; others at the first
+    record. `fillers`: of each store what writes its rows. `settings`: flow, setting and value of what its operators are
+    told beside that, for people.
     """
 
     number: int
@@ -143,6 +203,32 @@ class Subtopology:
     global_tables: tuple[GlobalTable, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict)
     repartition_topics: tuple[str, ...] = ()
+    steps: tuple[StepText, ...] = ()
+    on_error: Mapping[str, OnError] = field(default_factory=dict)
+    dead_letters: Mapping[str, Topic] = field(default_factory=dict)
+    starts: Mapping[str, str] = field(default_factory=dict)
+    fillers: tuple[StoreFiller, ...] = ()
+    settings: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def read(self) -> tuple[Topic, ...]:
+        """The topics that it reads, as its sources and for its global tables."""
+        return (*self.sources, *(table.topic for table in self.global_tables))
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether there is a source or a step at which a record that fails is left out."""
+        policies = {*self.on_error.values(), *(topic.on_error for topic in self.sources)}
+        return bool(policies - {"fail"})
+
+    def policy(self, topic: str, step: str) -> OnError:
+        """What becomes of a record of a source that fails at a step (`file:line`; empty: unknown).
+
+        What the step's flow says counts before what the topic says.
+        """
+        if step in self.on_error:
+            return self.on_error[step]
+        return next((each.on_error for each in self.sources if each.name == topic), "fail")
 
 
 @dataclass(frozen=True)
@@ -170,7 +256,10 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Topology:
-    """One application: a topology of a project, ready to run."""
+    """One application: a topology of a project, ready to run.
+
+    `was`: names of its flows, tables, stores and steps -> what each was called before, the latest name first.
+    """
 
     project: str
     name: str
@@ -179,11 +268,27 @@ class Topology:
     subtopologies: tuple[Subtopology, ...]
     assignment: Assignment = Assignment()
     restore: PluginRef = PluginRef("changelog")
+    was: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def application(self) -> str:
         """The application's id, which names its commits, directories and lock."""
         return f"{self.project}-{self.name}"
+
+    @property
+    def read(self) -> tuple[Topic, ...]:
+        """The topics that its subtopologies read. One may be there several times."""
+        return tuple(topic for part in self.subtopologies for topic in part.read)
+
+    @property
+    def written(self) -> tuple[Topic, ...]:
+        """The topics that its subtopologies write. One may be there several times."""
+        return tuple(topic for part in self.subtopologies for topic in part.sinks)
+
+    @property
+    def global_tables(self) -> tuple[GlobalTable, ...]:
+        """Those of all subtopologies."""
+        return tuple(table for part in self.subtopologies for table in part.global_tables)
 
 
 DEADLINE_MS = 30_000
@@ -197,8 +302,14 @@ class Settings:
     `plugins`: modules below `project_dir` with the project's own plugins. `without_plugins`: names to leave out.
     `state_cleanup_delay_ms`: for how long a client keeps a store that none of its tasks has.
     `racks`: host -> rack, or `rack_script`, which prints the rack of a host. `client_tags`: host -> tag -> value. In
-    local mode the names of virtual clients take the place of hosts. `deadline_ms`: an executor that has been silent for
-    so long is given up.
+    local mode the names of virtual clients take the place of hosts. `lineage`: where OpenLineage events go: `url` (with
+    `api_key`) or `file`, and `namespace`. `deadline_ms`: an executor that has been silent for so long is given up.
+    `clean`: whether the log is cleaned while the application runs, `clean_interval_ms`: how long after a round the next
+    one begins. `file_delete_delay_ms`: how long a file stays that others have taken the place of, for those who still
+    read it. `delete_retention_ms`: how long deletions stay in changelogs. `former_names`: application of the project
+    -> those that it had before, the latest first. `beside`: application -> the place of the result that is computed for
+    it beside the one that it has. `go_on`: changes that may count from the next record on do; no result is computed
+    again for them.
     """
 
     log: PluginRef
@@ -208,6 +319,10 @@ class Settings:
     max_records: int = 200_000
     deadline_ms: int = DEADLINE_MS
     state_cleanup_delay_ms: int = 600_000
+    clean: bool = True
+    clean_interval_ms: int = 30_000
+    file_delete_delay_ms: int = 600_000
+    delete_retention_ms: int = 86_400_000
     spark: Mapping[str, Any] = field(default_factory=lambda: {"master": "local[2]"})
     plugins: tuple[str, ...] = ()
     project_dir: str = ""
@@ -215,3 +330,7 @@ class Settings:
     racks: Mapping[str, str] = field(default_factory=dict)
     rack_script: str = ""
     client_tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lineage: Mapping[str, str] = field(default_factory=dict)
+    former_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)
+    go_on: bool = False

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from s3_server import S3Server
 
 MEMORY = Path("/dev/shm")
 """The file system in memory that Linux has."""
@@ -26,6 +27,7 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 LONGEST = (
     "projects/test_flights.py",
     "cluster/test_executors.py",
+    "projects/changes/test_changes_of_flights.py",
     "api/test_runs.py",
     "runtime/driver/test_kills.py",
     "conformance/test_cases.py",
@@ -50,6 +52,15 @@ def spark_session() -> Iterator[SparkSession]:
     session = start_session({"master": "local[2]"}, "headwater-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server for all tests of a process that need one: it takes some seconds to start."""
+    from s3_server import s3_server
+
+    with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,7 @@ def place_by_racks(shop: Path, assignor: str = "") -> None:
 def without_extras(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """The command in a process that cannot import what is installed with the extras."""
     code = (
-        "import sys; sys.modules['ortools'] = sys.modules['rocksdict'] = None; "
+        "import sys; sys.modules.update(dict.fromkeys(['obstore', 'openlineage', 'ortools', 'rocksdict'])); "
         "from headwater.cli.main import main; main()"
     )
     command = [sys.executable, "-c", code, *arguments]
@@ -89,6 +90,38 @@ def test_store_in_rocksdb_is_an_error_with_its_place_and_what_to_install(shop: P
     assert "HW610" not in CliRunner().invoke(main, ["compile", "--project-dir", str(shop)]).stderr
 
 
+def test_log_in_an_object_store_is_an_error_with_its_place_and_what_to_install(shop: Path) -> None:
+    path = shop / "profiles.yml"
+    written = "type: object_store\n        uri: s3://bucket/shop\n"
+    path.write_text(re.sub(r"type: embedded\n +path: .*\n", written, path.read_text()))
+
+    done = without_extras("parse", "--project-dir", str(shop))
+    compiled = without_extras("compile", "--project-dir", str(shop))
+
+    assert (done.returncode, compiled.stderr.count("HW610")) == (1, 1)
+    line = next(at for at, text in enumerate(path.read_text().splitlines(), 1) if "type: object_store" in text)
+    assert f"profiles.yml:{line}:15: error HW610: The log 'object_store' needs the package obstore" in done.stderr
+    assert "pip install 'headwater[object-store]'" in done.stderr
+    assert "HW610" not in CliRunner().invoke(main, ["compile", "--project-dir", str(shop)]).stderr
+
+
+def test_lineage_without_its_package_is_an_error_with_its_place_before_anything_is_seeded(shop: Path) -> None:
+    path = shop / "profiles.yml"
+    path.write_text(re.sub(r"( +)log:\n", r"\1lineage: {file: events.jsonl}\n\1log:\n", path.read_text(), count=1))
+
+    done = without_extras("parse", "--project-dir", str(shop))
+    built = without_extras("build", "--project-dir", str(shop))
+
+    line = next(at for at, text in enumerate(path.read_text().splitlines(), 1) if "lineage:" in text)
+    said = f"profiles.yml:{line}:7: error HW610: `lineage` needs the package openlineage-python"
+    assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+    assert "pip install 'headwater[lineage]'" in done.stderr
+    assert (built.returncode, said in built.stderr, (shop / ".headwater").exists()) == (1, True, False)
+    read = without_extras("log", "ls", "--project-dir", str(shop))
+    assert (read.returncode, read.stdout) == (0, "nothing was committed to the log yet\n"), read.stderr
+    assert "HW610" not in CliRunner().invoke(main, ["parse", "--project-dir", str(shop)]).stderr
+
+
 @pytest.mark.parametrize("assignor", ["balanced", "sticky"])
 def test_assignor_that_solves_nothing_may_have_a_strategy(shop: Path, assignor: str) -> None:
     place_by_racks(shop, f"assignor: {assignor}\n  ")
@@ -106,3 +139,15 @@ def test_case_that_needs_the_solver_is_answered_with_what_to_install() -> None:
     assert "needs OR-Tools" in answer["error"]
     assert WAY_OUT in answer["error"]
     assert json.loads(CliRunner().invoke(main, ["assign"], input=json.dumps(CASE)).stdout)["error"] is None
+
+
+def test_run_that_is_to_tell_openlineage_says_what_to_install_before_spark_starts(shop: Path) -> None:
+    path = shop / "profiles.yml"
+    path.write_text(path.read_text().replace("      log:\n", "      lineage: {file: lineage.jsonl}\n      log:\n"))
+
+    done = without_extras("run", "--project-dir", str(shop), "--until-caught-up")
+
+    assert done.returncode == 1
+    assert "`lineage` needs the package openlineage-python" in done.stderr
+    assert "pip install 'headwater[lineage]'" in done.stderr
+    assert "starting Spark" not in done.stdout

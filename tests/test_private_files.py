@@ -32,7 +32,10 @@ def test_log_state_memory_and_target_are_for_their_owner_whatever_the_umask(tmp_
     log = EmbeddedLog(tmp_path / "all" / "log")
     log.check()
     log.commits("p-t").create(1, b"{}")
-    log.commits("p-t").save_snapshot(1, b"{}")
+    commits = log.commits("p-t")
+    commits.save_snapshot(2, b"{}", commits.create(2, b"{}"))
+    commits.fold(2, commits.identity(2) or "")
+    assert commits.first() == 2
     log.write("p-t", "c", "a", pa.table({"_timestamp": [1]}), 0, 0)
     owner = Owner.of(os.getpid())
     assert owner is not None

@@ -54,7 +54,7 @@ def open_store(root: Path) -> None:
         (
             "log/commits/p-t/000000000001.snapshot",
             folder,
-            lambda root: log(root).commits("p-t").load_snapshot(),
+            lambda root: log(root).commits("p-t").read_snapshot(1),
             FOLDER,
         ),
         ("log/commits/p-t", file, lambda root: log(root).commits("p-t").latest(), FILE),

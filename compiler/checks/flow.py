@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...runtime.records.unknown_types import UNKNOWN_TYPES
 from ...runtime.topology import Topic
 from ..language.entries import TopicModel
 from ..language.stores import columns_ddl
 from ..model.project import FlowModel
-from ..operations.base.checked import CheckedFlow
+from ..operations.base.checked import CheckedFlow, Repartition
 from ..operations.base.context import FlowContext
 from ..operations.base.shape import UNKNOWN, Rekey, Shape
 from ..operations.base.step import Step
@@ -37,6 +38,7 @@ def check_flow(
     if flow.to is not None and not refused:
         to = _sink(context, flow, flow.to, shape, topic)
     context.topology.shapes[flow.name.text] = shape
+    _can_leave_out(context, flow)
     return CheckedFlow(
         flow.name.text,
         tuple(name for name, _ in sources or ()),
@@ -46,7 +48,22 @@ def check_flow(
         to,
         at,
         flow.to.position.line_text if flow.to else "",
+        None if flow.start is None or flow.start.text == "earliest" else flow.start.text,
     )
+
+
+def _can_leave_out(context: FlowContext, flow: FlowModel) -> None:
+    """Report a flow that is to leave out records, and gets changes of a regrouped table."""
+    regrouped = any(source.text in context.topology.regrouped for source in flow.sources)
+    for placed in context.operations:
+        if isinstance(placed.operation, Repartition):
+            regrouped = placed.before.is_table
+    if regrouped:
+        context.topology.regrouped.add(flow.name.text)
+        if flow.on_error_at is not None and flow.on_error != "fail":
+            message = f"The flow '{flow.name.text}' gets changes of a regrouped table, of which none can be left out."
+            hint = "Leave `on_error` out here; set it for the flow or the topic before the table."
+            context.report("HW720", flow.on_error_at.position, message, hint)
 
 
 def _merged(context: FlowContext, flow: FlowModel, sources: Sequence[tuple[str, Shape]]) -> Shape:
@@ -167,7 +184,8 @@ def _sink(context: FlowContext, flow: FlowModel, to: Scalar, shape: Shape, topic
 
 
 def declared_topic(topic: TopicModel, writer: str | None) -> Topic:
-    """A topic of `topics/`, as the runtime declares it."""
+    """A topic of `topics/`, as the runtime declares it. Who reads it matters only where its records may go."""
+    goes = "compact" in topic.cleanup or topic.retention_ms is not None
     return Topic(
         topic.name.text,
         topic.partitions,
@@ -179,6 +197,7 @@ def declared_topic(topic: TopicModel, writer: str | None) -> Topic:
         retention_ms=topic.retention_ms,
         on_error=topic.on_error,
         timestamp=topic.timestamp.text if topic.timestamp is not None else None,
+        readers=topic.readers if goes else (),
     )
 
 
@@ -203,7 +222,7 @@ def _compare(context: FlowContext, to: Scalar, shape: Shape, topic: TopicModel) 
                 context.report("HW510", to.position, message, f"Add it {where}, or leave it out with `select`.")
                 continue
             expected = declared[column].type
-            if type_ and expected and type_ != expected:
+            if type_ and expected and type_ != expected and type_ not in UNKNOWN_TYPES:
                 what = f"The {side} column '{column}' of the topic '{name}'"
                 message = f"{what} is of type {expected}; the flow yields {type_}."
                 context.report("HW510", to.position, message, f"Change the type {where}, or `cast` in the flow.")

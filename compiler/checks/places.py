@@ -70,6 +70,8 @@ def _log(root: Path, log: Node | None) -> _Place | None:
     if isinstance(log, Mapping) and "name" in log:
         log = log.get("options")
         return _place(root, log.get("path"), "") if isinstance(log, Mapping) else None
+    if isinstance(log, Mapping) and "uri" in log:
+        return None
     return _place(root, log.get("path") if isinstance(log, Mapping) else None, DEFAULT_LOG)
 
 

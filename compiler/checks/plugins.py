@@ -8,13 +8,16 @@ from collections.abc import Mapping as AbstractMapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...plugins.registry import is_installed
 from ...runtime.assignment.racks.solver import WAY_OUT, uses_solver
 from ...runtime.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..language.entries import PluginUse, StoreModel
 from ..model.project import AssignmentModel, ProjectModel
-from ..reading.nodes import Mapping, Node, Scalar
+from ..reading.nodes import NOTES, Mapping, Node, Scalar
 from ..reading.nodes import Sequence as SequenceNode
+from ..reading.other_words import instead_of_log
+from ..target_settings import BUILTIN_LOGS
 
 _WORDS = {
     "assignor": "assignor",
@@ -66,7 +69,11 @@ def check_plugins(
             message = f"There is no {_WORDS[kind]} '{name}'."
             known = f"There are {', '.join(sorted(names)) or 'none'}."
             unlisted = f"{known} List the module of your own in headwater.yml, under 'plugins'."
-            diagnostics.add("HW601", use.name.position, message, did_you_mean(name, names) or unlisted)
+            other = instead_of_log(name) if kind == "log" else None
+            diagnostics.add("HW601", use.name.position, message, other or did_you_mean(name, names) or unlisted)
+            written = target.get("log") if kind == "log" and target is not None else None
+            if isinstance(written, Mapping):  # nobody knows which keys such a log has
+                diagnostics.withdraw("HW201", [entry.key.position for entry in written.entries])
             continue
         _check_options(kind, use, catalog.options_schema(kind, name), diagnostics)
         for module, package in catalog.missing(kind, name).items():
@@ -79,6 +86,31 @@ def check_plugins(
             _check_changelog(store, catalog, diagnostics)
             if saves and store.changelog and store.backend is not None:
                 _check_copies(store.backend, catalog, diagnostics)
+
+
+def check_packages(
+    model: ProjectModel,
+    target: Mapping | None,
+    diagnostics: Diagnostics,
+    required: AbstractMapping[tuple[str, str], AbstractMapping[str, str]],
+) -> None:
+    """Report packages that are missing for the profile's lineage and for these plugins, without importing anything.
+
+    `required`: kind and name of a plugin -> the modules that it needs, each with what `pip install` gets it by.
+    """
+    for kind, use in _uses(model, target):
+        _check_packages(kind, use, required.get((kind, use.name.text), {}), diagnostics)
+    lineage = [entry for entry in target.entries if entry.name == "lineage"] if target is not None else []
+    if lineage and not is_installed("openlineage"):
+        message = "`lineage` needs the package openlineage-python, which is not installed."
+        diagnostics.add("HW610", lineage[0].key.position, message, "Install it: pip install 'headwater[lineage]'.")
+
+
+def _check_packages(kind: str, use: PluginUse, required: AbstractMapping[str, str], diagnostics: Diagnostics) -> None:
+    for module, package in required.items():
+        if not is_installed(module):
+            message = f"The {_WORDS[kind]} '{use.name.text}' needs the package {module}, which is not installed."
+            diagnostics.add("HW610", use.name.position, message, f"Install it: pip install '{package}'.")
 
 
 def _check_copies(backend: PluginUse, catalog: PluginCatalog, diagnostics: Diagnostics) -> None:
@@ -125,12 +157,23 @@ def _uses(model: ProjectModel, target: Mapping | None) -> Iterator[tuple[str, Pl
         for store in topology.stores.values():
             if store.backend is not None:
                 yield "store_backend", store.backend
-    log = target.get("log") if target is not None else None
-    if isinstance(log, Mapping):
-        name = log.get("type")
-        if isinstance(name, Scalar) and isinstance(name.value, str):
-            options = Mapping(tuple(entry for entry in log.entries if entry.name != "type"), log.position)
-            yield "log", PluginUse(name, options)
+    log = _log(target.get("log") if target is not None else None)
+    if log is not None:
+        yield "log", log
+
+
+def _log(written: Node | None) -> PluginUse | None:
+    """The log as a profile names it, see `target_settings`; None if it does not."""
+    name = (written.get("name") or written.get("type")) if isinstance(written, Mapping) else written
+    if not isinstance(name, Scalar) or not isinstance(name.value, str):
+        return None
+    if not isinstance(written, Mapping):
+        return PluginUse(name, None)
+    if name.value in BUILTIN_LOGS and "name" not in written:
+        entries = tuple(entry for entry in written.entries if entry.name not in ("type", *NOTES))
+        return PluginUse(name, Mapping(entries, written.position))
+    options = written.get("options")
+    return PluginUse(name, options if isinstance(options, Mapping) else None)
 
 
 def _check_options(kind: str, use: PluginUse, schema: AbstractMapping[str, Any], diagnostics: Diagnostics) -> None:

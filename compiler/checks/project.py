@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...runtime.topology import GlobalTable, Topic
+from ...runtime.topology import DEAD_LETTER_COLUMNS, GlobalTable, Topic, dead_letter_topic
 from ..diagnostics import Diagnostics, did_you_mean
 from ..language.entries import TableModel, TopicModel
 from ..language.judge import Judge
@@ -17,6 +17,7 @@ from ..operations.base.context import Carried, FlowContext, TopologyContext
 from ..operations.base.shape import UNKNOWN, WINDOW_COLUMNS, Shape
 from ..types import holds_map
 from .flow import check_flow, declared_topic
+from .starts import check_starts
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,13 @@ class _ProjectCheck:
         self._shapes: dict[str, Shape] = {}
         carried = Carried()
         self._contexts = {
-            name: TopologyContext(f"{model.name}-{name}", {*topology.tables, *topology.flows}, topology.stores, carried)
+            name: TopologyContext(
+                f"{model.name}-{name}",
+                {*topology.tables, *topology.flows},
+                topology.stores,
+                carried,
+                complete=topology.lost.isdisjoint(("tables", "flows")),
+            )
             for name, topology in model.topologies.items()
         }
 
@@ -57,10 +64,12 @@ class _ProjectCheck:
             self._check_topic(topic)
             self._topics[name] = declared_topic(topic, writers.get(name))
             self._shapes[name] = _topic_shape(topic)
+        self._add_letters()
         for name, flow in self._resolution.order:
             self._check_flow(name, flow)
-        for name in self._contexts:
+        for name, topology in self._model.topologies.items():
             self._check_tables(name)
+            check_starts(topology, self._resolution.names[name].sources, self._diagnostics)
         return Checked({name: self._topology(name, context) for name, context in self._contexts.items()}, self._topics)
 
     def _check_topic(self, topic: TopicModel) -> None:
@@ -71,6 +80,8 @@ class _ProjectCheck:
         if topic.timestamp is None:
             return
         name, found = topic.timestamp.text, topic.value.get(topic.timestamp.text)
+        if found is None and topic.lost:
+            return
         if found is None:
             message = f"The topic '{topic.name.text}' has no value column '{name}'."
             self._diagnostics.add("HW519", topic.timestamp.position, message, did_you_mean(name, topic.value))
@@ -101,6 +112,16 @@ class _ProjectCheck:
             self._shapes[flow.to.text] = _stored_shape(checked.after)
             if checked.to is not None:
                 self._topics[flow.to.text] = checked.to
+                self._add_letters()
+
+    def _add_letters(self) -> None:
+        """Add the topics of dead letters of topics that are known by now."""
+        for name, letters in self._resolution.letters.items():
+            source = self._topics.get(letters.topic)
+            if name not in self._topics and source is not None:
+                application = self._contexts[letters.topology].application
+                self._topics[name] = dead_letter_topic(name, source, application)
+                self._shapes[name] = Shape(key={}, value=dict(DEAD_LETTER_COLUMNS), partitions=source.partitions)
 
     def _source(self, context: TopologyContext, kind: str, name: str) -> Shape:
         shapes = self._shapes if kind == "topic" else context.shapes
@@ -162,6 +183,7 @@ def _topic_shape(topic: TopicModel) -> Shape:
         value={name: column.type for name, column in topic.value.items()},
         partitions=topic.partitions,
         windowed=topic.windowed,
+        open=topic.lost,
     )
 
 

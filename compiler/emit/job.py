@@ -20,7 +20,7 @@ from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .calls import Declarations
 from .names import Constants, Declared, function_names
 from .notes import Notes
-from .python import Code, Commented, Expression, Items, call, one_a_line, quoted, statement, tuple_of
+from .python import Code, Commented, Expression, Items, Text, call, dict_of, one_a_line, quoted, statement, tuple_of
 from .template import content_hash, docstring, import_from, render, title
 
 
@@ -86,6 +86,7 @@ def _topology(graph: TopologyGraph, names: list[str], writer: Declarations) -> I
         subtopologies=(),
         assignment=graph.assignment,
         restore=graph.restore,
+        was=graph.was,
     )
     return writer.call(topology, subtopologies=tuple_of(Code(name) for name in names))
 
@@ -96,7 +97,12 @@ def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: D
     statements = tuple(
         stages.statement(stage, "return " if number == last else "rows = ") for number, stage in enumerate(part.stages)
     )
-    registered = f"@subtopology({part.number}, {quoted(part.name)}, file=FILE)"
+    policies: dict[str, Expression] = {
+        policy: tuple_of(map(writer.place, places)) for policy, places in part.step_policies.items()
+    }
+    named = {"on_error": dict_of(policies)} if policies else {}
+    decorator = call("subtopology", Code(str(part.number)), Text(part.name), file=Code("FILE"), **named)
+    registered = statement("@", decorator)
     return FunctionText(registered, name, _summary(part), statements)
 
 

@@ -11,13 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ...runtime.dataclass_json import to_plain
+from ...runtime.log.descriptions import TopologyDescription
 from ...runtime.records.types import split_columns
 from ...runtime.topology import Agg, Store, Topic
-from ...version import __version__
+from ...version import MANIFEST_SCHEMA, __version__
 from ..reading.load import LoadedProject
 from ..reading.nodes import NOTES
 from ..resources import Resource, Resources
 from ..topology.graph import ProcessorNode, SubtopologyGraph, TopologyGraph
+from .declared import declared_topology
 from .template import content_hash
 
 
@@ -33,7 +36,7 @@ def manifest(loaded: LoadedProject, resources: Resources, graphs: Iterable[Topol
     topics = {topic.name: (topic, graph) for graph in reversed(compiled) for topic in graph.topics}
     notes = {definition.name.text: definition.node.to_python() for definition in loaded.topics}
     return {
-        "schema": 1,
+        "schema": MANIFEST_SCHEMA,
         "headwater": __version__,
         "project": project | _notes(loaded.project.to_python()),
         "topics": [
@@ -75,6 +78,7 @@ def _topology(graph: TopologyGraph, loaded: LoadedProject) -> dict[str, Any]:
         "subtopologies": [_subtopology(part) for part in graph.subtopologies],
         "topics": [topic.name for topic in graph.topics],
         "stores": [_store(store, graph) for store in graph.stores],
+        "committed": to_plain(TopologyDescription.of(declared_topology(graph))),
         "assignment": asdict(graph.assignment),
         "restore": asdict(graph.restore),
         "job": f"{graph.name}/job.py",

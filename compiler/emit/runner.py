@@ -60,6 +60,9 @@ def _settings(settings: Settings, writer: Declarations) -> Expression:
     instead: dict[str, Expression] = {"log": log, "state_dir": _path(settings.state_dir)}
     if settings.plugins:
         instead["project_dir"] = Code("str(PROJECT)")
+    if "file" in settings.lineage:
+        where = {name: _path(text) if name == "file" else literal(text) for name, text in settings.lineage.items()}
+        instead["lineage"] = dict_of(where)
     if settings.rack_script:
         instead["rack_script"] = _path(settings.rack_script)
     return writer.call(settings, **instead)

@@ -1,4 +1,4 @@
-"""Writes a compiled project to `target/`: job.py and runner.py for each topology, and one manifest.json."""
+"""Writes a compiled project to `target/`: job.py and runner.py for each topology, a manifest.json, and schemas."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...runtime.topology import Settings
 from ..topology.graph import TopologyGraph
 from ..whole_files import PARTIAL, write_whole
 from . import manifest as manifests
+from .editor_schemas import write_editor_schemas
 from .job import render_job
 from .runner import render_runner
 
@@ -37,7 +38,7 @@ class Emitted:
 def emit(
     target: Path, graphs: Iterable[TopologyGraph], settings: Settings, manifest: Mapping[str, Any]
 ) -> tuple[Emitted, ...]:
-    """Write the code of `graphs` and the manifest of the whole project to the folder `target`.
+    """Write the code of `graphs` the manifest of the whole project, and schemas for editors to the folder `target`.
 
     A file with unchanged content is not written. Code of topologies that are in the previous manifest and not in this
     one is removed. Concurrent calls run one after another, so that job, runner and manifest come from the same call.
@@ -45,6 +46,7 @@ def emit(
     with _alone(target):
         _remove_stale(target, manifest)
         emitted = tuple(_emit(target, graph, settings) for graph in graphs)
+        write_editor_schemas(target)
         _write(target / MANIFEST, manifests.as_json(manifest))
     return emitted
 

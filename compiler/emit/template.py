@@ -16,8 +16,8 @@ from jinja2 import Environment, StrictUndefined, Template
 from ..topology.graph import TopologyGraph
 from .python import WIDTH, Code, laid_out, one_a_line, tuple_of
 
-_PLACES = frozenset({"at", "file", "about", "notes"})
-"""Fields that name a place in the YAML. They do not count for the content hash."""
+_APART = frozenset({"at", "file", "about", "notes", "readers"})
+"""Fields that name a place in the YAML, or other topologies. They do not count for the content hash."""
 
 
 def render(template: str, data: Any) -> str:
@@ -41,8 +41,14 @@ def content_hash(graph: TopologyGraph) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        named = {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.name not in _PLACES}
-        return {"": type(value).__name__, **named}
+        named = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in _APART}
+        # Only where they are said, so that a topology that says nothing keeps the hash that it always had.
+        for name in ("dead_letter", "start", "step_policies", "was"):
+            if not named.get(name, True):
+                del named[name]
+        if policies := named.get("step_policies"):
+            named["step_policies"] = {policy: len(places) for policy, places in policies.items()}
+        return {"": type(value).__name__, **{name: _plain(part) for name, part in named.items()}}
     if isinstance(value, Mapping):
         return [[key, _plain(item)] for key, item in value.items()]
     if isinstance(value, tuple | list):

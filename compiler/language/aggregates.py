@@ -15,7 +15,7 @@ from sqlglot.tokens import Token, TokenType
 
 from ..diagnostics import Diagnostics
 from ..reading.nodes import Scalar
-from .determinism import check
+from .determinism import check, is_of_one_row
 from .expressions import Expression, Ref, Scope, resolve
 from .functions import AGGREGATES, AggregateFunction
 from .sql import Call, Parsed, Sql, arguments, calls, closing, parse, parse_sql
@@ -81,32 +81,29 @@ class AggregateValue:
 def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> AggregateValue | None:
     """Read a value of an `aggregate` step; None, with diagnostics, if it is wrong."""
     parsed = parse(scalar, diagnostics)
-    if parsed is None or not check(parsed, diagnostics, aggregates=True):
+    if parsed is None or not is_of_one_row(parsed, diagnostics):
         return None
+    fine = check(parsed, diagnostics, aggregates=True)
     found = _aggregates(parsed)
-    if not found:
+    if fine and not found:
         message = f"The value '{name.text}' holds no aggregate."
         hint = "Wrap it: `max(...)`, `first(...)`. Key columns are in the result anyway."
         diagnostics.add("HW410", parsed.sql.position(0, len(parsed.sql.text)), message, hint)
-        return None
     fits = [_check_form(parsed, call, diagnostics) for call in found]
-    if not all(fits):
-        return None
-    refs = resolve(parsed, scope, diagnostics)
-    if refs is None:
+    refs, complete = resolve(parsed, scope, diagnostics)
+    if not found or not all(fits):
         return None
     written = [_written(parsed, call, refs) for call in found]
     in_words = _over(parsed, refs, [(call, each.whole.sql.text) for call, each in zip(found, written, strict=True)])
-    for ref in in_words.refs:
-        if ref.role not in ("key", "aggregate"):
-            message = f"'{parsed.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
-            hint = "Wrap it: `max(...)`, `first(...)`."
-            diagnostics.add("HW410", parsed.sql.position(ref.start, ref.end), message, hint)
-            return None
-    simple = _simplified(parsed, diagnostics)
-    refs = None if simple is None else resolve(simple, scope, diagnostics)
-    if simple is None or refs is None:
+    outside = [ref for ref in in_words.refs if ref.role not in ("key", "aggregate")] if fine else []
+    for ref in outside:
+        message = f"'{parsed.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
+        hint = "Wrap it: `max(...)`, `first(...)`."
+        diagnostics.add("HW410", parsed.sql.position(ref.start, ref.end), message, hint)
+    simple = _simplified(parsed, diagnostics) if fine and complete and not outside else None
+    if simple is None:
         return None
+    refs, _ = resolve(simple, scope, diagnostics)
     simpler = _aggregates(simple)
     taken = tuple(_take(simple, call, refs, each) for call, each in zip(simpler, written, strict=True))
     result = _over(simple, refs, [(call, each.name) for call, each in zip(simpler, taken, strict=True)])

@@ -1,17 +1,17 @@
 """What an expression may contain and call: only what always gives the same answer for the same record.
 
 This module checks the words of the text. What depends on types, such as a text that Spark casts to a time, is checked
-by Spark's analyzer (`runtime.spark.analyzer`).
+by Spark's analyzer (`runtime.spark.analysis`).
 """
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from ...runtime.records.text_casts import never_casts, takes_the_clock, uncast
 from ..diagnostics import Diagnostics, did_you_mean
+from ..types import of_others
 from . import format_options
 from .functions import (
     AGGREGATES,
@@ -28,17 +28,14 @@ from .sql import Call, Parsed, arguments, calls, closing, place_of
 
 _TIMES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING})
-_WRITTEN_OUT = re.compile(r"\s*[+-]?\d")
 
 
 def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) -> bool:
-    """Whether an expression reads one row and uses only allowed functions; otherwise reports why not.
+    """Whether an expression uses only allowed functions and types; otherwise reports each that is not.
 
     `aggregates`: whether it may contain aggregates.
     """
     before = len(diagnostics)
-    if not _check_form(parsed, diagnostics):
-        return False
     for call in calls(parsed):
         _check_call(parsed, call, diagnostics, aggregates)
     tokens = parsed.tokens
@@ -56,26 +53,52 @@ def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) ->
             diagnostics.add("HW406", parsed.sql.position(token.start, token.end + 1), message, FORBIDDEN.get(word))
         if word in _TIMES and not dotted:
             _check_time(parsed, index, diagnostics)
+        if index > 0 and (tokens[index - 1].token_type in (TokenType.ALIAS, TokenType.DCOLON)):
+            _check_type(parsed, index, diagnostics)
     return len(diagnostics) == before
 
 
+def _check_type(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
+    """Report a type that is one elsewhere, in a cast."""
+    token = parsed.tokens[index]
+    instead = of_others(token.text)
+    if instead is None:
+        return
+    following = parsed.tokens[index + 1 : index + 2]
+    sized = bool(following) and following[0].token_type is TokenType.L_PAREN
+    end = parsed.tokens[closing(parsed.tokens, index + 1)].end + 1 if sized else token.end + 1
+    written, way = parsed.sql.text[token.start : end], f"Write {instead}."
+    message = f"'{written}' is not a type."
+    if sized:
+        message, way = f"'{written}' would not limit the text's length.", f"{way} `left(x, 10)` cuts a text."
+    diagnostics.add("HW207", parsed.sql.position(token.start, end), message, way)
+
+
 def _check_time(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
-    """Report a time that is not written in digits: Spark evaluates `timestamp 'now'` once, by its own clock."""
+    """Report a literal that is no time, or not written out: Spark evaluates `timestamp 'now'` once, by its clock."""
     texts = []
     for token in parsed.tokens[index + 1 :]:
         if token.token_type not in _TEXTS:
             break
         texts.append(token)
-    if texts and not (len(texts) == 1 and _WRITTEN_OUT.match(texts[0].text)):
-        position = parsed.sql.position(texts[0].start, texts[-1].end + 1)
+    if not texts:
+        return
+    position = parsed.sql.position(texts[0].start, texts[-1].end + 1)
+    type_ = parsed.tokens[index].text.lower()
+    if len(texts) == 1 and never_casts(texts[0].text, "timestamp" if type_ == "timestamp_ltz" else type_):
+        written = parsed.sql.text[texts[0].start : texts[0].end + 1]
+        diagnostics.add("HW415", position, *uncast(written, type_))
+    elif len(texts) > 1 or takes_the_clock(texts[0].text):
         diagnostics.add("HW417", position, f"'{texts[0].text[:40]}' is not a time that is written out.", WRITE_OUT)
 
 
 WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned time of the epoch."
 
 
-def _check_form(parsed: Parsed, diagnostics: Diagnostics) -> bool:
-    for node in parsed.tree.walk():
+def is_of_one_row(parsed: Parsed, diagnostics: Diagnostics) -> bool:
+    """Whether an expression has only parts that can be computed from one row; otherwise reports each other part."""
+    fine = True
+    for node in parsed.tree.walk(prune=lambda node: isinstance(node, exp.Query)):
         what = None
         if isinstance(node, exp.Query):
             what = "A query"
@@ -88,8 +111,8 @@ def _check_form(parsed: Parsed, diagnostics: Diagnostics) -> bool:
         if what is not None:
             position = place_of(parsed.sql, node)
             diagnostics.add("HW407", position, f"{what} cannot stand in an expression.", _WAYS.get(what))
-            return False
-    return True
+            fine = False
+    return fine
 
 
 _WAYS = {

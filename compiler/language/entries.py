@@ -10,6 +10,7 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 
 from ...runtime.operators.declarations import Emit
+from ...runtime.topology import OnError
 from ..reading.nodes import Mapping, Scalar
 
 Columns = AbstractMapping[str, "Column"]
@@ -33,7 +34,10 @@ class PluginUse:
 
 @dataclass(frozen=True)
 class TopicModel:
-    """A topic that a file of `topics/` declares."""
+    """A topic that a file of `topics/` declares. `readers`: the applications that read it.
+
+    `lost`: whether some of its columns could not be read, which has been reported.
+    """
 
     name: Scalar
     partitions: int
@@ -44,12 +48,14 @@ class TopicModel:
     cleanup: str = "delete"
     retention_ms: int | None = None
     seed: Mapping | None = None
-    on_error: str = "fail"
+    on_error: OnError = "fail"
+    readers: tuple[str, ...] = ()
+    lost: bool = False
 
 
 @dataclass(frozen=True)
 class TableModel:
-    """An entry of `tables:`. `emit`: `per_epoch` or `each_update`."""
+    """An entry of `tables:`. `emit`: `per_epoch` or `each_update`. `was`: its former names, the latest first."""
 
     name: Scalar
     topic: Scalar
@@ -57,13 +63,15 @@ class TableModel:
     is_global: bool = False
     emit: Emit = "per_epoch"
     description: str = ""
+    was: tuple[Scalar, ...] = ()
 
 
 @dataclass(frozen=True)
 class StoreModel:
     """An entry of `stores:`.
 
-    `type` is None if the step decides it. `retention` is the scalar, which keeps its place.
+    `type` is None if the step decides it. `retention` is the scalar, which keeps its place. `was`: its former names,
+    the latest first.
     """
 
     name: Scalar
@@ -73,3 +81,4 @@ class StoreModel:
     retention: Scalar | None = None
     changelog: bool = True
     cleanup: str | None = None
+    was: tuple[Scalar, ...] = ()

@@ -15,7 +15,7 @@ from sqlglot.tokens import TokenType
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.nodes import Scalar
-from .determinism import check
+from .determinism import check, is_of_one_row
 from .sql import SHIFT, Parsed, Sql, parse
 
 Types = Mapping[str, str | None]
@@ -122,14 +122,15 @@ def column(scalar: Scalar, role: Role, name: str, type_: str | None) -> Expressi
 def read(scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> Expression | None:
     """The expression in a scalar, over one row; None, with diagnostics, if it is wrong."""
     parsed = parse(scalar, diagnostics)
-    if parsed is None or not check(parsed, diagnostics):
+    if parsed is None or not is_of_one_row(parsed, diagnostics):
         return None
-    refs = resolve(parsed, scope, diagnostics)
-    return None if refs is None else Expression(parsed.sql, refs)
+    allowed = check(parsed, diagnostics)
+    refs, complete = resolve(parsed, scope, diagnostics)
+    return Expression(parsed.sql, refs) if allowed and complete else None
 
 
-def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[Ref, ...] | None:
-    """The columns that an expression reads; None, with diagnostics, if one is unknown or ambiguous."""
+def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[tuple[Ref, ...], bool]:
+    """The columns that an expression reads, and whether these are all: each unknown or ambiguous one is reported."""
     refs: list[Ref] = list(_clock(parsed))
     complete = True
     for node in parsed.tree.find_all(exp.Column):
@@ -140,7 +141,7 @@ def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[Ref
                 complete = False
             else:
                 refs.append(ref)
-    return tuple(sorted(refs)) if complete else None
+    return tuple(sorted(refs)), complete
 
 
 def _clock(parsed: Parsed) -> list[Ref]:
@@ -245,6 +246,8 @@ def _unknown(names: Sequence[str], scope: Scope) -> tuple[str, str]:
         return message, "Of a record's own fields expressions see `_timestamp`."
     if len(names) == 1 and head in ("key", "value", scope.table):
         return f"'{head}' is not a column.", f"Name one of its columns: {head}.<column>."
+    if head in ("None", "nil", "undefined") and len(names) == 1:
+        return f"There is no column '{head}'.", "Write `null`, and `is null` or `is not null` to compare with it."
     known = [*scope.key, *scope.value, *scope.table_value, "_timestamp"]
     hint = did_you_mean(head, known) or f"The columns are {', '.join(known[:-1]) or 'none'}."
     return f"There is no column '{head}'.", hint

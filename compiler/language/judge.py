@@ -2,7 +2,7 @@
 
 The compiler does not import Spark: its caller passes an `Analyzer`. Verdicts are cached in a file by a hash of the
 expression and the columns it reads, so that Spark starts only for new expressions. Without an analyzer (`parse`) an
-expression that is not in the file has no type, and nothing that needs its type is checked.
+expression that is not in the file has no type, and nothing that needs its type is checked but what `unjudged` finds.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...runtime.records.names import quote
-from ..diagnostics import CODES, Diagnostics
+from ..diagnostics import CODES, Diagnostics, Position
 from ..types import canonical, ddl
 from ..whole_files import write_whole
 from .expressions import Expression, Ref, Scope
+from .unjudged import certain_mistakes
 
 Request = tuple[str, str]
 """An expression in Spark SQL, and the columns that it reads as Spark SQL DDL."""
 
 
 class Refused(Protocol):
-    """Why an analyzer refuses an expression. `offset`: the character concerned; None if unknown.
+    """Why an analyzer refuses an expression. `offset`, `end`: the characters concerned; None if unknown.
 
-    `code`: of the diagnostic. `hint`: the way out, if one is known.
+    `code`: of the diagnostic. `hint`: the way out, if one is known. `further`: the expression's other mistakes.
     """
 
     @property
@@ -39,6 +40,10 @@ class Refused(Protocol):
     def code(self) -> str: ...  # noqa: D102
     @property
     def hint(self) -> str | None: ...  # noqa: D102
+    @property
+    def end(self) -> int | None: ...  # noqa: D102
+    @property
+    def further(self) -> Sequence[Refused]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Refusal:
     offset: int | None = None
     code: str = "HW411"
     hint: str | None = None
+    end: int | None = None
+    further: tuple[Refusal, ...] = ()
 
 
 Verdict = str | Refused
@@ -67,7 +74,7 @@ class VerdictCache:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._known: dict[str, str | list[str | int | None]] = {}
+        self._known: dict[str, str | list[dict[str, Any]]] = {}
         self._changed = False
         if path is not None and path.is_file():
             try:
@@ -81,14 +88,16 @@ class VerdictCache:
         match self._known.get(_digest(request)):
             case str(type_):
                 return type_
-            case [str(message), (int() | None) as offset, str(code), (str() | None) as hint] if code in CODES:
-                return Refusal(message, offset, code, hint)
+            case [dict() as first, *others]:
+                with suppress(TypeError):  # a file that somebody has changed
+                    every = [Refusal(**each) for each in (first, *others)]
+                    if all(each.code in CODES for each in every):
+                        return replace(every[0], further=tuple(every[1:]))
         return None
 
     def put(self, request: Request, verdict: Verdict) -> None:
         """Keep a verdict."""
-        known = verdict if isinstance(verdict, str) else [verdict.message, verdict.offset, verdict.code, verdict.hint]
-        self._known[_digest(request)] = known
+        self._known[_digest(request)] = verdict if isinstance(verdict, str) else [*map(_kept, _each(verdict))]
         self._changed = True
 
     def save(self) -> None:
@@ -131,19 +140,50 @@ class Judge:
 
     def _settle(self, expression: Expression, scope: Scope, verdict: Verdict | None) -> str | None:
         if verdict is not None and not isinstance(verdict, str):
-            position = expression.sql.position(0, len(expression.sql.text))
-            if verdict.offset is not None:
-                _, origin = expression.render_with_offsets(lambda ref: _name(ref, scope))
-                position = expression.sql.position(origin[min(verdict.offset, len(origin) - 1)])
-            self._diagnostics.add(verdict.code, position, verdict.message, verdict.hint)
+            for refused in _each(verdict):
+                place = _place(expression, scope, refused.offset, refused.end)
+                self._diagnostics.add(refused.code, place, refused.message, refused.hint)
+            return None
+        if verdict is None:
+            for mistake in certain_mistakes(expression, scope):
+                self._diagnostics.add(mistake.code, mistake.position, mistake.message, mistake.hint)
             return None
         try:
-            return None if verdict is None else canonical(verdict)
+            return canonical(verdict)
         except ValueError:
-            position = expression.sql.position(0, len(expression.sql.text))
+            position = expression.position
             message = f"The expression is of type {verdict}, which no column can hold."
             self._diagnostics.add("HW411", position, message, "Cast it, to a string for example.")
             return None
+
+
+def _each(verdict: Refused) -> tuple[Refused, ...]:
+    return (verdict, *verdict.further)
+
+
+def _kept(refused: Refused) -> dict[str, Any]:
+    return {
+        "message": refused.message,
+        "offset": refused.offset,
+        "code": refused.code,
+        "hint": refused.hint,
+        "end": refused.end,
+    }
+
+
+def _place(expression: Expression, scope: Scope, offset: int | None, end: int | None) -> Position:
+    """The place of characters of the expression as Spark was given it."""
+    if offset is None:
+        return expression.position
+    _, origin = expression.render_with_offsets(lambda ref: _name(ref, scope))
+    first = origin[min(offset, len(origin) - 1)]
+    if end is None:
+        return expression.sql.position(first)
+    last = origin[min(end, len(origin)) - 1] + 1
+    # A column may be longer in the file than in what Spark was given: `value.url`.
+    return expression.sql.position(
+        first, next((ref.end for ref in expression.refs if ref.start < last < ref.end), last)
+    )
 
 
 def _request(expression: Expression, scope: Scope) -> Request | None:
@@ -181,7 +221,7 @@ def _own_name(ref: Ref, scope: Scope) -> str:
     return f"{scope.table}.{ref.name}" if ref.role == "table" else ref.name
 
 
-_RULES = "2"
+_RULES = "3"
 """Raised when verdicts change their meaning, so that cached ones are not used any more."""
 
 

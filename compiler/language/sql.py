@@ -25,6 +25,10 @@ in and or not when then else case between like ilike rlike regexp as is distinct
 using by over on where select union end
 """
 _WORDS_BEFORE_PARENTHESES = frozenset(_KEYWORDS.split())
+_CHOICE = "Write `if(<condition>, <value>, <other value>)`."
+_INSTEAD = {"&&": "Write `and`.", "===": "Write `=`.", "!==": "Write `<>`.", "=>": "Write `>=`.", "?": _CHOICE}
+"""Operators of other languages, and what SQL has."""
+
 _QUANTIFIED = frozenset({"like", "ilike"})
 """After these words, `any`, `some` and `all` begin a list of patterns."""
 
@@ -115,17 +119,15 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
         end = max(int(detail.get("col") or 0) - SHIFT, 1)
         start = max(end - len(str(detail.get("highlight") or " ")), 0)
         description = str(detail.get("description") or "")
+        stopped = str(detail.get("highlight") or "")
         if "Unexpected token" in description:
-            description = f"'{detail.get('highlight')}' is not expected here"
-        _syntax_error(sql, sql.position(start, max(end, start + 1)), description, diagnostics)
+            description = f"'{stopped}' is not expected here"
+        hint = _INSTEAD.get(stopped)
+        _syntax_error(sql, sql.position(start, max(end, start + 1)), description, diagnostics, hint)
         return None
     found = _single(tree)
     if found is None:
-        stray = next((node for node in tree.find_all(exp.Alias, exp.From)), None) if tree is not None else None
-        position, what = sql.position(0, len(sql.text)), "This is not one expression"
-        if isinstance(stray, exp.Alias):
-            position, what = place_of(sql, stray.args["alias"]), "There is a word too many"
-        _syntax_error(sql, position, what, diagnostics)
+        _not_single(sql, tokens, tree, diagnostics)
         return None
     levels = _levels(found)
     if levels > MOST_LEVELS:
@@ -224,13 +226,37 @@ def _single(tree: exp.Expression | None) -> exp.Expression | None:
     return found
 
 
-def _syntax_error(sql: Sql, position: Position, description: str, diagnostics: Diagnostics) -> None:
+def _not_single(sql: Sql, tokens: Sequence[Token], tree: exp.Expression | None, diagnostics: Diagnostics) -> None:
+    """Report that a text is not one expression: it has a name, a word too many or several values."""
+    stray = next((node for node in tree.find_all(exp.Alias, exp.From)), None) if tree is not None else None
+    mark = next((token for token in tokens if token.token_type is TokenType.PLACEHOLDER), None)
+    if mark is not None:
+        _syntax_error(sql, sql.position(mark.start, mark.end + 1), "'?' is not expected here", diagnostics, _CHOICE)
+        return
+    if not isinstance(stray, exp.Alias):
+        _syntax_error(sql, sql.position(0, len(sql.text)), "This is not one expression", diagnostics)
+        return
+    position = place_of(sql, stray.args["alias"])
+    named = next((index for index, token in enumerate(tokens) if token.token_type is TokenType.ALIAS), None)
+    if named is None or stray.parent is not tree:
+        _syntax_error(sql, position, "There is a word too many", diagnostics)
+        return
+    position = sql.position(tokens[named].start, len(sql.text))
+    message = f"An expression has no name; '{sql.text[tokens[named].start :]}' gives it one."
+    value = sql.text[: tokens[named].start].strip()
+    hint = f"The name stands in front, as the key: `{stray.alias}: {value}`."
+    diagnostics.add("HW407", position, message, hint)
+
+
+def _syntax_error(
+    sql: Sql, position: Position, description: str, diagnostics: Diagnostics, hint: str | None = None
+) -> None:
     if sql.scalar.cut_by_comment is not None:
         message = "The expression ends where YAML sees a comment: at ' #'."
         diagnostics.add("HW402", sql.scalar.cut_by_comment, message, "Put the whole expression in quotes.")
         return
     what = description.rstrip(".") if description and "<class" not in description else "Something is missing here"
-    diagnostics.add("HW401", position, f"The expression does not parse: {what[:1].lower()}{what[1:]}.")
+    diagnostics.add("HW401", position, f"The expression does not parse: {what[:1].lower()}{what[1:]}.", hint)
 
 
 def place_of(sql: Sql, node: exp.Expression) -> Position:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, cast
 
 from ...runtime.topology import Store
@@ -28,7 +29,7 @@ def declared_store(
 ) -> Store:
     """A store with the backend and changelog of its `stores:` entry, or with the defaults."""
     backend = model.backend if model else None
-    return Store(
+    store = Store(
         name=name,
         partitions=partitions,
         key=columns_ddl(key),
@@ -38,3 +39,6 @@ def declared_store(
         options=backend.options.to_python() if backend and backend.options else {},
         changelog=model.changelog if model else True,
     )
+    if model is None or model.cleanup in (None, store.changelog_cleanup):
+        return store
+    return replace(store, cleanup=model.cleanup)

@@ -7,28 +7,45 @@ later and names that cannot be told apart are reported here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
+from ...runtime.topology import OnError
 from ..diagnostics import Diagnostics
 from ..language.entries import Column, PluginUse, StoreModel, TableModel, TopicModel
-from ..language.node_values import flag, integer, mapping, milliseconds, named, pairs, scalar, scalars, text
+from ..language.node_values import flag, integer, mapping, milliseconds, named, scalar, scalars, text
 from ..language.reader import Reader
 from ..operations import RESERVED, STEPS
 from ..operations.base.step import Step, StepAction
 from ..reading.load import LoadedProject, TopicDefinition, TopologyDocument
 from ..reading.nodes import Mapping, Node, Scalar, Sequence
+from ..reading.validate import is_lost
 from ..types import canonical
 from .project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
 
 _SEED = "seed"
+_SECTIONS = ("tables", "stores", "flows")
 
 
 def build_model(loaded: LoadedProject, diagnostics: Diagnostics) -> ProjectModel:
     """The typed model of a loaded project."""
     builder = _Builder(diagnostics)
-    topics = {topic.name.text: topic for topic in map(builder.topic, loaded.topics)}
     topologies = {topology.name.text: topology for topology in map(builder.topology, loaded.topologies)}
-    return ProjectModel(loaded.name, loaded.version, topics, topologies)
+    read = {f"{loaded.name}-{name}": _read(topologies[name]) for name in sorted(topologies)}
+    topics = {
+        topic.name.text: replace(topic, readers=tuple(name for name in read if topic.name.text in read[name]))
+        for topic in map(builder.topic, loaded.topics)
+    }
+    every = (flow for topology in topologies.values() for flow in topology.flows.values())
+    complete = loaded.complete and not any(flow.lost for flow in every)
+    complete = complete and not any("flows" in topology.lost for topology in topologies.values())
+    return ProjectModel(loaded.name, loaded.version, topics, topologies, complete)
+
+
+def _read(topology: TopologyModel) -> set[str]:
+    """What a topology's flows and tables read: topics, and names of its own, which no topic has."""
+    sources = {source.text for flow in topology.flows.values() for source in flow.sources}
+    return sources | {table.topic.text for table in topology.tables.values()}
 
 
 class _Builder:
@@ -38,9 +55,6 @@ class _Builder:
 
     def topic(self, definition: TopicDefinition) -> TopicModel:
         node = definition.node
-        on_error = scalar(node, "on_error")
-        if on_error is not None and on_error.text in ("skip", "dead_letter"):
-            self._reader.later(on_error.position, f"on_error: {on_error.text} is")
         return TopicModel(
             name=definition.name,
             partitions=integer(node, "partitions", 1),
@@ -51,7 +65,8 @@ class _Builder:
             cleanup=text(node, "cleanup", "delete"),
             retention_ms=milliseconds(scalar(node, "retention")),
             seed=mapping(node, "seed"),
-            on_error=on_error.text if on_error is not None else "fail",
+            on_error=_on_error(node) or "fail",
+            lost=mapping(node, "value") is None or is_lost(node, "key", "topics", "topic"),
         )
 
     def topology(self, document: TopologyDocument) -> TopologyModel:
@@ -67,19 +82,23 @@ class _Builder:
             flows={name.text: self._flow(name, body) for name, body in named(node, "flows")},
             assignment=_assignment(mapping(node, "assignment")),
             restore=_plugin(mapping(node, "restore"), "strategy"),
+            lost=frozenset(section for section in _SECTIONS if is_lost(node, section, "topology")),
+            was=tuple(scalars(node.get("was"))),
         )
 
     def _declared(self, node: Mapping, side: str) -> dict[str, Column]:
         columns: dict[str, Column] = {}
         known: dict[str, str] = {}
-        for name, type_ in pairs(node, side):
+        section = mapping(node, side)
+        for entry in section.entries if section is not None else ():
+            name, type_ = entry.key, entry.node
             self._reader.column_name(name)
             twin = known.setdefault(name.text.casefold(), name.text)
             if twin != name.text:
                 message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
                 self._diagnostics.add("HW516", name.position, message)
             try:
-                columns[name.text] = Column(name, canonical(type_.text))
+                columns[name.text] = Column(name, canonical(type_.text) if isinstance(type_, Scalar) else None)
             except ValueError:
                 columns[name.text] = Column(name, None)
         return columns
@@ -93,6 +112,7 @@ class _Builder:
             flag(node, "global", False),
             self._reader.emit(node),
             text(node, "description", ""),
+            tuple(scalars(node.get("was"))),
         )
 
     def _store(self, name: Scalar, node: Mapping) -> StoreModel:
@@ -113,27 +133,50 @@ class _Builder:
             retention=retention,
             changelog=flag(changelog, "enabled", True) if changelog else True,
             cleanup=text(changelog, "cleanup", None) if changelog else None,
+            was=tuple(scalars(node.get("was"))),
         )
 
     def _flow(self, name: Scalar, node: Mapping) -> FlowModel:
-        source = node.get("from")
-        sources = tuple(scalars(source))
-        steps = node.get("steps")
-        items = [item for item in steps if isinstance(item, Mapping)] if isinstance(steps, Sequence) else []
-        return FlowModel(name, sources, tuple(self._steps(items)), scalar(node, "to"), text(node, "description", ""))
+        to = scalar(node, "to")
+        return FlowModel(
+            name,
+            tuple(scalars(node.get("from"))),
+            tuple(self._steps(name, node)),
+            to,
+            text(node, "description", ""),
+            _on_error(node),
+            scalar(node, "on_error"),
+            scalar(node, "start"),
+            lost=to is None and ("to" in node or is_lost(node, "to", "topology", "flow")),
+            was=tuple(scalars(node.get("was"))),
+        )
 
-    def _steps(self, items: list[Mapping]) -> Iterator[Step]:
-        for item in items:
-            words = [entry for entry in item.entries if entry.name in STEPS or entry.name in RESERVED]
-            if len(words) == 1:
+    def _steps(self, flow: Scalar, node: Mapping) -> Iterator[Step]:
+        """The steps of a flow. One that could not be read has no action: nothing is known behind it."""
+        steps = node.get("steps")
+        if not isinstance(steps, Sequence):
+            if steps is not None or is_lost(node, "steps", "topology", "flow"):
+                yield Step(flow, None, None)
+            return
+        for item in steps:
+            entries = item.entries if isinstance(item, Mapping) else ()
+            words = [entry for entry in entries if entry.name in STEPS or entry.name in RESERVED]
+            if len(words) == 1 and isinstance(item, Mapping):
                 entry = words[0]
-                yield Step(entry.key, scalar(item, "name"), self._action(entry.key, entry.node))
+                was = tuple(scalars(item.get("was")))
+                yield Step(entry.key, scalar(item, "name"), self._action(entry.key, entry.node), was)
+            else:
+                yield Step(entries[0].key if entries else flow, None, None)
 
     def _action(self, word: Scalar, node: Node) -> StepAction | None:
         if word.text in RESERVED:
             self._reader.later(word.position, f"The step '{word.text}' is")
             return None
         return STEPS[word.text].read(node, self._reader)
+
+
+def _on_error(node: Mapping) -> OnError | None:
+    return cast(OnError | None, text(node, "on_error", None))
 
 
 def _assignment(node: Mapping | None) -> AssignmentModel:

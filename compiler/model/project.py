@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...runtime.topology import OnError
 from ..language.entries import PluginUse, StoreModel, TableModel, TopicModel
 from ..operations.base.step import References, Step
 from ..reading.nodes import Scalar
@@ -15,13 +16,22 @@ from ..reading.nodes import Scalar
 
 @dataclass(frozen=True)
 class FlowModel:
-    """An entry of `flows:`."""
+    """An entry of `flows:`. `on_error`: None if the topics of its records decide; `on_error_at`: where it says so.
+    `start`: where it begins in its topics; None: at the first records.
+
+    `lost`: whether its `to` could not be read, which has been reported. `was`: its former names, the latest first.
+    """
 
     name: Scalar
     sources: tuple[Scalar, ...]
     steps: tuple[Step, ...]
     to: Scalar | None = None
     description: str = ""
+    on_error: OnError | None = None
+    on_error_at: Scalar | None = None
+    start: Scalar | None = None
+    lost: bool = False
+    was: tuple[Scalar, ...] = ()
 
     @property
     def references(self) -> tuple[References, ...]:
@@ -47,7 +57,9 @@ class AssignmentModel:
 
 @dataclass(frozen=True)
 class TopologyModel:
-    """A file of `topologies/`."""
+    """A file of `topologies/`. `lost`: its sections that could not be read, which has been reported. `was`: its former
+    names, the latest first.
+    """
 
     name: Scalar
     description: str
@@ -56,6 +68,8 @@ class TopologyModel:
     flows: Mapping[str, FlowModel]
     assignment: AssignmentModel = AssignmentModel()
     restore: PluginUse | None = None
+    lost: frozenset[str] = frozenset()
+    was: tuple[Scalar, ...] = ()
 
     @property
     def file(self) -> str:
@@ -65,9 +79,14 @@ class TopologyModel:
 
 @dataclass(frozen=True)
 class ProjectModel:
-    """The whole project."""
+    """The whole project.
+
+    `complete`: whether all topics are known, those that flows write too. Otherwise something that names one could not
+    be read, which has been reported.
+    """
 
     name: str
     version: str
     topics: Mapping[str, TopicModel] = field(default_factory=dict)
     topologies: Mapping[str, TopologyModel] = field(default_factory=dict)
+    complete: bool = True

@@ -12,12 +12,16 @@ from typing import Literal
 from ..diagnostics import Diagnostics, did_you_mean
 from ..ordering import topological_order
 from ..reading.nodes import Scalar
+from .dead_letters import Letters, letters_of
 from .project import FlowModel, ProjectModel, TopologyModel
 
 FlowId = tuple[str, str]
 """Topology and flow."""
 
 Kind = Literal["topic", "table", "flow"]
+
+_OWN = ("-repartition", "-changelog")
+"""How the names of topics end that a topology has for itself."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,15 @@ class Resolution:
     """The project's references.
 
 
-    `order`: flows, each after those that it reads. `written`: undeclared topic -> its flow. `refused`: flows with an
-    invalid `to`, which has been reported.
+    `order`: flows, each after those that it reads. `written`: undeclared topic -> its flow. `letters`: the topics of
+    dead letters. `refused`: flows with an invalid `to`, which has been reported.
     """
 
     names: Mapping[str, Names]
     order: tuple[FlowId, ...]
     written: Mapping[str, FlowId]
     refused: frozenset[FlowId] = field(default_factory=frozenset)
+    letters: Mapping[str, Letters] = field(default_factory=dict)
 
 
 def resolve(model: ProjectModel, diagnostics: Diagnostics) -> Resolution:
@@ -58,37 +63,61 @@ class _Resolver:
     def __init__(self, model: ProjectModel, diagnostics: Diagnostics) -> None:
         self._model = model
         self._diagnostics = diagnostics
+        self._letters = letters_of(model)
         self._written: dict[str, FlowId] = {}
         self._refused: set[FlowId] = set()
 
     def run(self) -> Resolution:
+        self._own_topics()
         self._writers()
         names = {topology.name.text: self._names(topology) for topology in self._model.topologies.values()}
         for topology in self._model.topologies.values():
             self._tables(topology)
             self._stores(topology)
-            self._readers(topology, names[topology.name.text])
+        # Where something is wrong with a file, what seems to be unused may be used by that.
+        faulty = {error.position.file for error in self._diagnostics.errors}
+        for topology in self._model.topologies.values():
+            if topology.file not in faulty:
+                self._unused_stores(topology)
+                self._unread_flows(topology, names[topology.name.text])
         reads = self._reads(names)
         order, circular = self._order(reads)
         for place, flow in circular:
             sources = dict(names[place].sources)
             sources[flow] = None
             names[place] = replace(names[place], sources=sources)
-        return Resolution(names, tuple(order), self._written, frozenset(self._refused))
+        return Resolution(names, tuple(order), self._written, frozenset(self._refused), self._letters)
 
     def _flows(self) -> Iterator[tuple[TopologyModel, FlowModel]]:
         for topology in self._model.topologies.values():
             for flow in topology.flows.values():
                 yield topology, flow
 
+    def _own_topics(self) -> None:
+        """Report topics with names that repartition topics and changelogs have."""
+        named = [topic.name for topic in self._model.topics.values()]
+        named += [flow.to for _, flow in self._flows() if flow.to is not None]
+        for name in named:
+            if name.text.startswith(f"{self._model.name}-") and name.text.endswith(_OWN):
+                message = f"Names like '{name.text}' are those of topics that Headwater makes for a topology."
+                self._diagnostics.add("HW209", name.position, message, "Choose another beginning or end.")
+
     def _writers(self) -> None:
         writer: dict[str, str] = {
             name: "its seed" for name, topic in self._model.topics.items() if topic.seed is not None
         }
+        for name, letters in list(self._letters.items()):
+            if name in self._model.topics:
+                self._taken_by_letters(self._model.topics[name].name, letters)
+                del self._letters[name]
         for topology, flow in self._flows():
             if flow.to is None:
                 continue
             topic, me = flow.to.text, (topology.name.text, flow.name.text)
+            if topic in self._letters:
+                self._taken_by_letters(flow.to, self._letters[topic])
+                self._refused.add(me)
+                continue
             if topic in writer:
                 message = f"The topic '{topic}' is written by {writer[topic]} already."
                 seeded = writer[topic] == "its seed"
@@ -101,9 +130,14 @@ class _Resolver:
             if topic not in self._model.topics:
                 self._written[topic] = me
 
+    def _taken_by_letters(self, name: Scalar, letters: Letters) -> None:
+        owner, topic = letters.topology, letters.topic
+        message = f"'{name.text}' is the topic in which '{owner}' keeps the dead letters of '{topic}'."
+        self._diagnostics.add("HW721", name.position, message, "Give this topic another name.")
+
     def _names(self, topology: TopologyModel) -> Names:
         kinds: dict[str, Kind] = dict.fromkeys(self._model.topics, "topic")
-        kinds.update(dict.fromkeys(self._written, "topic"))
+        kinds.update(dict.fromkeys([*self._written, *self._letters], "topic"))
         branches: dict[str, str] = {}
         mine: dict[str, str] = {}
 
@@ -140,6 +174,9 @@ class _Resolver:
         complete = bool(flow.sources)
         for source in flow.sources:
             kind = kinds.get(source.text)
+            if kind is None and not (self._model.complete and topology.lost.isdisjoint(("tables", "flows"))):
+                complete = False  # it may be among what could not be read
+                continue
             if kind is None:
                 hint = self._elsewhere(source.text) or did_you_mean(source.text, kinds)
                 message = f"There is no topic, table or flow '{source.text}'."
@@ -169,9 +206,9 @@ class _Resolver:
         return None
 
     def _tables(self, topology: TopologyModel) -> None:
-        known = {*self._model.topics, *self._written}
+        known = {*self._model.topics, *self._written, *self._letters}
         for table in topology.tables.values():
-            if table.topic.text not in known:
+            if table.topic.text not in known and self._model.complete:
                 message = f"There is no topic '{table.topic.text}'."
                 self._diagnostics.add("HW301", table.topic.position, message, did_you_mean(table.topic.text, known))
 
@@ -179,6 +216,8 @@ class _Resolver:
         used: dict[str, str] = {}
         for user, what in _store_users(topology):
             name = user.text
+            if name not in topology.stores and "stores" in topology.lost:
+                continue
             if name not in topology.stores:
                 message = f"There is no store '{name}'."
                 hint = did_you_mean(name, topology.stores) or "Declare it under `stores:`, or leave `store` out."
@@ -188,12 +227,15 @@ class _Resolver:
                 self._diagnostics.add("HW309", user.position, message, "A store belongs to one step: declare another.")
             else:
                 used[name] = what
+
+    def _unused_stores(self, topology: TopologyModel) -> None:
+        used = {user.text for user, _ in _store_users(topology)}
         for name, store in topology.stores.items():
-            if name not in used and not any(user.text == name for user, _ in _store_users(topology)):
+            if name not in used:
                 message = f"No step uses the store '{name}'."
                 self._diagnostics.add("HW311", store.name.position, message)
 
-    def _readers(self, topology: TopologyModel, names: Names) -> None:
+    def _unread_flows(self, topology: TopologyModel, names: Names) -> None:
         read = {name for sources in names.sources.values() for _, name in sources or ()}
         for _, flow in self._flows():
             read.update(source.text for source in flow.sources)
@@ -216,6 +258,8 @@ class _Resolver:
             for name in needed:
                 if name in topology.tables and mine.kinds.get(name) == "table":
                     name = topology.tables[name].topic.text
+                if name in self._letters:
+                    name = self._letters[name].topic
                 if name in self._written:
                     reads[me].append(self._written[name])
                 elif mine.kinds.get(name) == "flow":

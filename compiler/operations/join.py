@@ -94,7 +94,7 @@ class JoinStep(StepAction):
         side = context.topology.shapes.get(self.table.text)
         if side is None:
             known = [*context.topology.tables, *(n for n, s in context.topology.shapes.items() if s.is_table)]
-            if self.table.text not in context.topology.names:
+            if self.table.text not in context.topology.names and context.topology.complete:
                 message = f"There is no table '{self.table.text}'."
                 context.report("HW303", self.table.position, message, did_you_mean(self.table.text, known))
             return UNKNOWN

@@ -16,7 +16,7 @@ from .files import ProjectFiles, leaves
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
 from .render import render
 from .source import SourceFile
-from .validate import validate
+from .validate import is_lost, validate
 from .yaml_loader import read_yaml
 
 
@@ -54,7 +54,8 @@ class LoadedProject:
     `vars` are those of headwater.yml, overridden by the command line's. `target` is the chosen entry of `targets:` in
     profiles.yml; None if there is none, and then a diagnostic says why. A step written as a bare word (`- to_stream`)
     comes as a mapping of that word to null, so every step is a mapping. `sources` holds the text of each file read, for
-    printing.
+    printing. `complete`: whether every file of topics and topologies was read, so that a name that none of them has is
+    unknown.
     """
 
     root: Path
@@ -68,6 +69,7 @@ class LoadedProject:
     topics: tuple[TopicDefinition, ...]
     topologies: tuple[TopologyDocument, ...]
     sources: AbstractMapping[str, str]
+    complete: bool = True
 
 
 def load_project(
@@ -104,6 +106,7 @@ def load_project(
         topics=topics,
         topologies=topologies,
         sources=loading.files.sources,
+        complete=loading.complete,
     )
 
 
@@ -126,6 +129,8 @@ class _Loading:
     ) -> None:
         self.files = ProjectFiles(root, diagnostics)
         self.vars: AbstractMapping[str, Any] = dict(variables)
+        self.complete = True
+        self._vars_known = True
         self._root = root
         self._diagnostics = diagnostics
         self._environment = environment
@@ -139,6 +144,7 @@ class _Loading:
         declared = node.get("vars")
         if isinstance(declared, Mapping):
             self.vars = declared.to_python() | dict(self.vars)
+        self._vars_known = not is_lost(node, "vars", "project")
         return node
 
     def read_the_rest(self) -> None:
@@ -167,7 +173,9 @@ class _Loading:
         for source in self.files.below("topics"):
             document = self._document(source, "topics")
             section = document.get("topics") if isinstance(document, Mapping) else None
+            self.complete &= isinstance(section, Mapping)
             for entry in section.entries if isinstance(section, Mapping) else ():
+                self.complete &= isinstance(entry.node, Mapping)
                 if isinstance(entry.node, Mapping) and self._is_first(entry.key, known, "topic"):
                     self._check_seed(entry.node)
                     yield TopicDefinition(entry.key, entry.node)
@@ -178,12 +186,9 @@ class _Loading:
         for source in self.files.below("topologies"):
             document = self._document(source, "topology")
             name = document.get("topology") if isinstance(document, Mapping) else None
-            if (
-                isinstance(document, Mapping)
-                and isinstance(name, Scalar)
-                and isinstance(name.value, str)
-                and self._is_first(name, known, "topology")
-            ):
+            if not isinstance(document, Mapping) or not isinstance(name, Scalar) or not isinstance(name.value, str):
+                self.complete = False
+            elif self._is_first(name, known, "topology"):
                 yield TopologyDocument(name, _with_words_as_steps(document))
 
     def check_variables(self, project: Mapping, given: AbstractMapping[str, Any]) -> None:
@@ -206,7 +211,11 @@ class _Loading:
         node = read_yaml(source, self._diagnostics)
         if node is None:
             return None
-        return validate(render(node, self.vars, self._diagnostics, None), schema, self._diagnostics)
+        found = Diagnostics()
+        rendered = render(node, self.vars, found, None)
+        # Where `vars` itself cannot be read, no variable is known, which has been reported there.
+        self._diagnostics.extend(each for each in found if self._vars_known or each.code != "HW102")
+        return validate(rendered, schema, self._diagnostics)
 
     def _render_profile(self, node: Node) -> Node:
         return render(node, self.vars, self._diagnostics, self._environment)

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import nodes
 
 from ..diagnostics import did_you_mean
+from .other_words import instead_of_call
 
 MOST_CHARACTERS = 20_000
 _MOST_BITS = 1_024
@@ -204,7 +205,7 @@ class Evaluator:
             return ExpressionError("HW104", f"'{name}' is not known here.", f"Write var('{name}').")
         if name in ("var", "env_var"):
             return ExpressionError("HW106", f"'{name}' can only be called.", f"Write {name}('name').")
-        hint = did_you_mean(name, ("var", "env_var")) or "Use var('name')."
+        hint = instead_of_call(name) or did_you_mean(name, ("var", "env_var")) or "Use var('name')."
         return ExpressionError("HW104", f"'{name}' is not known here.", hint)
 
 

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ... import schemas
+from ...suggestions import closest
 from ..diagnostics import Diagnostics
 from ..types import canonical
 from .environment import NumberFromEnvironment
@@ -49,6 +50,23 @@ def validate(node: Node, schema: str, diagnostics: Diagnostics) -> Node:
         if not violation.about_key:
             wrong.add(path)
     return _marked(node, (), wrong)
+
+
+def is_lost(node: Mapping, section: str, schema: str, definition: str | None = None) -> bool:
+    """Whether a section of a mapping cannot be read, which has been reported: it has another form, or a misspelt name.
+
+    `definition`: the mapping's own in `schemas/<schema>.json`; the whole file's if there is none.
+    """
+    if section in node:
+        return not isinstance(node[section], Mapping)
+    known = _keys(schema, definition)
+    return any(closest(name, known)[:1] == (section,) for name in node if name not in known)
+
+
+@cache
+def _keys(schema: str, definition: str | None) -> tuple[str, ...]:
+    content: Any = _validator(schema).schema
+    return tuple((content["definitions"][definition] if definition else content)["properties"])
 
 
 def _marked(node: Node, path: Path, wrong: set[Path]) -> Node:

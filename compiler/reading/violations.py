@@ -11,6 +11,7 @@ from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..types import advice
 from .environment import FromEnvironment, NumberFromEnvironment
 from .nodes import NOTES, Mapping, Node, Scalar
+from .other_words import as_mapping, instead_of_key, instead_of_log
 
 _MOST_KEYS = 20
 _FREE = frozenset({"name", *NOTES})
@@ -31,11 +32,13 @@ _TITLES = {
     "Module": "a Python module's name",
     "Name": "a name",
     "Plugin": "a plugin's name, or a mapping with its name and options",
+    "TopicName": "a topic's name",
     "Type": "a Spark SQL type such as string",
     "Word": "a name",
 }
 _NAMES = {
     "Name": "Use letters, digits and underscores, and no digit at the start.",
+    "TopicName": "Use letters, digits, dots, underscores and dashes, and not '.' or '..' alone.",
     "Word": "Use letters, digits, underscores, dots and dashes, and a letter or underscore at the start.",
     "Column": "Leave out dots, backticks, and a space or @ at the start.",
     "Function": "Write functions.<module>:<name>.",
@@ -129,6 +132,8 @@ def _type_hint(violation: Violation, types: list[str]) -> str | None:
         return f"Add a unit: {given}ms, {given}s, {given}m, {given}h or {given}d."
     if violation.title == "Expression" and given is None:
         return 'Write the expression; SQL\'s null is "null", in quotes.'
+    if types == ["object"] and violation.path and (hint := as_mapping(str(violation.path[-1]), violation.node)):
+        return hint
     if "string" in types and isinstance(given, (int, float)):
         return f'Put it in quotes: "{text}".'
     if types == ["integer"] and isinstance(given, str) and given.isascii() and given.isdigit():
@@ -151,9 +156,18 @@ def _unknown_key(violation: Violation, diagnostics: Diagnostics) -> None:
         if node.key(name).broken:
             continue
         listed = ", ".join(word for word in known if word not in _FREE)
-        hint = did_you_mean(name, known) or (f"Known here: {listed}." if listed else None)
+        hint = _other_word(violation, name) or did_you_mean(name, known)
+        hint = hint or (f"Known here: {listed}." if listed else None)
         what = "step" if violation.title == "Step" and not (node.value.keys() & (known.keys() - _FREE)) else "key"
         diagnostics.add("HW201", node.key_position(name), f"There is no {what} '{_shorten(name)}' here.", hint)
+
+
+def _other_word(violation: Violation, key: str) -> str | None:
+    """The way out for a key that other tools have."""
+    type_ = violation.given.get("type") if violation.path[-1:] == ("log",) else None
+    if isinstance(type_, str):
+        return instead_of_log(type_) or "A plugin's log has its own under `options`."
+    return instead_of_key(violation.title, key)
 
 
 def _unknown(violation: Violation) -> list[str]:
@@ -162,8 +176,9 @@ def _unknown(violation: Violation) -> list[str]:
 
 def _missing_key(violation: Violation, diagnostics: Diagnostics) -> None:
     misspelt = _unknown(violation)
+    others = " ".join(filter(None, (instead_of_key(violation.title, name) for name in misspelt)))
     for name in violation.wanted:
-        if name not in violation.given and not did_you_mean(name, misspelt):
+        if name not in violation.given and not did_you_mean(name, misspelt) and f"`{name}:" not in others:
             diagnostics.add("HW202", violation.holder_place, f"{violation.label} needs the key '{name}'.", None)
 
 
@@ -177,7 +192,9 @@ def _unknown_word(violation: Violation, diagnostics: Diagnostics) -> None:
     if violation.title == "Step":
         message = f"There is no step '{_shorten(violation.given)}'."
         hint = (
-            did_you_mean(violation.given, words) or "A step is a key and what it takes, as in `filter: dep_delay > 15`."
+            instead_of_key("Step", violation.given)
+            or did_you_mean(violation.given, words)
+            or "A step is a key and what it takes, as in `filter: dep_delay > 15`."
         )
         diagnostics.add("HW206", violation.place, message, hint)
         return

@@ -30,12 +30,16 @@ from ..operations.base.site import Declared, PythonLayout, Site, SqlLayout
 
 @dataclass(frozen=True)
 class Reading(PythonOperation):
-    """Reads a topic, with one output for each name in `into`. `rank`: 0 for a table, 1 for a stream."""
+    """Reads a topic, with one output for each name in `into`. `rank`: 0 for a table, 1 for a stream. `dead_letter`:
+    where its failed records are kept. `start`: where a new reader begins, None: at the first record.
+    """
 
     topic: Topic
     into: tuple[str, ...]
     rank: int
     repartition: bool = False
+    dead_letter: Topic | None = None
+    start: str | None = None
 
     has_effect = False
     null_keys = "passed"
@@ -62,10 +66,12 @@ class Reading(PythonOperation):
             shape = replace(shape, value={name: shape.value[name] for name in value})
             topic = _repartition_topic(topic, shape, site.declared)
         site.declared.topics.setdefault(topic.name, topic)
+        if self.dead_letter is not None:
+            site.declared.topics.setdefault(self.dead_letter.name, self.dead_letter)
         edges = tuple(LiveEdge(name, output.shape, value) for name, output in zip(self.into, site.outputs, strict=True))
         columns = None if len(value) == len(shape.value) else value
         into = self.into[0] if len(self.into) == 1 else self.into
-        return PythonLayout((Source(topic, into, columns, site.at),), edges)
+        return PythonLayout((Source(topic, into, columns, self.dead_letter, self.start, site.at),), edges)
 
 
 @dataclass(frozen=True)

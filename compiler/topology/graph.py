@@ -22,7 +22,7 @@ from typing import Literal
 
 from ...runtime.operators.declarations import Declaration, Flow
 from ...runtime.stages.sql_step import SqlStep
-from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store, Topic
+from ...runtime.topology import Assignment, GlobalTable, OnError, PluginRef, Store, Topic
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class SubtopologyGraph:
     """A connected part of a topology: one function in `job.py` and `partitions` tasks.
 
     `name`: that of its first flow or table, stable while that flow stays. `function`: the name as a Python identifier.
+    `step_policies`: what flows say by `on_error`, and the places of their steps.
     """
 
     number: int
@@ -70,6 +71,7 @@ class SubtopologyGraph:
     global_tables: tuple[GlobalTable, ...]
     stages: tuple[PythonStage | SqlStep, ...]
     nodes: tuple[ProcessorNode, ...] = ()
+    step_policies: Mapping[OnError, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class TopologyGraph:
     """One application. `topics`: all that it reads and writes, including repartition topics.
 
     `file`: the YAML file, relative to the project. `global_nodes`: the source and the processor of each global table by
-    its number. A global table takes a number among the subtopologies, as in Kafka Streams, but has no tasks.
+    its number. A global table takes a number among the subtopologies, as in Kafka Streams, but has no tasks. `was`:
+    see `runtime.topology.Topology`.
     """
 
     project: str
@@ -103,6 +106,7 @@ class TopologyGraph:
     repartition_topics: tuple[str, ...] = ()
     global_nodes: Mapping[int, tuple[ProcessorNode, ...]] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
+    was: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = ", ".join(part.name for part in self.subtopologies)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...runtime.operators.declarations import Sink, Source
 from ...runtime.topology import Assignment, GlobalTable, PluginRef, Store
-from ..language.entries import PluginUse, TableModel
+from ..language.entries import PluginUse, StoreModel, TableModel
 from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
 from ..operations.base.checked import CheckedTopology
 from ..operations.base.site import Declared
+from ..operations.base.step import Step
 from .changes import Changes, with_null_keys
 from .connections import GlobalReading, Reading
+from .error_policies import policies_of_steps, with_error_policies
 from .graph import Note, ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
 from .layout import Layout
 from .liveness import live_columns
@@ -26,7 +28,8 @@ from .wiring import wire
 
 def build_graph(model: ProjectModel, topology: TopologyModel, checked: CheckedTopology) -> TopologyGraph:
     """The graph of a topology without errors."""
-    wired = with_null_keys(wire(checked, f"{model.name}-{checked.name}"))
+    application = f"{model.name}-{checked.name}"
+    wired = with_error_policies(with_null_keys(wire(checked, application)), topology, model.topics, application)
     return _Build(model, topology, checked, wired).run()
 
 
@@ -60,7 +63,8 @@ class _Build:
                 global_nodes[number] = of_part
                 continue
             layout = Layout(self.wired, part, needed, stages, changes, self.declared)
-            parts.append(self._part(number, names[number], layout, of_part))
+            built = self._part(number, names[number], layout, of_part)
+            parts.append(replace(built, step_policies=policies_of_steps(self.wired, part, self.topology)))
         global_tables = tuple(table.global_table for table in self.checked.tables.values() if table.global_table)
         for table in global_tables:
             self.declared.topics.setdefault(table.topic.name, table.topic)
@@ -81,7 +85,19 @@ class _Build:
             repartition_topics=tuple(dict.fromkeys(repartitions)),
             global_nodes=global_nodes,
             notes=self._notes(),
+            was=self._former_names(),
         )
+
+    def _former_names(self) -> dict[str, tuple[str, ...]]:
+        topology = self.topology
+        steps = (step for flow in topology.flows.values() for step in flow.steps)
+        parts: tuple[StoreModel | TableModel | FlowModel | Step, ...] = (
+            *topology.stores.values(),
+            *topology.tables.values(),
+            *topology.flows.values(),
+            *steps,
+        )
+        return {each.name.text: tuple(former.text for former in each.was) for each in parts if each.name and each.was}
 
     def _notes(self) -> tuple[Note, ...]:
         """Tables and flows, as they stand in the file."""
@@ -96,7 +112,9 @@ class _Build:
         stages = layout.stages()
         operators = [node for stage in stages if isinstance(stage, PythonStage) for node in stage.nodes]
         sources = tuple(dict.fromkeys(node.topic.name for node in operators if isinstance(node, Source)))
-        sinks = tuple(dict.fromkeys(node.topic.name for node in operators if isinstance(node, Sink)))
+        written = [node.topic for node in operators if isinstance(node, Sink)]
+        written += [n.dead_letter for n in operators if isinstance(n, Source) and n.dead_letter is not None]
+        sinks = tuple(dict.fromkeys(topic.name for topic in written))
         stores = dict.fromkeys(
             store.name for node in operators if isinstance(store := getattr(node, "store", None), Store)
         )

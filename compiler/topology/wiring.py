@@ -94,9 +94,15 @@ class _Wiring:
             names = tuple(name for name, _ in readers)
             # Of equal timestamps, a task takes the records of a table first, so that a join finds its row.
             rank = 0 if any(is_table for _, is_table in readers) else 1
-            edges = self._vertex(Reading(topic, names, rank), (), (shape,) * len(names), reader, at)
+            reading = Reading(topic, names, rank, start=self._start_in(topic.name))
+            edges = self._vertex(reading, (), (shape,) * len(names), reader, at)
             self._given.update({(topic.name, name): edge for name, edge in zip(names, edges, strict=True)})
         return self._given[topic.name, reader]
+
+    def _start_in(self, topic: str) -> str | None:
+        """Where a new reader begins in a topic: all flows that read it say the same."""
+        flows = (flow for flow in self._topology.flows.values() if topic in flow.sources)
+        return next((flow.start for flow in flows if flow.start is not None), None)
 
     def _flow(self, flow: CheckedFlow) -> None:
         edge = self._start(flow)

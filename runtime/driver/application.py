@@ -1,110 +1,60 @@
-"""Runs applications: places the tasks of each, claims it, restores its state, runs its loop and closes it.
-
-One cluster serves all topologies of a run. Each topology has its own generation, commits and loop. A run until caught
-up takes them in the given order, which is graph order. A lasting run works on all of them at the same time.
-
-A run looks at all of its applications at its start, and does not claim one that another run has claimed since. Once one
-of its applications has been taken over, it claims no other. So a run that was suspended gives way to a newer one.
-"""
+"""Runs one application: places its tasks, claims it, restores its state, runs its loop and closes it."""
 
 from __future__ import annotations
 
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
 
 from ...errors import HeadwaterError
+from ..changes.model import Change
 from ..log.descriptions import TopologyDescription
 from ..log.errors import FullyRefreshedError
-from ..log.garbage import collect_garbage
 from ..placing.assigned import Assigned
+from ..progress.beginnings import beginnings
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.errors import FencedError
 from ..progress.global_task import GlobalTask
+from ..state.directories.beside import take_over_beside
 from ..task_id import TaskKey
 from ..topology import Settings, Topology
-from .beginning import Begun, check_log, check_state, look
+from .beginning import Begun, check_state, gone, look
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
+from .errors import ClusterEndedError, EpochCutOffError
 from .failures.user_errors import user_error
 from .group.group import Group
+from .looking import Looking, MadeCommits
 from .loop import EpochLoop
 from .pausing import Pause, check_not_paused
+from .reports.counters import Counters
 from .reports.event_texts import lost
 from .reports.events import (
     ApplicationStarted,
     ApplicationStopped,
     AssignmentFailed,
+    ClusterEnded,
     Event,
     NothingToRead,
     Observer,
-    Silent,
     StoreLost,
     TasksPlaced,
 )
-from .reports.results import ApplicationResult, RunResults, Status
+from .reports.results import ApplicationResult, Status
 from .reports.status_writer import StatusWriter
-
-
-def run_topologies(
-    topologies: Sequence[Topology],
-    settings: Settings,
-    cluster: Cluster,
-    *,
-    until_caught_up: bool,
-    observer: Observer | None = None,
-    stop: threading.Event | None = None,
-    held: Callable[[TaskKey], bool] = lambda _: False,
-) -> RunResults:
-    """Run applications on a cluster until they are caught up, or until `stop` is set.
-
-    An error of an application is in its result. It ends a lasting run, by setting `stop`. A run until caught up goes on
-    with the other applications, unless another run has taken one of them over. Raises OtherLogError.
-    """
-    started, begun = time.time_ns() // 1_000_000, time.monotonic()
-    stop = stop or threading.Event()
-    observer = observer or Silent()
-    try:
-        check_log(topologies, settings, cluster.state_dir(settings))
-        claimed: list[Committer] = []
-        runs = [ApplicationRun(cluster, topology, settings, observer, held, claimed) for topology in topologies]
-        # All of them before the first claim: a run must see what others have claimed up to the moment when it began.
-        for run in runs:
-            run.begin()
-        if until_caught_up:
-            results = [_in_turn(run, stop) for run in runs]
-        else:
-            with ThreadPoolExecutor(max(1, len(runs))) as pool:
-                results = list(pool.map(lambda run: _lasting(run, stop), runs))
-    finally:
-        if not until_caught_up:
-            stop.set()  # others may wait for it, and nothing runs any more
-    return RunResults(started, time.monotonic() - begun, tuple(results))
-
-
-def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
-    """Run an application after others. If it is taken over, the following ones are not started."""
-    result = run.run(stop, True)
-    if result.status == "fenced":
-        stop.set()
-    return result
-
-
-def _lasting(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
-    """Run an application beside others. When it ends in any way, the others end too."""
-    try:
-        return run.run(stop, False)
-    finally:
-        stop.set()
+from .upkeep.cleaning import LogCleaning
+from .upkeep.removal import FileRemoval
+from .upkeep.upkeep import Upkeep
 
 
 class ApplicationRun:
     """One application from its claim to its close.
 
-    `claimed`: what the run has claimed so far, of all its applications.
+    `claimed`: what the run has claimed so far, of all its applications; `made`: what it has committed.
+    `topologies`: all of its applications; `ended`: those that have ended. `refusals`: changes because of which it does
+    not start. `patient`: whether it waits for the end of a pause.
     """
 
     def __init__(
@@ -115,13 +65,23 @@ class ApplicationRun:
         observer: Observer,
         held: Callable[[TaskKey], bool],
         claimed: list[Committer],
+        made: MadeCommits,
+        topologies: Sequence[Topology] = (),
+        ended: Callable[[], Collection[str]] = tuple,
+        refusals: Sequence[Change] = (),
+        patient: bool = False,
     ) -> None:
+        self._ended_before = ended
         self._cluster = cluster
         self._topology = topology
         self._settings = settings
         self._observer = observer
         self._held = held
         self._claimed = claimed
+        self._made = made
+        self._topologies = topologies
+        self._refusals = refusals
+        self._patient = patient
         self._begun: Begun | HeadwaterError | None = None
         self._assigned: Assigned | None = None
         self._generation = -1
@@ -129,6 +89,11 @@ class ApplicationRun:
         self._loop: EpochLoop | None = None
         self._status: StatusWriter | None = None
         self._lost: list[str] = []
+
+    @property
+    def was_stopped_by_records(self) -> bool:
+        """Whether it has ended because no task can get a record any more: its own have stopped, or those of others."""
+        return self._loop is not None and self._loop.tally.caught_up
 
     def begin(self) -> None:
         """Look at what the application has committed, before the run claims anything.
@@ -141,6 +106,11 @@ class ApplicationRun:
             self._begun = user_error(failed, self._cluster)
             if self._begun is None:
                 raise
+
+    def leave(self) -> None:
+        """The run claims the application again: this claim of it is not compared any more."""
+        if isinstance(self._begun, Begun) and self._begun.committer in self._claimed:
+            self._claimed.remove(self._begun.committer)
 
     def on(self, event: Event) -> None:
         """Record the stores that have lost their rows, and pass on all events of the group."""
@@ -155,17 +125,37 @@ class ApplicationRun:
         error: HeadwaterError | None = None
         try:
             status = self._run(stop, until_caught_up)
-            error = self._loop.failed.first if self._loop is not None else None
-        except FencedError as fenced:
-            status, error = "fenced", fenced
-        except FullyRefreshedError as again:
-            own = again.application == self._topology.application
-            status, error = ("fenced", FencedError(again.application, None, None)) if own else ("failed", again)
+            error = self._loop.failed.error if self._loop is not None else None
+        except (FencedError, FullyRefreshedError) as fenced:
+            status, error = self._fenced(fenced)
         except Exception as failed:
             error = user_error(failed, self._cluster)
             if error is None:
                 raise
+            if isinstance(error, ClusterEndedError) and stop.is_set():
+                status, error = self._cut_off(error), None
         return self._ended(status, error, time.monotonic() - begun)
+
+    def _fenced(self, error: FencedError | FullyRefreshedError) -> tuple[Status, HeadwaterError]:
+        """How a run ends that finds other commits than its own, or none: another run made them, or the log has gone."""
+        refreshed = isinstance(error, FullyRefreshedError) or error.generation is None
+        if refreshed and isinstance(self._begun, Begun):
+            found = gone(self._begun, self._topology, self._settings)
+            if found is not None:
+                return "failed", found
+        if isinstance(error, FencedError):
+            return "fenced", error
+        own = error.application == self._topology.application
+        return ("fenced", FencedError(error.application, None, None)) if own else ("failed", error)
+
+    def _cut_off(self, error: ClusterEndedError) -> Status:
+        """How a run ends that was told to stop, and whose cluster was ended meanwhile.
+
+        A signal to every process of a service (systemd's default) does that. It is no failure: the commits stay.
+        """
+        cause = error.cause if isinstance(error, EpochCutOffError) else error.message
+        self._observer.on(ClusterEnded(self._topology.application, cause))
+        return "interrupted"
 
     def _run(self, stop: threading.Event, until_caught_up: bool) -> Status:
         begun = self._begun or look(self._topology, self._settings)
@@ -173,25 +163,43 @@ class ApplicationRun:
             raise begun
         if stop.is_set():
             return "not_started"
-        if until_caught_up:
+        if until_caught_up and not self._patient:
             check_not_paused(self._topology, begun.log)
         committed = Committed(begun.log, self._topology, begun.own)
-        with Group(self._cluster, self._topology, self._settings, committed, begun.plugins, self) as group:
-            check_state(self._topology, committed)
+        state_dir = self._cluster.state_dir(self._settings)
+        if state_dir is not None:  # the run that computed them again may have ended just then
+            take_over_beside(state_dir, self._topology.application, committed.own.incarnation)
+        removal = FileRemoval(begun.log, committed.own, self._settings.file_delete_delay_ms / 1000)
+        with (
+            Upkeep(committed.own, removal, self._observer) as upkeep,
+            Group(self._cluster, self._topology, self._settings, committed, begun.plugins, self) as group,
+        ):
+            check_state(self._topology, committed, self._refusals)
+            begun.log.settle(self._topology.application)  # only now: what is refused changes nothing
             incarnation = committed.own.incarnation or uuid.uuid4().hex
-            commits = EpochCommits(begun.committer, committed, GlobalTask(self._topology, committed))
+            commits = EpochCommits(begun.committer, committed, GlobalTask(self._topology, committed), removal)
             group.join(incarnation, commits)
             assigned = group.place()
             self._placed(assigned)
             if stop.is_set():
                 return "not_started"
-            description = TopologyDescription.of(self._topology, committed.begun, incarnation)
-            self._claim(begun.committer, description, assigned)
+            description = TopologyDescription.of(
+                self._topology, committed.begun, incarnation, before=committed.own.topology
+            )
+            self._claim(begun.committer, description, assigned, committed)
             self._generation = begun.committer.generation
-            # After the claim: commits of older generations are refused from here on, so their files are garbage.
-            collect_garbage(begun.log, self._topology.application, committed.own)
+            if self._settings.beside and self._patient:  # where records keep coming, it would never be caught up
+                committed.stop_at_ends([self._topology.application])
+            counters = Counters()
             self._status = StatusWriter(
-                self._topology, self._settings, committed, self._generation, group, commits.tally
+                self._topology,
+                self._settings,
+                committed,
+                self._generation,
+                group,
+                commits.tally,
+                counters,
+                self._observer,
             )
             group.assign(assigned, begun.committer.number)
             self._status.write()  # the first jobs may take long to begin, and the last run's status stands there
@@ -204,11 +212,24 @@ class ApplicationRun:
                 begun.committer,
                 commits,
                 group,
+                upkeep,
+                LogCleaning(
+                    self._topology,
+                    self._settings,
+                    committed.log,
+                    committed.own,
+                    commits,
+                    self._observer,
+                    self._topologies,
+                ),
                 Pause(begun.log, self._topology.application, self._observer),
+                Looking(begun.log.look_seconds(), self._made),
                 self._observer,
+                counters,
                 self._held,
                 self._placed,
                 self._status.write_if_due,
+                self._ended_before,
             )
             loop.run(stop, until_caught_up)
             self._status.write()  # once the tasks are closed, there is nothing to be told of them
@@ -217,9 +238,9 @@ class ApplicationRun:
             try:
                 group.close()
             except HeadwaterError:
-                if loop.failed.first is None:  # else that has ended the run, and is told
+                if loop.failed.error is None:  # else that has ended the run, and is told
                     raise
-        if loop.failed.first is not None:
+        if loop.failed.error is not None:
             return "failed"
         return "caught_up" if loop.tally.caught_up else "interrupted"
 
@@ -232,19 +253,22 @@ class ApplicationRun:
         if empty := committed.empty():
             self._observer.on(NothingToRead(application, empty))
 
-    def _claim(self, committer: Committer, description: TopologyDescription, assigned: Assigned) -> None:
+    def _claim(
+        self, committer: Committer, description: TopologyDescription, assigned: Assigned, committed: Committed
+    ) -> None:
         """Claim the application, unless the run has lost another one, because then it is not the newest run."""
         for each in self._claimed:
             each.check()
-        committer.claim(description, assigned.to_json())
+        committer.claim(description, assigned.to_json(), lambda: beginnings(self._topology, committed))
         self._claimed.append(committer)
 
     def _ended(self, status: Status, error: HeadwaterError | None, seconds: float) -> ApplicationResult:
         tally = self._loop.tally if self._loop is not None else Tally()
         application, assigned = self._topology.application, self._assigned
         if self._status is not None:
-            self._status.end(status)
-        self._observer.on(ApplicationStopped(application, status, tally.records, tally.commits))
+            self._status.end(status, error, self._loop.failed.tasks if self._loop is not None else ())
+        said = None if error is None else str(error)
+        self._observer.on(ApplicationStopped(application, status, tally.records, tally.commits, said))
         return ApplicationResult(
             application=application,
             status=status,
@@ -257,10 +281,11 @@ class ApplicationRun:
             waiting=tally.waiting,
             waits_for=tally.waits_for,
             empty=tally.empty,
-            error=None if error is None else str(error),
+            error=said,
             assignment={} if assigned is None else assigned.by_client(),
             placement=None if assigned is None else assigned.summary(),
             lost=tuple(self._lost),
+            metrics=self._status.last if self._status is not None else None,
         )
 
     def _placed(self, assigned: Assigned) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ...errors import HeadwaterError
 from ..placing.client import Client
 from ..restore.links import StateLink
 from ..stages.failed_stage import Facts
 from ..state.directories.process_file import Owner
+from ..task_id import TaskKey
 from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Settings, Subtopology
+from .errors import ClusterEndedError
 
 MOST_TRIED = 8
 """How many tasks a job tries at once. On Spark each costs a Spark task and its records, so more would not be faster."""
@@ -31,14 +32,41 @@ class Trial:
     failed: tuple[int, Exception] | None
 
 
+@dataclass(frozen=True)
+class Failing:
+    """A record that a step cannot process. `number`: of those that the task takes under the plan, from 0. `step`:
+    `file:line`, empty if unknown. `certain`: it fails whichever others are left out; else it may be an earlier one's
+    fault, which a store has seen before it.
+    """
+
+    task: TaskKey
+    number: int
+    step: str
+    cause: str
+    certain: bool = True
+
+
+def named_by(facts: Facts, plan: EpochPlan) -> tuple[Failing, ...]:
+    """The records that the error of a trial names, with the step that cannot process them."""
+    places = [plan.numbered(number) for number in facts.numbers]
+    return tuple(Failing(task, number, facts.at, facts.cause, facts.stateless) for task, number in places)
+
+
 class EpochJob(Protocol):
     """Runs the tasks of one subtopology on one client. It is used by one thread at a time."""
 
     def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
         """Run one epoch. Returns the tasks' outcomes in plan order. Nothing exists before the driver has committed it.
 
-        A task whose stores are damaged, or not its client's any more, says so in its outcome. Raises whatever else a
-        task raises, which `facts` explains, and ClientLostError after `cancel`.
+        A task whose stores are damaged, or not its client's any more, says so in its outcome. So does a task of which
+        steps could not process some records (`TaskOutcome.failed`), if the job can go on without these. Raises whatever
+        else a task raises, which `facts` explains, and ClientLostError after `cancel`.
+        """
+        ...
+
+    def reasons(self, plan: EpochPlan, failed: Mapping[TaskKey, Sequence[int]]) -> tuple[Failing, ...]:
+        """Why steps could not process these records, by their numbers: every one, each with its step. Nothing is
+        written. Raises ClientLostError after `cancel`.
         """
         ...
 
@@ -49,10 +77,11 @@ class EpochJob(Protocol):
         """
         ...
 
-    def first_failing(self, plan: EpochPlan) -> int | None:
-        """The number, from 0, of the first record that a step of the plan's only task cannot process.
+    def failing(self, plan: EpochPlan) -> tuple[Failing, ...]:
+        """Records that steps cannot process, as many as can be found at once.
 
-        None if this cannot be found at once, which does not mean that no record fails. Nothing is written.
+        None if it cannot be found at once which records these are, which does not mean that no record fails. Nothing is
+        written. Raises ClientLostError after `cancel`.
         """
         ...
 
@@ -110,6 +139,6 @@ class Cluster(Protocol):
         """The link to a client's stores."""
         ...
 
-    def ended(self, error: Exception) -> HeadwaterError | None:
+    def ended(self, error: Exception) -> ClusterEndedError | None:
         """The error to show if an error was caused by the end of the cluster itself; None otherwise."""
         ...

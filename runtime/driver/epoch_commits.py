@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..log.commit_records import Purged, StoreSnapshot, TaskCommit
+from ..log.commit_records import Listed, Purged, StoreSnapshot, TaskCommit
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.global_task import GlobalTask
+from .upkeep.removal import FileRemoval
 
 
 @dataclass
@@ -41,13 +42,21 @@ class EpochCommits:
     that was made last.
     """
 
-    def __init__(self, committer: Committer, committed: Committed, global_task: GlobalTask) -> None:
+    def __init__(
+        self, committer: Committer, committed: Committed, global_task: GlobalTask, removal: FileRemoval
+    ) -> None:
         self._committer = committer
         self._committed = committed
         self._global_task = global_task
+        self._removal = removal
         self._epoch = 0
         self.tally = Tally()
         self.last = Done()
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that began last."""
+        return self._epoch
 
     def next_epoch(self) -> int:
         """The number of an epoch that begins."""
@@ -82,6 +91,13 @@ class EpochCommits:
         self._committer.purge(purged)
         self._remove_unlisted()
 
+    def rewrite(self, segments: Sequence[Listed]) -> None:
+        """Put segments in the place of others, whose files are removed later. Raises FencedError,
+        SegmentsChangedError.
+        """
+        self._committer.rewrite(segments, self._removal.delay_ms)
+        self._remove_unlisted()
+
     def _commit(self, tasks: Sequence[TaskCommit]) -> None:
         number = self._committer.commit(self._epoch, tasks)
         self._remove_unlisted()
@@ -92,5 +108,5 @@ class EpochCommits:
         self.tally.dropped.update(dropped)
 
     def _remove_unlisted(self) -> None:
-        for path in self._committed.own.unlisted:
-            self._committed.log.remove(path)
+        self._removal.now(self._committed.own.unlisted)
+        self._removal.later(self._committed.own.replaced)

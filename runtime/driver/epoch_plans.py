@@ -6,9 +6,11 @@ import time
 from collections.abc import Sequence, Set
 
 from ..chosen_plugins import origin_of
+from ..log.placed.log import place_of
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.planner import Planner
+from ..progress.repartitioned import check_not_repartitioned
 from ..task_id import TaskKey
 from ..tasks.plan import EpochPlan
 from ..tasks.stream_task import StreamTask
@@ -39,9 +41,14 @@ class EpochPlans:
         self._planner = Planner(committed, settings.max_records)
 
     def plan(self, unit: Unit, tasks: Sequence[StreamTask], failed: Set[TaskKey]) -> EpochPlan:
-        """An epoch of these tasks of a unit. `failed`: tasks that have stopped, so nobody waits for what they write."""
+        """An epoch of these tasks of a unit. `failed`: tasks that have stopped, so nobody waits for what they write.
+
+        Raises TopicRepartitionedError.
+        """
+        check_not_repartitioned(self._committed)
         network = self._committed.network()
         due = {task.id: task for task in tasks}
+        idle: dict[TaskKey, bool] = {}
         return EpochPlan(
             application=self._topology.application,
             generation=self._committer.generation,
@@ -55,7 +62,7 @@ class EpochPlans:
             state_dir=self._settings.state_dir,
             threads=tuple(
                 tuple(
-                    self._planner.task(unit.part, task.partition, due[task].offsets, failed, network)
+                    self._planner.task(unit.part, task.partition, due[task].offsets, failed, network, idle)
                     for task in thread
                     if task in due
                 )
@@ -64,4 +71,5 @@ class EpochPlans:
             globals_=self._planner.globals(unit.part.global_tables, unit.held_globals),
             plugins=origin_of(self._settings),
             incarnation=self._committed.own.incarnation,
+            place=place_of(self._committed.log, self._topology.application),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...errors import HeadwaterError, shortened
 from ..task_id import TaskKey
@@ -11,38 +12,66 @@ MOST_OF_A_RECORD = 2_000
 """The most characters of a record in a message. Each of its values is shorter."""
 
 
-class RecordError(HeadwaterError):
-    """A record that a step could not process. Nothing of its task's epoch was committed.
+MOST_NAMED = 20
+"""The most records that one message names; of more it says how many there are."""
 
-    `value` is the record in JSON with its long values shortened. `step`: its place `file:line` in the YAML, empty if it
-    could not be found.
+
+@dataclass(frozen=True)
+class FailedRecord:
+    """A record that a step could not process. `value`: the record in JSON with its long values shortened. `step`: its
+    place `file:line` in the YAML, empty if it could not be found.
     """
 
-    def __init__(
-        self,
-        *,
-        task: TaskKey,
-        topic: str,
-        partition: int,
-        offset: int,
-        step: str,
-        value: str,
-        cause: str,
-    ) -> None:
-        where = f"{step}: " if step else ""
+    topic: str
+    partition: int
+    offset: int
+    step: str
+    value: str
+    cause: str
+
+    @property
+    def sentence(self) -> str:
+        """`topologies/t.yml:7: record words[0]@3 cannot be processed: ...`."""
+        where = f"{self.step}: " if self.step else ""
+        named = f"{self.topic}[{self.partition}]@{self.offset}"
+        return f"{where}record {named} cannot be processed: {shortened(self.cause)}"
+
+
+class RecordError(HeadwaterError):
+    """Records that steps could not process. Nothing of their task's epoch was committed.
+
+    `records`: the first of them, in order; `count`: how many were found in the epoch.
+    """
+
+    def __init__(self, task: TaskKey, records: Sequence[FailedRecord], count: int | None = None) -> None:
+        first, *others = records
+        count = len(records) if count is None else count
+        lines = [first.sentence, f"  record: {shortened(first.value, MOST_OF_A_RECORD)}"]
+        lines += [f"  and {each.sentence}" for each in others]
+        if count > len(records):
+            lines.append(f"  and {count - len(records):,} more; {count:,} records of this epoch failed")
         super().__init__(
-            f"{where}record {topic}[{partition}]@{offset} cannot be processed: {shortened(cause)}\n"
-            f"  record: {shortened(value, MOST_OF_A_RECORD)}",
+            "\n".join(lines),
             "nothing of this task's epoch is committed; fix the step or the data and run again; "
-            f"`headwater read {topic} --from {offset} --format json` shows all of the record",
+            f"`headwater read {first.topic} --from {first.offset} --format json` shows all of the record; "
+            "`on_error: skip` or `on_error: dead_letter` of the flow or the topic goes on without such records",
         )
         self.task = task
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.step = step
-        self.value = value
-        self.cause = cause
+        self.records = tuple(records)
+        self.count = count
+
+    @property
+    def first(self) -> FailedRecord:
+        """The first of the records."""
+        return self.records[0]
+
+
+class RecordErrors(HeadwaterError):
+    """Several tasks have stopped, each because of records of its own: `errors`."""
+
+    def __init__(self, errors: Sequence[RecordError]) -> None:
+        super().__init__("\n".join(error.message for error in errors), errors[0].hint)
+        self.errors = tuple(errors)
 
 
 class DamagedAgainError(HeadwaterError):
@@ -91,6 +120,10 @@ class SharedStateError(HeadwaterError):
         self.path = path
 
 
+class ClusterEndedError(HeadwaterError):
+    """What executes the epochs has ended as a whole, with everything that was not committed."""
+
+
 class JobError(HeadwaterError):
     """An epoch's job failed, and no record was found as the cause. `hint`: the way out, if one is known."""
 
@@ -101,3 +134,7 @@ class JobError(HeadwaterError):
         self.application = application
         self.subtopology = subtopology
         self.cause = cause
+
+
+class EpochCutOffError(JobError, ClusterEndedError):
+    """An epoch was not finished, because the cluster has ended."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Any
 
 from ..assignment.measured_tasks import tasks_of
@@ -20,6 +19,7 @@ from ..placing.client import ClientLostError
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.planner import Planner
+from ..progress.repartitioned import check_not_repartitioned
 from ..restore.changelogs import RestoreStalledError
 from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
@@ -31,41 +31,42 @@ from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
 from .epoch_plans import EpochPlans
 from .errors import DamagedAgainError
-from .failures.failed_tasks import FailedTasks
-from .failures.record_search import Outcomes, isolate
+from .failures.failed_tasks import FailedTasks, stranded
+from .failures.record_search import Outcomes, isolate, settled
 from .failures.troubles import Troubles
 from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
+from .looking import Looking
 from .pausing import Pause
 from .purging import RepartitionPurge
-from .reports.events import EpochCommitted, Observer, Waiting
-from .units import Unit
+from .reports.counters import Counters
+from .reports.epochs import EpochReports
+from .reports.events import Observer, Waiting
+from .units import OpenEpoch, Unit
+from .upkeep.cleaning import LogCleaning
+from .upkeep.removal import Epochs
+from .upkeep.upkeep import Upkeep
 
 POLL_SECONDS = 0.02
 """How long the loop sleeps at most while jobs run or nothing is due."""
 
+QUIET_SECONDS = 1.0
+"""For so long an application that has nothing to do is left alone, unless something happens."""
+
+QUIET_POLL_SECONDS = 0.05
+"""How long the loop sleeps at most meanwhile. It looks for commits of others and of other drivers after that."""
+
 MOST_JOBS = 64
 """Epochs that are open at once."""
-
-
-@dataclass(frozen=True)
-class _Open:
-    """An epoch that a job works on. `version`: of the committed state that it was planned from."""
-
-    unit: Unit
-    plan: EpochPlan
-    tasks: tuple[StreamTask, ...]
-    started: float
-    version: tuple[int, ...]
 
 
 class EpochLoop:
     """Runs the tasks of one application. `group`: its clients, which have been given tasks.
 
     `held` says which tasks to leave alone for now: a way for tests to make a task slow. `placed` is called with each
-    assignment that is made while it runs. `status` is called in each round, and told whether tasks are on their way,
-    and whether all is paused.
+    assignment that is made while it runs. `ended`: the applications of the run that have ended. `status` is called in
+    each round, and told whether tasks are on their way, and whether all is paused.
     """
 
     def __init__(
@@ -77,11 +78,16 @@ class EpochLoop:
         committer: Committer,
         commits: EpochCommits,
         group: Group,
+        upkeep: Upkeep,
+        cleaning: LogCleaning,
         pause: Pause,
+        looking: Looking,
         observer: Observer,
+        counters: Counters,
         held: Callable[[TaskKey], bool] = lambda _: False,
         placed: Callable[[Assigned], None] = lambda _: None,
         status: Callable[[bool, bool], None] = lambda _, __: None,
+        ended: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._topology = topology
         self._settings = settings
@@ -94,51 +100,84 @@ class EpochLoop:
         self._plans = EpochPlans(topology, settings, committed, committer, commits, group)
         self._rebalancer = Rebalancer(group, committer, placed)
         self._observer = observer
+        self._reports = EpochReports(topology.application, self._planner, commits, counters, observer)
         self._held = held
         self._status = status
+        self._ended = ended
+        self._upkeep = upkeep
         self._pause = pause
+        self._looking = looking
         self._purge = RepartitionPurge(topology, committed, commits)
+        self._cleaning = cleaning
+        self._unread: set[TaskId] = set()
+        self._unread_at: tuple[int, ...] | None = None
+        self._quiet_until = 0.0
+        self._quiet_since: tuple[object, ...] = ()
         self._units: dict[tuple[int, str], Unit] = {}
         self.failed = FailedTasks(topology.application, observer)
-        self._running: dict[Future[Outcomes], _Open] = {}
-        self._troubles = Troubles(topology.application, group, observer)
+        self._running: dict[Future[Outcomes], OpenEpoch] = {}
+        self._troubles = Troubles(topology.application, group, committed, self.failed, observer)
         self.tally = commits.tally
 
     def run(self, stop: threading.Event, until_caught_up: bool) -> Tally:
-        """Loop until `stop` is set, a task fails, or (`until_caught_up`) there is nothing left to take.
+        """Loop until `stop` is set, or (`until_caught_up`) there is nothing left to take, or
+        nothing more can come because tasks have stopped. An error of stores ends it too.
 
         Jobs that run when the loop ends are waited for and committed. Raises FencedError, JobError, NoClientsError,
         StateError.
         """
-        with ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=self._topology.application) as pool:
+        prefix = self._topology.application
+        with self._cleaning, ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=prefix) as pool:
             while True:
-                ending = stop.is_set() or self.failed.first is not None
+                ending = stop.is_set() or self.failed.ends_run
                 restored = False
                 paused = self._pause.asked_for()
                 self._rebalance()
-                if not ending:
-                    # In each round, so that a driver that has nothing to commit also notices a newer one.
+                looked = not ending and self._looking.due()
+                if looked:
+                    # Again and again, so that a driver that has nothing to commit also notices a newer one.
                     self._committer.check()
                     self._committed.refresh()
+                    check_not_repartitioned(self._committed)
+                    # After that, the state has the commits of all epochs that are decided; a pause ends none of this.
+                    self._upkeep.advance(Epochs(self._commits.epoch, self._open_epochs()))
                 if not ending and not paused:
-                    self._commits.advance()
-                    self._purge.advance()
-                    restored = self._advance()
-                    self._start_due(pool, until_caught_up)
+                    self._cleaning.advance()
+                    restored = self._go_on(pool, until_caught_up)
                 self._status(self._rebalancer.in_progress, paused and not self._running and not self._restoring())
                 if not self._running:
                     # Counts are committed with the next epoch. If no epoch is running, they need a commit of their own.
                     if ending:
                         self._commits.flush()
                         break
-                    if until_caught_up and restored and not self._rebalancer.in_progress and self._nothing_left():
-                        self._commits.flush()
-                        self.tally.caught_up = True
-                        break
+                    over = until_caught_up or self._stranded()
+                    if over and restored and not self._rebalancer.in_progress and self._nothing_left():
+                        if looked:
+                            self._commits.flush()
+                            self._cleaning.finish(stop)
+                            self.tally.caught_up = True
+                            break
+                        self._looking.soon()
                 self._wait(stop, paused)
                 for future in [each for each in self._running if each.done()]:
                     self._finish(future)
         return self.tally
+
+    def _go_on(self, pool: ThreadPoolExecutor, until_caught_up: bool) -> bool:
+        """Do what is due; whether all tasks run.
+
+        If there was nothing to do, it stays so until something is committed or the tasks are dealt again: then looking
+        at all of them, fifty times a second, is left out.
+        """
+        now, seen = time.monotonic(), (self._committed.version, self._group.assignment, *self._group.members.values())
+        if self._quiet_until > now and self._quiet_since == seen:
+            return True
+        self._commits.advance()
+        self._purge.advance()
+        restored = self._advance()
+        quiet = not self._start_due(pool, until_caught_up) and restored and not self._running
+        self._quiet_until, self._quiet_since = now + QUIET_SECONDS if quiet else now, seen
+        return restored
 
     def _advance(self) -> bool:
         """Bring stores forward; whether all tasks run."""
@@ -160,7 +199,7 @@ class EpochLoop:
         if working:
             wait(working, POLL_SECONDS, FIRST_COMPLETED)
         else:
-            stop.wait(POLL_SECONDS)
+            stop.wait(QUIET_POLL_SECONDS if time.monotonic() < self._quiet_until else POLL_SECONDS)
 
     def _rebalance(self) -> None:
         """Notice clients that come and go. Jobs of those that are gone are cancelled: Spark would wait for an hour."""
@@ -171,18 +210,25 @@ class EpochLoop:
                 unit.lost = True
                 unit.job.cancel()
 
+    def _open_epochs(self) -> frozenset[int]:
+        return frozenset(each.plan.epoch for each in self._running.values())
+
     def _open_tasks(self, client: str) -> set[TaskId]:
         return {
             task.id for each in self._running.values() if each.unit.member.client.name == client for task in each.tasks
         }
 
-    def _start_due(self, pool: ThreadPoolExecutor, until_caught_up: bool) -> None:
+    def _start_due(self, pool: ThreadPoolExecutor, until_caught_up: bool) -> bool:
+        """Begin epochs; whether any task has records to take, now or later. Tasks without any are left out."""
         busy = {id(each.unit) for each in self._running.values()}
         version = self._committed.version
         interval = self._settings.epoch_interval_ms / 1000
+        any_unread = False
         for part in self._topology.subtopologies:
             for member in self._group.members.values():
-                tasks = [task for task in member.processable(part) if self._may_run(member, task)]
+                unread = [task for task in member.processable(part) if self._is_due(task.id)]
+                any_unread = any_unread or bool(unread)
+                tasks = [task for task in unread if self._may_run(member, task)]
                 if not tasks:
                     continue
                 unit = self._unit(part, member)
@@ -191,19 +237,31 @@ class EpochLoop:
                 eager = until_caught_up and not self._running
                 if id(unit) in busy or not unit.due(now, interval, version, eager):
                     continue
-                if not self._planner.unread(task.id for task in tasks):
-                    continue
                 unit.started = now
                 plan = self._plans.plan(unit, tasks, self.failed.tasks)
                 for task in tasks:
                     task.start_epoch(plan.epoch)
-                opened = _Open(unit, plan, tuple(tasks), now, version)
+                opened = OpenEpoch(unit, plan, tuple(tasks), now, time.monotonic() - now, version)
                 self._running[pool.submit(self._job, unit, plan, self._troubles.examined)] = opened
+        return any_unread
+
+    def _with_unread(self) -> Set[TaskId]:
+        """The tasks that have records to take: the same ones until something is committed."""
+        version = self._committed.version
+        if self._unread_at != version:
+            tasks = tasks_of(self._topology)
+            self._unread = {task for task in tasks if self._planner.unread([task])}
+            self._unread_at = version
+        return self._unread
+
+    def _is_due(self, task: TaskId) -> bool:
+        """Whether a task has records to take, and has not stopped."""
+        return task in self._with_unread() and task.key(self._topology.application) not in self.failed.tasks
 
     def _may_run(self, member: GroupMember, task: StreamTask) -> bool:
         key = task.id.key(self._topology.application)
         leaves = self._rebalancer.leaves(member.client.name, task.id)
-        return not leaves and key not in self.failed.tasks and not self._held(key)
+        return not leaves and not self._held(key)
 
     def _unit(self, part: Subtopology, member: GroupMember) -> Unit:
         key = part.number, member.client.name
@@ -217,9 +275,10 @@ class EpochLoop:
         return self._units[key]
 
     def _job(self, unit: Unit, plan: EpochPlan, examined: Set[TaskKey]) -> Outcomes:
-        """In a thread of the pool: run the epoch; if it fails, run its tasks one by one and find the record."""
+        """In a thread of the pool: run the epoch; if it fails, find the records that do not let it go on."""
         try:
-            return unit.job.run(plan), ()
+            outcomes = unit.job.run(plan)
+            return settled(unit.job, unit.part, plan, outcomes)
         except Exception as error:  # whatever a user's expression or function raises
             if unit.lost or self._cluster.lost(unit.member.client):
                 raise ClientLostError(plan.application, unit.member.client.name) from error
@@ -242,8 +301,11 @@ class EpochLoop:
         unit.took(plan, outcomes, opened.version)
         self._end(opened, outcomes)
         try:
+            begun = time.monotonic()
             committed = self._commit(unit.member, opened.tasks)
-            self._tell(opened, committed)
+            if committed > 0:
+                self._looking.committed()
+            self._reports.ended(opened, outcomes, committed, begun)
             self._troubles.settle(unit.member, opened.tasks, outcomes)
         except DamagedAgainError as error:
             self.failed.add([error.task], error)
@@ -256,25 +318,7 @@ class EpochLoop:
             self._group.recover(member, error.tasks, error)
             return 0
 
-    def _tell(self, opened: _Open, committed: int) -> None:
-        """Tell what an epoch has committed, if anything."""
-        unit = opened.unit
-        if committed > 0:
-            last = self._commits.last
-            self._observer.on(
-                EpochCommitted(
-                    application=self._topology.application,
-                    subtopology=unit.part.name,
-                    client=unit.member.client.name,
-                    commit=last.number,
-                    records=last.records,
-                    lag=self._planner.unread(unit.tasks),
-                    seconds=time.monotonic() - opened.started,
-                    dropped=last.dropped,
-                )
-            )
-
-    def _end(self, opened: _Open, outcomes: Sequence[TaskOutcome]) -> None:
+    def _end(self, opened: OpenEpoch, outcomes: Sequence[TaskOutcome]) -> None:
         """Note what each task has come to; nothing, where it took no record or is in trouble."""
         commits = [outcome.commit for outcome in outcomes if outcome.commit is not None]
         made = {commit.partition: commit for commit in commits}
@@ -284,6 +328,11 @@ class EpochLoop:
             task.end_epoch(opened.plan.epoch, opened.plan.assignment, advancing.get(number))
             if number in made and number not in advancing:
                 task.offsets.update(made[number].applied)
+
+    def _stranded(self) -> bool:
+        """Whether no task can get a record any more, because tasks have stopped."""
+        failed, ended = self.failed.tasks, self._ended()
+        return bool(failed or ended) and stranded(self._topology, failed, ended)
 
     def _nothing_left(self) -> bool:
         """Whether no unit can take a record as things stand; notes what has to wait, and for whom."""

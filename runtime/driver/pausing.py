@@ -16,7 +16,7 @@ from .reports.event_texts import moment
 from .reports.events import ApplicationPaused, ApplicationResumed, Observer
 
 EVERY_SECONDS = 0.5
-"""How often the log is asked."""
+"""The least time between two looks into the log."""
 
 
 class PausedError(HeadwaterError):
@@ -41,13 +41,17 @@ class Pause:
         self._application = application
         self._observer = observer
         self._seconds = seconds
+        self._every = max(EVERY_SECONDS, log.look_seconds())
         self._due = float("-inf")
         self.since: int | None = None
 
     def asked_for(self) -> bool:
-        """Whether the application is to be left as it is. Looks at most twice a second. Raises LogError."""
+        """Whether the application is to be left as it is. Looks at most twice a second, or as often as the log says.
+
+        Raises LogError.
+        """
         if self._seconds() >= self._due:
-            self._due = self._seconds() + EVERY_SECONDS
+            self._due = self._seconds() + self._every
             before, self.since = self.since, self._log.paused_since(self._application)
             if before is None and self.since is not None:
                 self._observer.on(ApplicationPaused(self._application, self.since))

@@ -33,6 +33,7 @@ class RepartitionPurge:
         self._commits = commits
         self._seconds = seconds
         self._due = seconds() + PURGE_SECONDS
+        self._seen = 0
         written = {name for part in topology.subtopologies for name in part.repartition_topics}
         self._readers = [
             (TaskId(part.number, partition, part.name), topic)
@@ -46,6 +47,9 @@ class RepartitionPurge:
         if not self._readers or self._seconds() < self._due:
             return
         self._due = self._seconds() + PURGE_SECONDS
+        if self._seen == self._committed.own.number:
+            return
+        self._seen = self._committed.own.number
         purged = tuple(self._consumed())
         if purged:
             self._commits.purge(purged)

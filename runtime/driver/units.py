@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..task_id import TaskId
 from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan
+from ..tasks.stream_task import StreamTask
 from ..topology import Subtopology
 from .cluster import EpochJob
 from .group.member import GroupMember
@@ -55,7 +56,7 @@ class Unit:
         self.full = any(commit.records >= tasks[commit.key(plan.application)].max_records for commit in commits)
         self.blocked_at = None if troubled or plan.advancing(commits) else version
         for trouble in (outcome.trouble for outcome in outcomes if outcome.trouble is not None):
-            if trouble.kind == "corrupted":
+            if trouble.kind in ("corrupted", "missing"):
                 self._distrust(trouble.store)
 
     def _distrust(self, store: str) -> None:
@@ -64,3 +65,18 @@ class Unit:
         if names or store not in {each.name for each in self.part.stores}:
             for name in names or list(self.held_globals):
                 self.held_globals.pop(name, None)
+
+
+@dataclass(frozen=True)
+class OpenEpoch:
+    """An epoch that a job works on. `version`: of the committed state that it was planned from.
+
+    `started`: when, in seconds; `planning`: how many of them that took.
+    """
+
+    unit: Unit
+    plan: EpochPlan
+    tasks: tuple[StreamTask, ...]
+    started: float
+    planning: float
+    version: tuple[int, ...]

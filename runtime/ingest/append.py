@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...errors import HeadwaterError
 from ..log.commit_records import EXTERNAL_LANE, AppendRecord, Listed
-from ..log.declared_topics import check_unchanged
+from ..log.declared_topics import check_readable
 from ..log.descriptions import FedTopic
 from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
 from ..log.log import Log
@@ -24,6 +25,7 @@ from ..records.schema import key_columns
 from ..topology import Topic
 from .incoming import Incoming, join
 from .seed_rows import times_of, yielded_rows
+from .sieve import RefusedRows, Sieve
 
 SOURCE = "the rows to append"
 """The name of the rows in errors."""
@@ -36,19 +38,30 @@ WRITE_ROWS = 500_000
 class AppendResult:
     """The result of an append. `commit`: its number, 0 if there was nothing to append.
 
-    `offsets`: partition -> the offset of the first record and the offset after the last.
+    `offsets`: partition -> the offset of the first record and the offset after the last. `refused`: rows that the topic
+    cannot hold, and that were left out.
     """
 
     topic: str
     records: int
     commit: int
     offsets: Mapping[int, tuple[int, int]]
+    refused: RefusedRows = field(default_factory=RefusedRows)
+
+
+class RetriedMeanwhileError(HeadwaterError):
+    """Somebody else has put dead letters of `topic` back at the same time."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"dead letters of {topic} were put back by somebody else meanwhile", "try again")
+        self.topic = topic
 
 
 def append(
     log: Log, application: str, topic: Topic, rows: Any, timestamps: Sequence[int] | None = None
 ) -> AppendResult:
-    """Append records to a topic that is fed from outside. Either all are committed, or none.
+    """Append records to a topic that is fed from outside. Either all are committed, or none; but rows that the topic
+    cannot hold are left out if its `on_error` says so.
 
     `rows`: a table (Arrow's, pandas', ...), or an iterable of tables, of objects with a field for each column, or of
     objects in record form. `timestamps`: ms, one for each row; otherwise they come from the record, from the topic's
@@ -57,43 +70,60 @@ def append(
     Raises SeedError for rows that the topic cannot hold, TopicChangedError.
     """
     now = time.time_ns() // 1_000_000
+    # Timestamps are given row by row, so then all rows have to fit.
+    sieve = Sieve(topic if timestamps is None else replace(topic, on_error="fail"))
     if timestamps is None:
-        incoming = yielded_rows(SOURCE, rows, topic, now)
+        incoming = sieve.to_the_end(yielded_rows(SOURCE, rows, topic, now, sieve))
     else:
-        untimed = yielded_rows(SOURCE, rows, replace(topic, timestamp=None), now)
+        untimed = sieve.to_the_end(yielded_rows(SOURCE, rows, replace(topic, timestamp=None), now, sieve))
         incoming = _timed(untimed, times_of(SOURCE, timestamps))
     written = write_incoming(log, application, topic, incoming)
     if not written:
-        return AppendResult(topic.name, 0, 0, {})
+        return AppendResult(topic.name, 0, 0, {}, sieve.refused)
     record = AppendRecord(now, written, topic=FedTopic.of(topic))
-    return commit_append(LogState.load(log.commits(application)), topic, record)
+    return replace(commit_append(LogState.load(log.commits(application)), topic, record), refused=sieve.refused)
 
 
 def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Listed, ...]:
     """Write records that no commit lists yet. Records with a null key go round robin by row number."""
     written: list[Listed] = []
-    row = 0
-    for piece in _pieces(incoming):
-        piece = replace(piece, table=_with_normal_keys(topic, piece.table))
-        partitions = _partitions(topic, piece, row)
+    for table, partitions in placed(topic, incoming):
         name = f"s-{uuid.uuid4().hex}"
-        written += log.write(application, topic.name, name, piece.table, partitions, EXTERNAL_LANE)
-        row += len(piece)
+        written += log.write(application, topic.name, name, table, partitions, EXTERNAL_LANE)
     return tuple(written)
 
 
-def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> AppendResult:
+def placed(topic: Topic, incoming: Iterable[Incoming]) -> Iterator[tuple[pa.Table, Int64s]]:
+    """Records as they are to be written, in pieces, with the partition of each."""
+    row = 0
+    for piece in _pieces(incoming):
+        piece = replace(piece, table=with_normal_keys(topic, piece.table))
+        yield piece.table, _partitions(topic, piece, row)
+        row += len(piece)
+
+
+def commit_append(
+    state: LogState, topic: Topic, record: AppendRecord, kept: Callable[[LogState], tuple[Listed, ...]] | None = None
+) -> AppendResult:
     """Create the commit, after any commits that others create meanwhile.
 
-
-    `state`: the one that a seed was compared with. Raises TopicChangedError, SeededMeanwhileError.
+    `state`: the one that a seed, or dead letters, were compared with. `kept`: of a topic that starts again, the records
+    that are listed behind the new ones. Raises TopicChangedError, SeededMeanwhileError, RetriedMeanwhileError.
     """
+    new = record.segments
     seeded = state.seeds.get(topic.name)
+    retried, put_back = dict(state.retried), dict(state.put_back)
     while True:
+        if record.retried is not None and (state.retried, state.put_back) != (retried, put_back):
+            raise RetriedMeanwhileError(record.retried.topic)
         if record.source and state.seeds.get(topic.name) != seeded:
             raise SeededMeanwhileError(topic.name)
         if not record.replace:
-            check_unchanged(state, topic)
+            check_readable(state, topic)
+            record = replace(record, topic=FedTopic.of(topic).after(state.topics.get(topic.name)))
+        elif kept is not None and (again := kept(state)):
+            declared = FedTopic.of(topic).after(state.topics[topic.name])
+            record = replace(record, segments=(*new, *again), topic=declared, appended=len(again))
         try:
             committed = state.commit(record)
             break
@@ -103,8 +133,8 @@ def commit_append(state: LogState, topic: Topic, record: AppendRecord) -> Append
     return AppendResult(topic.name, committed.records, state.number, committed.offsets)
 
 
-def _with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:
-    # -0.0 equals 0.0, and all NaN are equal in Spark, so equal keys must be equal bytes.
+def with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:
+    """The records with keys of which equal ones are equal bytes: -0.0 equals 0.0, and all NaN are equal in Spark."""
     keys = {f"key.{name}" for name, data_type in key_columns(topic).items() if holds_floats(data_type)}
     columns = [normal_key(table[name].combine_chunks()) if name in keys else table[name] for name in table.column_names]
     return pa.table(columns, schema=table.schema)

@@ -19,6 +19,7 @@ from .incoming import (
 )
 from .incoming import source_columns as columns_of
 from .places import in_utf8, placed
+from .sieve import Sieve
 
 # A setting of the whole process. Python's csv only checks quotes and finds lines here; Arrow, which reads the rows, has
 # no such limit, so a smaller one would refuse valid files.
@@ -28,16 +29,22 @@ _CSV_BLOCK = 16 << 20
 """Bytes of a CSV file that are parsed at once. No row may be longer."""
 
 
-def csv_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
+def csv_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
     """The rows of a CSV file in UTF-8 with a header. Raises SeedError."""
     first = 0
-    with in_utf8(path), placed(path.name, lambda row: f"line {_csv_line(path, first + row)}"):
+    with in_utf8(path), placed(path.name):
         _check_quotes(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(csv.reader(file), [])
         wanted = dict.fromkeys(source for source, _ in columns_of(topic, header).values())
         for batch in _csv_batches(path, list(wanted)):
-            yield from_text(topic, pa.Table.from_batches([batch]), clock)
+            yield from sieve.taken(
+                path.name,
+                pa.Table.from_batches([batch]),
+                lambda some: from_text(topic, some, clock),
+                lambda row: f"line {_csv_line(path, row)}",
+                first,
+            )
             first += batch.num_rows
 
 

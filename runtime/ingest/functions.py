@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -64,7 +65,7 @@ def _take_modules(root: str) -> dict[str, Any]:
 def _source_hash(project_dir: Path) -> str:
     folder = project_dir.resolve()
     files = {
-        Path(file).resolve()
+        _resolved(file)
         for module in list(sys.modules.values())
         if (file := getattr(module, "__file__", None)) is not None
     }
@@ -73,3 +74,9 @@ def _source_hash(project_dir: Path) -> str:
         digest.update(f"{file.relative_to(folder).as_posix()}\0{file.stat().st_size}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+@cache
+def _resolved(file: str) -> Path:
+    """Where the file of a module really is. A process has thousands, and does not move them."""
+    return Path(file).resolve()

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from ..log.errors import SeedError
 from ..records.bad_values import BadValueError
 from ..records.record_json import FIELDS
 from ..records.schema import key_columns, value_columns
@@ -29,39 +28,49 @@ from .incoming import (
 from .incoming import source_columns as columns_of
 from .places import in_utf8, placed
 from .record_form import parse_records
+from .sieve import Sieve
 
 PIECE_ROWS = 65_536
 """Rows that are converted at once: enough for Arrow to be fast, with little memory."""
 
 
-def jsonl_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
+def jsonl_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
     """The rows of a file with one JSON object on each line and a field for each column. A missing field is null."""
     seen: set[str] = set()
-    for numbers, objects in _json_lines(path):
-        with placed(path.name, _line_among(numbers)):
-            yield _from_objects(topic, objects, clock, from_json, seen)
-    with placed(path.name):
-        columns_of(topic, sorted(seen))
+    for numbers, objects in _json_lines(path, sieve):
+        with placed(path.name):
+            yield from sieve.taken(
+                path.name,
+                objects,
+                lambda some: _from_objects(topic, some, clock, from_json, seen),
+                _line_among(numbers),
+            )
+    if seen or not sieve.refused.count:
+        with placed(path.name):
+            columns_of(topic, sorted(seen))
 
 
-def record_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
+def record_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
     """The records of a file with one JSON object in record form on each line."""
-    for numbers, objects in _json_lines(path):
-        with placed(path.name, _line_among(numbers)):
-            yield parse_records(topic, objects, clock)
+    for numbers, objects in _json_lines(path, sieve):
+        with placed(path.name):
+            yield from sieve.taken(
+                path.name, objects, lambda some: parse_records(topic, some, clock), _line_among(numbers)
+            )
 
 
-def parquet_rows(path: Path, topic: Topic, clock: int) -> Iterator[Incoming]:
+def parquet_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
     """The rows of a Parquet file."""
     first = 1
-    with placed(path.name, lambda row: f"row {first + row}"), parquet.ParquetFile(path) as file:
+    with placed(path.name), parquet.ParquetFile(path) as file:
         wanted = dict.fromkeys(source for source, _ in columns_of(topic, file.schema_arrow.names).values())
         for batch in file.iter_batches(PIECE_ROWS, columns=list(wanted)):
-            yield from_table(topic, pa.Table.from_batches([batch]), clock)
+            table = pa.Table.from_batches([batch])
+            yield from sieve.taken(path.name, table, lambda some: from_table(topic, some, clock), _row, first)
             first += batch.num_rows
 
 
-def yielded_rows(source: str, found: Any, topic: Topic, clock: int) -> Iterator[Incoming]:
+def yielded_rows(source: str, found: Any, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
     """The rows that a function or a caller has given. Raises SeedError.
 
     `found`: a table (Arrow's, pandas' or another that Arrow understands), or an iterable of tables, of objects with a
@@ -69,18 +78,27 @@ def yielded_rows(source: str, found: Any, topic: Topic, clock: int) -> Iterator[
     """
     seen: set[str] = set()
     first = 1
-    with placed(source, lambda row: f"row {first + row}"):
+    with placed(source):
         for piece in _pieces(found):
-            if isinstance(piece, pa.Table):
-                incoming = from_table(topic, piece, clock)
-            elif _in_record_form(topic, piece):
-                incoming = parse_records(topic, piece, clock, from_python)
-            else:
-                incoming = _from_objects(topic, piece, clock, from_python, seen)
-            yield incoming
-            first += len(incoming)
+            yield from sieve.taken(source, piece, _converter(topic, piece, clock, seen), _row, first)
+            first += len(piece)
         if seen:
             columns_of(topic, sorted(seen))
+
+
+def _converter(
+    topic: Topic, piece: pa.Table | Sequence[Mapping[str, Any]], clock: int, seen: set[str]
+) -> Callable[[Any], Incoming]:
+    """How to convert a piece, or a part of it."""
+    if isinstance(piece, pa.Table):
+        return lambda some: from_table(topic, some, clock)
+    if _in_record_form(topic, piece):
+        return lambda some: parse_records(topic, some, clock, from_python)
+    return lambda some: _from_objects(topic, some, clock, from_python, seen)
+
+
+def _row(number: int) -> str:
+    return f"row {number}"
 
 
 def times_of(source: str, timestamps: Sequence[int]) -> pa.Array:
@@ -93,21 +111,27 @@ def _line_among(numbers: Sequence[int]) -> Callable[[int], str]:
     return lambda row: f"line {numbers[row]}"
 
 
-def _json_lines(path: Path) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
+def _json_lines(path: Path, sieve: Sieve) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
     """The objects of a file with their lines, in pieces. Empty lines are skipped."""
     with in_utf8(path), placed(path.name), path.open(encoding="utf-8-sig") as file:
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
         while piece := list(islice(lines, PIECE_ROWS)):
-            yield [number for number, _ in piece], [_object(path, number, line) for number, line in piece]
+            objects = ((number, _object(path, number, line, sieve)) for number, line in piece)
+            found = {number: each for number, each in objects if each is not None}
+            if found:
+                yield list(found), list(found.values())
 
 
-def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+def _object(path: Path, number: int, line: str, sieve: Sieve) -> dict[str, Any] | None:
+    """The object of a line; None if it is none."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise SeedError(path.name, f"no JSON: {error}", f"line {number}") from error
+        sieve.refuse(path.name, lambda: f"line {number}", f"no JSON: {error}")
+        return None
     if not isinstance(found, dict):
-        raise SeedError(path.name, "not an object", f"line {number}")
+        sieve.refuse(path.name, lambda: f"line {number}", "not an object")
+        return None
     return found
 
 

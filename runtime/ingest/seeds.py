@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import pyarrow.compute as pc
 
 from ..log.commit_records import AppendRecord, SeedSource
-from ..log.declared_topics import check_unchanged
+from ..log.declared_topics import check_readable
 from ..log.descriptions import FedTopic, declared
 from ..log.errors import SeedChangedError, SeededMeanwhileError, SeedError
 from ..log.garbage import collect_garbage
@@ -22,17 +22,20 @@ from ..log.log import Log
 from ..log.state import LogState
 from ..topology import Topic
 from .append import commit_append, write_incoming
+from .appended import Appended, check_appended
 from .csv_rows import csv_rows
 from .functions import blamed, project_function
 from .incoming import Incoming, join
+from .seed_difference import seed_difference
 from .seed_rows import jsonl_rows, parquet_rows, record_rows, yielded_rows
+from .sieve import RefusedRows, Sieve
 
 Format = Literal["csv", "jsonl", "parquet", "records"]
 
 CLOCK = 0
 """The timestamp of a seed's records if nothing gives one. They come before all others."""
 
-_READERS: dict[str, Callable[[Path, Topic, int], Iterator[Incoming]]] = {
+_READERS: dict[str, Callable[[Path, Topic, int, Sieve], Iterator[Incoming]]] = {
     "csv": csv_rows,
     "jsonl": jsonl_rows,
     "parquet": parquet_rows,
@@ -61,61 +64,138 @@ class SeedSpec:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """The result of seeding a topic. `commit`: the commit with its records. `records`: how many were committed now."""
+    """The result of seeding a topic. `commit`: the commit with its records. `records`: how many of the seed were
+    committed now, `appended`: how many that had been appended were put behind them again. `refused`: rows that the
+    topic cannot hold, and that were left out.
+    """
 
     topic: str
     outcome: Literal["unchanged", "seeded", "replaced"]
     records: int
     commit: int
+    appended: int = 0
+    refused: RefusedRows = field(default_factory=RefusedRows)
 
 
 def seed(
-    log: Log, application: str, topic: Topic, spec: SeedSpec, project_dir: Path, full_refresh: bool = False
+    log: Log,
+    application: str,
+    topic: Topic,
+    spec: SeedSpec,
+    project_dir: Path,
+    full_refresh: bool = False,
+    keep_unchanged: bool = False,
+    drop_appended: bool = False,
 ) -> SeedResult:
     """Seed a topic once. If its seed is committed already, do nothing.
 
-    `full_refresh`: if the seed or the topic's declaration has changed, start the topic again, without the records that
-    were appended. Raises SeedError, SeedChangedError, TopicChangedError.
+    `full_refresh`: start the topic again with the seed, and with the records that were appended behind it, unless
+    `drop_appended`; with `keep_unchanged` only if the seed or the topic's declaration has changed. Raises SeedError,
+    SeedChangedError, TopicChangedError, AppendedUnknownError, AppendedOtherwiseError.
     """
     state = LogState.load(log.commits(application))
     known = state.seeds.get(topic.name)
-    with _opened(topic, spec, project_dir) as (content, rows):
-        digest = _digest(topic, spec, content)
-        if known is not None and known.hash == digest:
+    again = full_refresh and topic.name in state.topics
+    sieve = Sieve(topic)
+    with _opened(topic, spec, project_dir, sieve) as (content, rows):
+        source = SeedSource(topic.name, _digest(topic, spec, content), spec.source)
+        if known is not None and known.hash == source.hash and (keep_unchanged or not full_refresh):
             return SeedResult(topic.name, "unchanged", 0, 0)
+        rows = _ordered(topic, spec, rows)
         if known is not None and not full_refresh:
-            check_unchanged(state, topic)
-            raise SeedChangedError(topic.name, spec.source)
-        in_file_order = spec.order == "file" or _format(spec) == "records"
-        written = write_incoming(log, application, topic, rows if in_file_order else _by_time(topic, rows))
-    replace = full_refresh and topic.name in state.topics
-    source = SeedSource(topic.name, digest, spec.source)
-    record = AppendRecord(time.time_ns() // 1_000_000, written, source, FedTopic.of(topic), replace)
+            if not _waits(state, topic):
+                check_readable(state, topic)
+            return replace(_same_records(log, state, topic, source, rows), refused=sieve.refused)
+        if again and not drop_appended:
+            check_appended(state, topic)
+        written = write_incoming(log, application, topic, rows)
+    record = AppendRecord(_now(), written, source, FedTopic.of(topic), again)
+    kept = None if drop_appended else Appended(log, application, topic).written_again
     try:
-        result = commit_append(state, topic, record)
+        result = commit_append(state, topic, record, kept if again else None)
     except SeededMeanwhileError:
-        return seed(log, application, topic, spec, project_dir, full_refresh)
+        return seed(log, application, topic, spec, project_dir, full_refresh, keep_unchanged, drop_appended)
     collect_garbage(log, application, state)
-    return SeedResult(topic.name, "replaced" if replace else "seeded", result.records, result.commit)
+    new = sum(each.rows for each in written)
+    outcome: Literal["seeded", "replaced"] = "replaced" if again else "seeded"
+    return SeedResult(topic.name, outcome, new, result.commit, result.records - new, sieve.refused)
+
+
+def check_again(
+    state: LogState, topic: Topic, spec: SeedSpec, project_dir: Path, *, keep_unchanged: bool, drop_appended: bool
+) -> bool:
+    """Whether `seed` with a full refresh would write the seed of a topic. Then its file is read, to see that it can be.
+
+    No function is called. Raises SeedError, AppendedUnknownError, AppendedOtherwiseError.
+    """
+    known = state.seeds.get(topic.name)
+    with _opened(topic, spec, project_dir, Sieve(topic)) as (content, rows):
+        if keep_unchanged and known is not None and known.hash == _digest(topic, spec, content):
+            return False
+        if topic.name in state.topics and not drop_appended:
+            check_appended(state, topic)
+        if spec.path is not None:
+            for _ in rows:
+                pass
+    return True
+
+
+def _same_records(log: Log, state: LogState, topic: Topic, source: SeedSource, rows: Iterable[Incoming]) -> SeedResult:
+    """Note another source of the same records, as the topic has them now. Raises SeedChangedError if they differ."""
+    known = state.seeds[topic.name]
+    if difference := seed_difference(log, state, topic, rows):
+        raise SeedChangedError(topic.name, source.path, difference)
+    if _waits(state, topic):  # the next run puts its records there, and the seed is noted then
+        return SeedResult(topic.name, "unchanged", 0, 0)
+    commit_append(state, topic, AppendRecord(_now(), (), replace(source, parts=known.parts)))
+    return SeedResult(topic.name, "unchanged", 0, 0)
+
+
+def _waits(state: LogState, topic: Topic) -> bool:
+    """Whether a run is going to put the topic's records elsewhere."""
+    known = state.topics.get(topic.name)
+    return known is not None and known.can_move_to(topic)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def other_records(log: Log, state: LogState, topic: Topic, spec: SeedSpec, project_dir: Path) -> str | None:
+    """How a file gives other records than its committed seed has, in words; None if they are the same.
+
+    Raises SeedError, and errors of the log.
+    """
+    with _opened(topic, spec, project_dir, Sieve(topic)) as (_, rows):
+        return seed_difference(log, state, topic, _ordered(topic, spec, rows))
+
+
+def seed_digest(topic: Topic, spec: SeedSpec, project_dir: Path) -> str:
+    """A hash of everything that decides what a seed commits. Raises SeedError."""
+    with _opened(topic, spec, project_dir, Sieve(topic)) as (content, _):
+        return _digest(topic, spec, content)
 
 
 @contextmanager
-def _opened(topic: Topic, spec: SeedSpec, project_dir: Path) -> Iterator[tuple[str, Iterator[Incoming]]]:
+def _opened(topic: Topic, spec: SeedSpec, project_dir: Path, sieve: Sieve) -> Iterator[tuple[str, Iterator[Incoming]]]:
     """A hash of the seed's content, and its rows, which are read on demand."""
     if spec.function is not None:
         with project_function(project_dir, spec.function) as (function, content):
-            yield content, _called(spec.function, project_dir, function, topic)
+            yield content, sieve.to_the_end(_called(spec.function, project_dir, function, topic, sieve))
     else:
         path = project_dir / spec.source
-        yield _file_hash(path, spec.source), _READERS[_format(spec)](path, topic, CLOCK)
+        content = _file_hash(path, spec.source)
+        yield content, sieve.to_the_end(_READERS[_format(spec)](path, topic, CLOCK, sieve))
 
 
-def _called(source: str, project_dir: Path, function: Callable[[], object], topic: Topic) -> Iterator[Incoming]:
+def _called(
+    source: str, project_dir: Path, function: Callable[[], object], topic: Topic, sieve: Sieve
+) -> Iterator[Incoming]:
     with blamed(source, project_dir):
         found = function()
     if isinstance(found, Iterator):
         found = _each(source, project_dir, found)
-    yield from yielded_rows(source, found, topic, CLOCK)
+    yield from yielded_rows(source, found, topic, CLOCK, sieve)
 
 
 def _each(source: str, project_dir: Path, found: Iterator[object]) -> Iterator[object]:
@@ -152,6 +232,10 @@ def _digest(topic: Topic, spec: SeedSpec, content: str) -> str:
     """A hash of everything that decides what is committed: the content, how it is read, and into which columns."""
     read = [content, _format(spec), spec.order, topic.timestamp, {"name": topic.name, **declared(topic)}]
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+
+
+def _ordered(topic: Topic, spec: SeedSpec, rows: Iterator[Incoming]) -> Iterator[Incoming]:
+    return rows if spec.order == "file" or _format(spec) == "records" else _by_time(topic, rows)
 
 
 def _by_time(topic: Topic, rows: Iterator[Incoming]) -> Iterator[Incoming]:

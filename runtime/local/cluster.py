@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...errors import HeadwaterError
 from ..driver.cluster import EpochJob
 from ..placing.client import Client
 from ..restore.links import InDriver, StateLink
@@ -68,6 +67,5 @@ class LocalCluster:
         """The link into this process."""
         return InDriver()
 
-    def ended(self, error: Exception) -> HeadwaterError | None:  # noqa: ARG002
+    def ended(self, error: Exception) -> None:
         """None: this process is running."""
-        return None

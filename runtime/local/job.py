@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from ..chosen_plugins import ChosenPlugins
 from ..dataclass_json import from_json
-from ..driver.cluster import Trial
+from ..driver.cluster import Failing, Trial, named_by
 from ..placing.client import Client, ClientLostError
 from ..stages.failed_stage import Facts, StageFailedError, facts_of
 from ..stages.worker import PlannedWorker
+from ..task_id import TaskKey
 from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import PluginRef, Subtopology
@@ -54,9 +55,17 @@ class LocalJob:
                 return Trial(tuple(range(number)), (number, error))
         return Trial(tuple(range(len(tasks))), None)
 
-    def first_failing(self, plan: EpochPlan) -> int | None:  # noqa: ARG002
-        """None: trials are cheap here."""
-        return None
+    def failing(self, plan: EpochPlan) -> tuple[Failing, ...]:
+        """The records that the first failing step names. Raises ClientLostError after `cancel`."""
+        try:
+            self.run(replace(plan, trial=True))
+        except StageFailedError as error:
+            return named_by(error.facts, plan)
+        return ()
+
+    def reasons(self, plan: EpochPlan, failed: Mapping[TaskKey, Sequence[int]]) -> tuple[Failing, ...]:  # noqa: ARG002
+        """None: it leaves out no records."""
+        return ()
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
         """None: each step names itself in its errors."""
@@ -79,7 +88,7 @@ class LocalJob:
         """The worker for a stage of the running epoch."""
         assert self._plan is not None
         plugins = ChosenPlugins(self._plan.plugins)
-        yield PlannedWorker(self._plan, plugins.log(PluginRef(*self._plan.log)), plugins.backend)
+        yield PlannedWorker(self._plan, plugins.log(PluginRef(*self._plan.log), self._plan.places), plugins.backend)
 
 
 def _thread(number: int) -> pa.RecordBatch:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from ..dataclass_json import compact, from_plain, to_plain
@@ -18,25 +20,67 @@ from .commit_records import (
     CommitRecord,
     EpochRecord,
     GenerationRecord,
+    PlacesRecord,
     PurgeRecord,
+    RepartitionRecord,
+    RewindRecord,
+    RewriteRecord,
     SnapshotRecord,
+    TopicRemovalRecord,
 )
+from .descriptions import TopicDeclaration
 from .errors import CommitFormatError
 
-FORMAT = 2
+FORMAT = 8
 """The newest. A commit has the oldest format that can read it, so that earlier versions read on as long as they can."""
 
-_SINCE: dict[type[CommitRecord], int] = {SnapshotRecord: 2, PurgeRecord: 2}
+_WITH_RENAMES = 4
+
+_SINCE: dict[type[CommitRecord], int] = {
+    SnapshotRecord: 2,
+    PurgeRecord: 2,
+    RewriteRecord: 3,
+    PlacesRecord: 4,
+    RewindRecord: 6,
+    TopicRemovalRecord: 6,
+    RepartitionRecord: 8,
+}
 """The formats that types of commits came with; the others were there from the first."""
 
+DROPPED_DELETIONS = 5
+"""The format in which deletions may be dropped. Earlier versions would let stores keep rows that are deleted."""
+
+RETRIED = 6
+"""The format of a commit that says which dead letters were put back. Earlier versions would put them back again."""
+
+REPARTITIONED = 8
+"""The format in which records of a topic may be in other partitions than before. Earlier versions would go on at the
+positions of before.
+"""
+
+_WITH_STARTS = 6
+"""The format in which an application may begin elsewhere than at the first records of its topics."""
+
+_WITH_HANDED = 7
+"""The format in which applications may hand topics over. Earlier versions would find two writers of one topic."""
+
+_CHANGED_COLUMNS = 4
+"""The format of a commit that tells of a topic with records of different columns: versions before read all alike."""
+
 _CHECKSUM = b',"crc32":'
+_AT_ONCE = 50
 _TYPES: dict[str, type[CommitRecord]] = {
     "generation": GenerationRecord,
     "assignment": AssignmentRecord,
     "epoch": EpochRecord,
     "snapshot": SnapshotRecord,
     "purge": PurgeRecord,
+    "rewrite": RewriteRecord,
     "append": AppendRecord,
+    "rewind": RewindRecord,
+    "topic_removal": TopicRemovalRecord,
+    "places": PlacesRecord,
+    "repartition": RepartitionRecord,
 }
 _NAMES = {record: name for name, record in _TYPES.items()}
 
@@ -45,7 +89,32 @@ Json = dict[str, Any]
 
 def encode_commit(record: CommitRecord) -> bytes:
     """The bytes of a commit."""
-    return dump({"type": _NAMES[type(record)], **to_plain(record)}, _SINCE.get(type(record), 1))
+    return dump({"type": _NAMES[type(record)], **to_plain(record)}, _format_of(record))
+
+
+def _format_of(record: CommitRecord) -> int:
+    """The oldest format that says what is in it."""
+    match record:
+        case RewriteRecord() if any(segment.deletions.horizon for segment in record.segments):
+            return DROPPED_DELETIONS
+        case AppendRecord() if record.retried is not None:
+            return RETRIED
+        case GenerationRecord() if record.begins or any(p.starts for p in record.topology.subtopologies.values()):
+            return _WITH_STARTS
+        case GenerationRecord() if record.renamed is not None:
+            return _WITH_RENAMES
+        case GenerationRecord():
+            return format_with(record.topology.topics.values())
+        case AppendRecord() if record.topic is not None:
+            return format_with([record.topic])
+        case PlacesRecord() if record.places.handed or any(each.takes for each in record.places.recomputed.values()):
+            return _WITH_HANDED
+    return _SINCE.get(type(record), 1)
+
+
+def format_with(topics: Iterable[TopicDeclaration]) -> int:
+    """The oldest format that has these declarations of topics."""
+    return _CHANGED_COLUMNS if any(topic.earlier for topic in topics) else 1
 
 
 def decode_commit(data: bytes) -> CommitRecord:
@@ -61,6 +130,26 @@ def dump(body: Json, format_: int = 1) -> bytes:
     """JSON without spaces, with the format's number first and a checksum last."""
     data = compact({"format": format_, **body}).encode()
     return b"%b%b%d}" % (data[:-1], _CHECKSUM, zlib.crc32(data))
+
+
+def dump_in_pieces(body: Json, lists: Mapping[str, Iterable[Any]], format_: int) -> Iterator[bytes]:
+    """The same as `dump` of `body` with these `lists` as further fields, in pieces of at most about 1 ms each."""
+    checksum = 0
+    for piece in _pieces({"format": format_, **body}, lists):
+        checksum = zlib.crc32(piece, checksum)
+        yield piece
+    yield b"%b%d}" % (_CHECKSUM, zlib.crc32(b"}", checksum))
+
+
+def _pieces(body: Json, lists: Mapping[str, Iterable[Any]]) -> Iterator[bytes]:
+    yield compact(body).encode()[:-1]
+    for name, items in lists.items():
+        yield b',"%b":[' % name.encode()
+        rest, between = iter(items), b""
+        while some := list(islice(rest, _AT_ONCE)):
+            yield between + compact(some)[1:-1].encode()
+            between = b","
+        yield b"]"
 
 
 def load(data: bytes) -> Json:

@@ -6,16 +6,21 @@ written. Every number here is an integer; times are milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ..task_id import TaskKey
 from .descriptions import FedTopic, TopologyDescription
+from .placed.places import Places
+from .renames import Renames
 from .segments.segment import Segment
 
 EXTERNAL_LANE = 0
 """The one lane of a topic that is fed from outside (seeds, appends)."""
+
+DELAY_MS = 600_000
+"""So long files stay that others have taken the place of, where nobody says otherwise."""
 
 Listed = Segment
 """Records that were written, as a commit lists them. Only the log knows what is in it; others pass it on."""
@@ -23,7 +28,8 @@ Listed = Segment
 
 @dataclass(frozen=True)
 class CommitMark:
-    """One commit of an application. The `checksum` (crc32) of its bytes distinguishes it from others of its number.
+    """One commit of an application, by its place. The `checksum` (crc32) of its bytes distinguishes it from others of
+    its number.
 
     So a store notices a log that is a copy and got other commits since it was copied.
     """
@@ -62,17 +68,32 @@ class TaskCommit:
 
 
 @dataclass(frozen=True)
+class Beginning:
+    """Where the tasks of a subtopology begin in a topic that they have not read yet: partition -> lane -> position."""
+
+    subtopology: str
+    topic: str
+    positions: Mapping[int, Mapping[int, int]]
+
+
+@dataclass(frozen=True)
 class GenerationRecord:
     """A driver takes over: every commit of a lower generation is refused from here on.
 
     `topology` describes the application. Readers learn from it who reads and writes what.
     `assignment`: which client has which tasks, and why. Empty in logs of versions that did not record it.
+    `renamed`: what has another name from here on. All that was committed before counts for the new name.
+    `begins`: of topics that are read from now on, and not from their first records.
     """
 
     generation: int
     at: int
     topology: TopologyDescription = field(default_factory=TopologyDescription)
     assignment: Mapping[str, Any] = field(default_factory=dict)
+    renamed: Renames | None = None
+    begins: tuple[Beginning, ...] = ()
+
+    seldom: ClassVar = ("renamed", "begins")
 
     @property
     def incarnation(self) -> str:
@@ -97,14 +118,96 @@ class EpochRecord:
 
 
 @dataclass(frozen=True)
+class SeededPart:
+    """Offsets of the records that a seed gave to a partition: from `start` up to, not including, `end`."""
+
+    partition: int
+    start: int
+    end: int
+
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class SeedSource:
     """The source of a topic's seed. `hash`: of the content and of all that decides how it is read. `path`: of the file,
     or the name of the function.
+
+    `parts`: where its records are. In a commit only if that commit does not have them; None in a snapshot that an
+    earlier version has made.
     """
 
     topic: str
     hash: str
     path: str
+    parts: tuple[SeededPart, ...] | None = None
+
+    seldom: ClassVar = ("parts",)
+
+
+Place = tuple[int, int]
+"""The partition and offset of a record."""
+
+Ranges = tuple[tuple[int, int], ...]
+"""Offsets: of each range the first one, and the one behind its last one."""
+
+
+@dataclass(frozen=True)
+class Retried:
+    """Dead letters whose records were put back: offsets in the topic of dead letters, as ranges, by partition.
+
+    `incarnation`: of the application that writes that topic. Letters of another one are others. `records`: the same of
+    the records, where they were before they were put back; these stay the same whoever writes their letters, and under
+    what name. Empty in older logs.
+    """
+
+    topic: str
+    incarnation: str = ""
+    offsets: Mapping[int, Ranges] = field(default_factory=dict)
+    records: Mapping[int, Ranges] = field(default_factory=dict)
+
+    seldom: ClassVar = ("records",)
+
+    @classmethod
+    def of(cls, topic: str, incarnation: str, letters: Iterable[Place], records: Iterable[Place]) -> Retried:
+        """Of single letters and their records."""
+        return cls(topic, incarnation, _ranges(letters), _ranges(records))
+
+    def has(self, incarnation: str, partition: int, offset: int) -> bool:
+        """Whether a letter's record was put back."""
+        ranges = self.offsets.get(partition, ())
+        return incarnation == self.incarnation and any(start <= offset < end for start, end in ranges)
+
+    def and_(self, later: Retried) -> Retried:
+        """These and those of a later commit; only the later ones, if the topic has begun again meanwhile."""
+        if later.incarnation != self.incarnation:
+            return later
+        return Retried(self.topic, self.incarnation, ranges_of_both(self.offsets, later.offsets))
+
+
+def ranges_of_both(some: Mapping[int, Ranges], others: Mapping[int, Ranges]) -> dict[int, Ranges]:
+    """Ranges by partition, joined."""
+    return {
+        partition: _joined((*some.get(partition, ()), *others.get(partition, ())))
+        for partition in sorted({*some, *others})
+    }
+
+
+def _ranges(places: Iterable[Place]) -> dict[int, Ranges]:
+    found: dict[int, list[tuple[int, int]]] = {}
+    for partition, offset in places:
+        found.setdefault(partition, []).append((offset, offset + 1))
+    return {partition: _joined(each) for partition, each in found.items()}
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    found: list[tuple[int, int]] = []
+    for start, end in sorted((start, end) for start, end in ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -112,7 +215,8 @@ class AppendRecord:
     """Records from outside, for one topic: a seed or an append.
 
     `source`: of a seed. `topic`: the topic as it was declared, None in logs that were begun before it was kept.
-    `replace`: the topic starts again with these records.
+    `replace`: the topic starts again with these records. `appended`: how many of its segments, the last ones, have
+    records that were appended before and are kept. `retried`: the dead letters that the records are of.
     """
 
     at: int
@@ -120,6 +224,10 @@ class AppendRecord:
     source: SeedSource | None = None
     topic: FedTopic | None = None
     replace: bool = False
+    appended: int = 0
+    retried: Retried | None = None
+
+    seldom: ClassVar = ("appended", "retried")
 
     @property
     def records(self) -> int:
@@ -129,11 +237,20 @@ class AppendRecord:
     @property
     def offsets(self) -> dict[int, tuple[int, int]]:
         """Partition -> offsets of its first record and after the last, once it is committed."""
-        offsets: dict[int, tuple[int, int]] = {}
-        for segment in self.segments:
-            first, _ = offsets.get(segment.partition, (segment.base_offset, 0))
-            offsets[segment.partition] = (first, segment.end_offset)
-        return offsets
+        return _offsets(self.segments)
+
+    @property
+    def seed_offsets(self) -> dict[int, tuple[int, int]]:
+        """The same for the records of the seed alone."""
+        return _offsets(self.segments[: len(self.segments) - self.appended])
+
+
+def _offsets(segments: Iterable[Listed]) -> dict[int, tuple[int, int]]:
+    offsets: dict[int, tuple[int, int]] = {}
+    for segment in segments:
+        first, _ = offsets.get(segment.partition, (segment.base_offset, 0))
+        offsets[segment.partition] = (first, segment.end_offset)
+    return offsets
 
 
 @dataclass(frozen=True)
@@ -203,8 +320,105 @@ class PurgeRecord:
     incarnation: str = ""
 
 
-CommitRecord = GenerationRecord | AssignmentRecord | EpochRecord | SnapshotRecord | PurgeRecord | AppendRecord
+@dataclass(frozen=True)
+class RewriteRecord:
+    """Segments that take the place of others: merged, compacted, expired or repaired. Each has the positions and
+    offsets of all those of its lane that it replaces, the first to the last.
+
+    `generation`: of the driver in charge, 0 where an application has none. `incarnation`: see EpochRecord. `delay_ms`:
+    how long from `at` on nobody removes files that are listed no more, for those who still read them.
+    """
+
+    generation: int
+    at: int
+    segments: tuple[Listed, ...]
+    incarnation: str = ""
+    delay_ms: int = DELAY_MS
+
+
+@dataclass(frozen=True)
+class RewindRecord:
+    """Tasks of a subtopology go on reading a topic elsewhere: `positions`, partition -> lane -> position.
+
+    Nobody runs the application meanwhile: `generation` is the next one, so every driver that may still be there is
+    refused from here on. `incarnation`: see EpochRecord.
+    """
+
+    generation: int
+    at: int
+    subtopology: str
+    topic: str
+    positions: Mapping[int, Mapping[int, int]]
+    incarnation: str = ""
+
+
+@dataclass(frozen=True)
+class TopicRemovalRecord:
+    """All records of a topic are given up, with its declaration and its seed.
+
+    `generation`: of the driver in charge, 0 where an application has none. `incarnation`: see EpochRecord.
+    """
+
+    generation: int
+    at: int
+    topic: str
+    incarnation: str = ""
+
+
+@dataclass(frozen=True)
+class RepartitionedTopic:
+    """A topic that is fed from outside, with its records in other partitions. `topic`: as it is declared from here on.
+
+    `source`: of its seed, with where that seed's records are now. `marks`: see `FedMarks`. `put_back`: where the
+    records are now whose dead letters were put back.
+    """
+
+    topic: FedTopic
+    source: SeedSource | None = None
+    marks: tuple[tuple[int, ...], ...] = ()
+    put_back: Mapping[int, Ranges] = field(default_factory=dict)
+
+    seldom: ClassVar = ("put_back",)
+
+
+@dataclass(frozen=True)
+class RepartitionRecord:
+    """All records of topics that are fed from outside are in other partitions from here on: in `segments`.
+
+    `delay_ms`: see RewriteRecord, of the files of before.
+    """
+
+    at: int
+    topics: tuple[RepartitionedTopic, ...]
+    segments: tuple[Listed, ...]
+    delay_ms: int = DELAY_MS
+
+
+@dataclass(frozen=True)
+class PlacesRecord:
+    """Which application lives in which place from here on, see `placed`: all of them.
+
+    Among what is fed from outside it says nothing but that there are places: versions that know none refuse the log.
+    """
+
+    at: int
+    places: Places = field(default_factory=Places)
+
+
+CommitRecord = (
+    GenerationRecord
+    | AssignmentRecord
+    | EpochRecord
+    | SnapshotRecord
+    | PurgeRecord
+    | RewriteRecord
+    | AppendRecord
+    | RepartitionRecord
+    | RewindRecord
+    | TopicRemovalRecord
+    | PlacesRecord
+)
 """One commit of an application."""
 
-DriversRecord = AssignmentRecord | EpochRecord | SnapshotRecord | PurgeRecord
+DriversRecord = AssignmentRecord | EpochRecord | SnapshotRecord | PurgeRecord | RewriteRecord | TopicRemovalRecord
 """What the driver in charge commits: it is refused under any other generation."""

@@ -2,178 +2,127 @@
 
 from __future__ import annotations
 
-import os
-import re
-import uuid
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Protocol
 
-from ...private_files import opener
-from ...unusable_paths import unusable_paths_told
-from .durable_files import link, make_directory, sync_directory, write_durably
-from .errors import CommitExistsError, CommitGapError, CommitsMissingError
-
-KEPT_SNAPSHOTS = 2
-"""How many snapshots are kept: the last one, and the one before for a reader that is loading it."""
+from .errors import FullyRefreshedError
 
 
 class CommitStore(Protocol):
-    """Keeps the commits of one application. Implementations must make `create` exclusive and durable."""
+    """Keeps the commits of one application. Implementations must make `create` exclusive and durable.
+
+    Old commits are folded: a snapshot has all that they say, and they are removed. Of each its checksum is kept. So a
+    store that was brought forward with a folded commit can still tell whether it belongs to this log, and a reader that
+    was suspended can tell a folded commit from one of an application that was fully refreshed.
+
+    `save_snapshot` and `fold` are called in the background, perhaps by a driver that was suspended meanwhile and works
+    on an application that was fully refreshed since. So they are told a commit with its identity, and must change
+    nothing if there is another commit of that number, or none. This must hold at the moment of the change: a check
+    before it is not enough where an application is dropped and begins again under the same names.
+    """
 
     @property
     def application(self) -> str:
         """The application whose commits these are."""
         ...
 
+    def place(self, number: int, *, snapshot: bool = False) -> str:
+        """Where commit `number` is kept, or its snapshot, whether or not it is there: for messages."""
+        ...
+
     def create(self, number: int, data: bytes) -> str:
         """Make commit `number` durably, whole or not at all. Returns its identity.
 
-        Raises CommitExistsError if it exists, CommitGapError if `number - 1` does not.
+        Raises CommitExistsError if it exists or has existed and was folded, CommitGapError if `number - 1` is not
+        there. A writer may be suspended at any place in this method until both have been folded.
         """
         ...
 
     def read(self, number: int) -> bytes | None:
-        """The data of commit `number`; None if there is none."""
+        """The data of commit `number`; None if it is not there (yet, or any more).
+
+        None also for another commit of a number that was folded: `create` was ended before it could take that back.
+        """
         ...
 
     def identity(self, number: int) -> str | None:
-        """The identity of commit `number`, different from that of any other commit of this number; None if there is
-        none.
+        """The identity of commit `number`, different from that of any other commit of this number; None if it is not
+        there.
 
         A driver asks for it many times a second, so it costs less than reading the commit.
+        """
+        ...
+
+    def checksum(self, number: int) -> int | None:
+        """The crc32 of commit `number`, which may be folded; None if there was no such commit.
+
+        None also for one that was folded more than `KEPT_CHECKSUMS` commits ago.
+        """
+        ...
+
+    def first(self) -> int:
+        """The lowest number of a commit that is there: 1 until some were folded; 0 if there are no commits.
+
+        It may list all of them. It is called again and again only for an application that has no commits.
         """
         ...
 
     def latest(self) -> int:
         """The highest number; 0 if there are no commits. It may list all of them, so call it only at a start.
 
-        Raises LogError if the commits are known to have been lost.
+        Raises LogError if the commits are known to have been lost: an entry or snapshots are there without commits.
         """
         ...
 
-    def save_snapshot(self, number: int, data: bytes) -> None:
-        """Keep the folded state after commit `number`. Older snapshots may be removed."""
+    def snapshots(self) -> list[int]:
+        """The numbers of all snapshots, the newest first, whether they are whole or not."""
         ...
 
-    def load_snapshot(self) -> tuple[int, bytes] | None:
-        """The newest snapshot, with its number; None if there is none."""
+    def read_snapshot(self, number: int) -> bytes | None:
+        """The data of a snapshot; None if it is not there any more."""
+        ...
+
+    def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:
+        """Keep the folded state after commit `number` durably: before this returns, whole or not at all. It takes the
+        place of a snapshot of this number.
+
+        `identity`: of that commit. If that is not there, nothing is done. Returns whether the snapshot is kept.
+        """
+        ...
+
+    def fold(self, before: int, identity: str) -> None:
+        """Remove the commits and the snapshots before `before`, which is the number of a commit and of a snapshot, and
+        snapshots whose commit is not there.
+
+        `identity`: of that commit. If that is not there, nothing is done. In this order, so that it may end at any
+        place and be called again: the checksums of the commits are durable; the snapshots go; the commits go, the
+        lowest first. A checksum that was kept once is never replaced.
+        """
         ...
 
 
-class DirectoryCommitStore:
-    """Commits as files of one directory of a local file system: `<number>.json` and `<number>.snapshot`.
-
-    The exclusive create is `link(2)`: it makes a file that is already whole appear under its name, and fails if the
-    name is taken. File systems without it are refused. `entry`: a file outside of the directory that exists from the
-    first commit on. If it exists without commits, these are lost.
-    """
-
-    def __init__(self, application: str, directory: Path, entry: Path | None = None) -> None:
-        self.application = application
-        self._directory = directory
-        self._entry = entry
-
-    @unusable_paths_told
-    def create(self, number: int, data: bytes) -> str:
-        """See `CommitStore.create`. Raises UnsupportedFileSystemError too."""
-        if number == 1:
-            make_directory(self._directory)
-        elif not self._path(number - 1).exists():
-            raise CommitGapError(self.application, number)
-        # The content is on the disk before the name exists, so a commit that can be seen is whole even after a power
-        # failure.
-        temporary = self._write(data)
-        try:
-            # The link is the same inode. Read here, as the commit may be replaced right after it was linked.
-            identity = _identity(temporary)
-            link(temporary, self._path(number))
-        except FileExistsError:
-            raise CommitExistsError(self.application, number) from None
-        finally:
-            temporary.unlink()
-        # Only now is the name durable, and the commit may be reported as made.
-        sync_directory(self._directory)
-        if number == 1:
-            self.enter()
-        return identity
-
-    @unusable_paths_told
-    def read(self, number: int) -> bytes | None:
-        """See `CommitStore.read`."""
-        try:
-            return self._path(number).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def identity(self, number: int) -> str | None:
-        """See `CommitStore.identity`."""
-        try:
-            return _identity(self._path(number))
-        except FileNotFoundError:
-            return None
-
-    @unusable_paths_told
-    def latest(self) -> int:
-        """See `CommitStore.latest`. Raises CommitsMissingError."""
-        latest = max(self._numbers(".json"), default=0)
-        if latest or self._entry is None or not self._entry.exists():
-            return latest
-        latest = max(self._numbers(".json"), default=0)  # the first commit may have come between the two calls
-        if not latest:
-            raise CommitsMissingError(self.application, self._directory, self._entry)
-        return latest
-
-    @unusable_paths_told
-    def enter(self) -> None:
-        """Make the entry, durably, if there are commits. Logs of older versions have commits without an entry."""
-        if self._entry is None or self._entry.exists() or not self._path(1).exists():
-            return
-        make_directory(self._entry.parent)
-        with open(self._entry, "a", opener=opener):
-            pass
-        sync_directory(self._entry.parent)
-        if not self._path(1).exists():  # the application was dropped meanwhile
-            self._entry.unlink(missing_ok=True)
-
-    @unusable_paths_told
-    def save_snapshot(self, number: int, data: bytes) -> None:
-        """See `CommitStore.save_snapshot`."""
-        # Unlike a commit it may be replaced: a snapshot only saves time.
-        os.replace(self._write(data), self._snapshot(number))
-        for old in sorted(self._numbers(".snapshot"))[:-KEPT_SNAPSHOTS]:
-            self._snapshot(old).unlink(missing_ok=True)
-
-    @unusable_paths_told
-    def load_snapshot(self) -> tuple[int, bytes] | None:
-        """See `CommitStore.load_snapshot`."""
-        for number in sorted(self._numbers(".snapshot"), reverse=True):
-            try:
-                return number, self._snapshot(number).read_bytes()
-            except FileNotFoundError:
-                continue  # removed since the directory was listed
-        return None
-
-    def _path(self, number: int) -> Path:
-        return self._directory / f"{number:012d}.json"
-
-    def _snapshot(self, number: int) -> Path:
-        return self._directory / f"{number:012d}.snapshot"
-
-    def _numbers(self, suffix: str) -> list[int]:
-        try:
-            names = os.listdir(self._directory)
-        except FileNotFoundError:
-            return []
-        stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
-        return [int(stem) for stem in stems if re.fullmatch("[0-9]{12,}", stem)]
-
-    def _write(self, data: bytes) -> Path:
-        path = self._directory / f".{uuid.uuid4().hex}.tmp"
-        write_durably(path, data)
-        return path
+KEPT_CHECKSUMS = 10_000_000
+"""At least the checksums of so many commits are kept, which at 4 bytes are 40 MB: of two months at 500 ms."""
 
 
-def _identity(path: Path) -> str:
-    """A file system may reuse an inode for another file, but then the time of the last change differs."""
-    stat = path.stat()
-    return f"{stat.st_ino}-{stat.st_mtime_ns}"
+@dataclass(frozen=True)
+class LastCommit:
+    """The last commit that a state was made of: its number (0: of none), identity and crc32."""
+
+    number: int
+    identity: str | None
+    checksum: int
+
+    def is_kept_in(self, commits: CommitStore) -> bool:
+        """Whether it is there; if not, it was folded, and there are later ones.
+
+        Raises FullyRefreshedError if there are other commits in their place.
+        """
+        if not self.number:
+            return not commits.first()
+        identity = commits.identity(self.number)
+        if identity == self.identity:
+            return True
+        if commits.read(self.number) is None and commits.checksum(self.number) == self.checksum:
+            return False
+        raise FullyRefreshedError(commits.application)

@@ -1,19 +1,21 @@
 """How topics were declared, and who wrote them, when the records in the log were written.
 
-The project may have changed since. Records stay where their writer and the declaration of that time have put them. So a
-topic is used only if both agree with the log.
+The project may have changed since. Records stay where their writer and the declaration of that time have put them, and
+as they are. So a topic is used only if its writer is still the same, and if they can be read as it is declared now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from ...errors import HeadwaterError
-from ..records.types import split_columns
 from ..topology import Topic
 from .descriptions import TopicDeclaration
 from .errors import LogError, TopicChangedError
 from .log import Log
+from .placed.log import called, handed
+from .placed.places import is_beside
 from .state import LogState
 
 
@@ -27,33 +29,33 @@ class WriterChangedError(HeadwaterError):
         old = was.partition("-")[2]
         if is_ is None:
             now = "is fed from outside"
-            again = (
-                f"start again what reads it: headwater build --full-refresh --select '{topic}+', or without --select "
-                f"where nothing reads it; with '{old}+ {topic}+' if topology {old} is still in the project"
+            out = (
+                f"give its records up (`headwater read {topic} --format json` shows them): headwater remove {topic}; "
+                "the next run computes again what has read them"
             )
         else:
             now, new = f"is written by {is_}", is_.partition("-")[2]
-            again = (
-                f"start {new} and what reads it again from the first record: headwater run --full-refresh --select "
-                f"'{new}+', or '{old}+ {new}+' if topology {old} is still in the project"
+            out = (
+                f"`headwater plan` says what a run does; to start {new} and what reads it again from the first record: "
+                f"headwater run --full-refresh --select '{new}+', or '{old}+ {new}+' if topology {old} is still in the "
+                "project"
             )
         super().__init__(
-            f"topic {topic} was written by {was} so far, and {now} now",
-            f"let topology {old} write it again, or {again}",
+            f"topic {topic} was written by {was} so far, and {now} now", f"let topology {old} write it again, or {out}"
         )
         self.topic = topic
         self.was = was
         self.is_ = is_
 
 
-def check_unchanged(state: LogState, topic: Topic) -> None:
-    """Raises TopicChangedError if the topic was fed before under another declaration."""
+def check_readable(state: LogState, topic: Topic) -> None:
+    """Raises TopicChangedError if records with which the topic was fed before cannot be read as it is declared now."""
     known = state.topics.get(topic.name)
     if known is None:
         return
-    was, is_ = known.changes(topic)
+    was, is_ = known.obstacles(topic)
     if was:
-        raise TopicChangedError(topic.name, was, is_, None, topic.name in state.seeds)
+        raise TopicChangedError(topic.name, was, is_, None, topic.name in state.seeds, movable=known.can_move_to(topic))
 
 
 def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None) -> None:
@@ -61,44 +63,81 @@ def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mappin
 
     Raises WriterChangedError.
     """
+    for changed in changed_writers(log, project, topics, known):
+        raise changed
+
+
+def changed_writers(
+    log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None
+) -> Iterator[WriterChangedError]:
+    """The topics of which another application has records than the one that writes them now. See `check_writers`."""
     asked = {topic.name: topic for topic in topics}
     for application in applications_of(log, project):
-        for name in sorted(_written(log, application, known or {}) & asked.keys()):
+        written = _written(log, application, known or {}) & asked.keys()
+        for name in sorted(written - handed(log, application) if written else ()):
             if asked[name].writer != application:
-                raise WriterChangedError(name, application, asked[name].writer)
+                yield WriterChangedError(name, application, asked[name].writer)
+
+
+def held_topic(log: Log, project: str, declared: Topic) -> Topic:
+    """The topic with the writer of before, or fed from outside as it was, as long as the writer of now has no records
+    of it: a run has not handed it over yet. Raises WriterChangedError if both have some.
+    """
+    name, seeds = declared.name, f"{project}-seed"
+    for changed in changed_writers(log, project, [declared]):
+        if name in _written(log, declared.writer or seeds, {}):
+            raise changed
+        return _recorded(log, project, replace(declared, writer=changed.was))
+    if declared.writer is None or name in _written(log, declared.writer, {}):
+        return declared
+    fed = name in _written(log, seeds, {})
+    return _recorded(log, project, replace(declared, writer=None)) if fed else declared
+
+
+def _recorded(log: Log, project: str, topic: Topic) -> Topic:
+    """A topic as its writer has declared it, if that is known."""
+    if topic.writer is None:
+        fed = LogState.load(log.commits(f"{project}-seed")).topics.get(topic.name)
+        return topic if fed is None else _topic(topic.name, fed, None, None)
+    for application in applications_of(log, project):
+        found = LogState.load(log.commits(application)).topology.topics.get(topic.name)
+        if found is not None and found.writer == topic.writer:
+            return _topic(topic.name, found, topic.writer, None)
+    return topic
 
 
 def check_declaration(topic: Topic, writer: LogState) -> None:
-    """Check that the records of a topic have the partitions, key and columns that a reader expects.
+    """Check that the records of a topic can be read as a reader expects them: see `TopicDeclaration.obstacles`.
 
-    Columns may be left out, or have another order. `writer`: the state of the application that writes the topic. Raises
-    TopicChangedError.
+    `writer`: the state of the application that writes the topic. Raises TopicChangedError.
     """
-    recorded: TopicDeclaration | None = None
-    if topic.writer is None:
-        recorded = writer.topics.get(topic.name)
-    elif topic.name in writer.written():
-        recorded = writer.topology.topics.get(topic.name)
+    recorded = recorded_declaration(topic, writer)
     if recorded is None:
         return
-    was, is_ = recorded.changes(topic)
-    if "value" in was and set(split_columns(topic.value)) <= set(split_columns(recorded.value)):
-        del was["value"], is_["value"]
+    was, is_ = recorded.obstacles(topic)
     if was:
         raise TopicChangedError(topic.name, was, is_, topic.writer, topic.name in writer.seeds)
+
+
+def recorded_declaration(topic: Topic, writer: LogState) -> TopicDeclaration | None:
+    """How a topic's records were declared when they were written; None if that is not known, or there are none."""
+    if topic.writer is None:
+        return writer.topics.get(topic.name)
+    return writer.topology.topics.get(topic.name) if topic.name in writer.written() else None
 
 
 def declared_topic(log: Log, project: str, name: str, declared: Topic | None = None) -> Topic | None:
     """A topic of a project, also a repartition topic, as its records are declared in the log; else None.
 
-    `declared`: its declaration in the project now. Without it, the writer's declaration is used.
+    `declared`: its declaration in the project now. If all records can be read as that, it is the one; without it, the
+    writer's.
     """
     if declared is None or declared.writer is None:
         fed = LogState.load(log.commits(f"{project}-seed")).topics.get(name)
         if fed is not None:
-            return _topic(name, fed)
+            return _topic(name, fed, None, declared)
     found = {
-        application: _topic(name, recorded, recorded.writer)
+        application: _topic(name, recorded, recorded.writer, declared)
         for application in applications_of(log, project)
         if (recorded := LogState.load(log.commits(application)).topology.topics.get(name)) is not None
     }
@@ -109,8 +148,12 @@ def declared_topic(log: Log, project: str, name: str, declared: Topic | None = N
 
 
 def applications_of(log: Log, project: str) -> list[str]:
-    """The applications of a project that have committed something, also of topologies that were removed."""
-    return [each for each in log.applications() if each.startswith(f"{project}-") and each != f"{project}-seed"]
+    """The applications of a project that have committed something, also of topologies that were removed.
+
+    Results that are computed beside those of applications are not among them.
+    """
+    found = (each for each in log.applications() if each.startswith(f"{project}-") and not is_beside(each))
+    return [each for each in found if each != f"{project}-seed"]
 
 
 def gone_with(log: Log, gone: Collection[str], applications: Collection[str], topics: Collection[str]) -> set[str]:
@@ -138,12 +181,19 @@ def reads(log: Log, application: str, *, lenient: bool = False) -> dict[str, str
     `lenient`: none for an application whose commits cannot be read. Otherwise this raises LogError.
     """
     try:
-        topics = LogState.load(log.commits(application)).topology.topics
+        return read_by(log, application, LogState.load(log.commits(application)))
     except LogError:
         if lenient:
             return {}
         raise
-    return {name: topic.writer for name, topic in topics.items() if topic.writer != application}
+
+
+def read_by(log: Log, application: str, state: LogState) -> dict[str, str | None]:
+    """The same of an application whose state is loaded."""
+    topics = state.topology.topics
+    now = {topic.writer: called(log, topic.writer)[0] for topic in topics.values() if topic.writer}
+    writers = {name: now[topic.writer] if topic.writer else None for name, topic in topics.items()}
+    return {name: writer for name, writer in writers.items() if writer != application}
 
 
 def _written(log: Log, application: str, known: Mapping[str, LogState]) -> set[str]:
@@ -154,5 +204,7 @@ def _written(log: Log, application: str, known: Mapping[str, LogState]) -> set[s
         return set()
 
 
-def _topic(name: str, recorded: TopicDeclaration, writer: str | None = None) -> Topic:
+def _topic(name: str, recorded: TopicDeclaration, writer: str | None, declared: Topic | None) -> Topic:
+    if declared is not None and declared.writer == writer and not any(recorded.obstacles(declared)):
+        return declared
     return Topic(name, recorded.partitions, recorded.key, recorded.value, recorded.windowed, writer)

@@ -6,18 +6,25 @@ A generation record describes the whole application (`TopologyDescription`), an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
-from ..topology import Agg, Store, Subtopology, Topic, Topology
+from ..durations import duration_text
+from ..records.column_changes import ColumnChanges
+from ..records.types import columns_ddl, parse_columns
+from ..records.widening import readable
+from ..topology import Agg, StepText, Store, StoreFiller, Subtopology, Topic, Topology
+from .described_settings import settings_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicDeclaration:
-    """The part of a topic's declaration that must not change while the topic holds records.
+    """What a topic's declaration says of its records. While it holds some, only its value columns may change, and only
+    so that these records can still be read (see `records.widening`).
 
-    `since`: of a topic that is fed from outside, the commit with which it began; None until that is known.
+    `since`: of a topic that is fed from outside, the commit with which it began; None until that is known. `earlier`:
+    the lists of value columns, other than `value`, under which records were written before.
     """
 
     partitions: int
@@ -25,19 +32,108 @@ class TopicDeclaration:
     value: str
     windowed: bool = False
     since: int | None = None
+    earlier: tuple[str, ...] = ()
 
-    def changes(self, topic: Topic) -> tuple[dict[str, Any], dict[str, Any]]:
+    seldom: ClassVar[tuple[str, ...]] = ("earlier",)
+
+    def changes(self, topic: Topic | TopicDeclaration) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields that differ, each with its value when this was recorded and its value now."""
         now = declared(topic)
         differ = [name for name, value in now.items() if getattr(self, name) != value]
         return {name: getattr(self, name) for name in differ}, {name: now[name] for name in differ}
 
+    def obstacles(self, topic: Topic | TopicDeclaration) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Those of the `changes` with which the records cannot be read any more.
+
+        Of the value these are only the columns of another type. It may be one of a time before `value`: a column that
+        was dropped and comes back.
+        """
+        was, is_ = self.changes(topic)
+        was.pop("value", None)
+        is_.pop("value", None)
+        now = parse_columns(topic.value)
+        for value in (self.value, *self.earlier):
+            then = parse_columns(value)
+            wrong = [name for name in now if name in then and not readable(then[name], now[name])]
+            if wrong:
+                was["value"] = columns_ddl({name: then[name] for name in wrong})
+                is_["value"] = columns_ddl({name: now[name] for name in wrong})
+                break
+        return was, is_
+
+    def after(self, known: TopicDeclaration | None) -> Self:
+        """The same declaration of a topic that was declared as is `known` before, and has records of that time."""
+        if known is None:
+            return self
+        own = parse_columns(self.value)
+        before = dict.fromkeys((*known.earlier, known.value))
+        return replace(self, earlier=tuple(value for value in before if parse_columns(value) != own))
+
+    def lacking(self, topic: Topic | TopicDeclaration) -> tuple[str, ...]:
+        """The value columns that some records do not have: null for these."""
+        then = [parse_columns(value) for value in (self.value, *self.earlier)]
+        return tuple(name for name in parse_columns(topic.value) if not all(name in columns for columns in then))
+
+
+@dataclass(frozen=True)
+class FormerLayout:
+    """How the records of a topic lay before they were put into other partitions. `since`: see `TopicDeclaration`, 0
+    where that was not known.
+    """
+
+    since: int
+    partitions: int
+    key: str
+
+    as_list: ClassVar[bool] = True
+
 
 @dataclass(frozen=True, kw_only=True)
 class FedTopic(TopicDeclaration):
-    """A topic as it was declared when it was fed from outside."""
+    """A topic as it was declared when it was fed from outside.
+
+    `moved`: where its records lay before. Positions of that time are none in the topic as it is now.
+    """
 
     name: str
+    moved: tuple[FormerLayout, ...] = ()
+
+    seldom: ClassVar = ("earlier", "moved")
+
+    def was_moved(self, since: int | None) -> bool:
+        """Whether the records were put into other partitions after they were read as of a topic that began with commit
+        `since`.
+        """
+        return (
+            bool(self.moved)
+            and since != self.since
+            and (since is None or any(since == each.since for each in self.moved))
+        )
+
+    def can_move_to(self, topic: Topic | TopicDeclaration) -> bool:
+        """Whether all that keeps the records from being read as `topic` is where they lie: its partition count, or a
+        key that can be made of the columns that they have.
+        """
+        was, _ = self.obstacles(topic)
+        if not was or was.keys() - {"partitions", "key"}:
+            return False
+        return "key" not in was or (not self.windowed and self._has_key_of(topic))
+
+    def moved_to(self, topic: Topic) -> FedTopic:
+        """The declaration once the records are where `topic` has them. Columns of the key of before are kept."""
+        kept = parse_columns(self.key) | parse_columns(self.value)
+        known = self if self.key == topic.key else replace(self, value=columns_ddl(kept))
+        return FedTopic.of(topic).after(known)
+
+    def _has_key_of(self, topic: Topic | TopicDeclaration) -> bool:
+        key, value = parse_columns(self.key), parse_columns(self.value)
+        earlier = [value, *map(parse_columns, self.earlier)]
+        for name, wanted in parse_columns(topic.key).items():
+            have = [key[name]] if name in key else [columns[name] for columns in earlier if name in columns]
+            if not have or not all(readable(each, wanted) for each in have):
+                return False
+        now = parse_columns(topic.value)
+        return all(readable(key[name], now[name]) for name in key if name in now and name not in value)
 
     @classmethod
     def of(cls, topic: Topic) -> FedTopic:
@@ -55,9 +151,23 @@ class UsedTopic(TopicDeclaration):
     global_: bool = False
 
 
-def declared(topic: Topic) -> dict[str, Any]:
+def declared(topic: Topic | TopicDeclaration) -> dict[str, Any]:
     """The declaration, by field."""
     return {"partitions": topic.partitions, "key": topic.key, "value": topic.value, "windowed": topic.windowed}
+
+
+def declaration_text(was: Mapping[str, Any], is_: Mapping[str, Any]) -> str:
+    """How two declarations differ, for people; see `TopicDeclaration.changes`."""
+    return "; ".join(_facet_text(facet, was[facet], is_[facet]) for facet in was)
+
+
+def _facet_text(facet: str, was: Any, is_: Any) -> str:
+    if facet in ("key", "value"):
+        word = "columns" if facet == "value" else facet
+        return f"{word}: {', '.join(ColumnChanges.between(was, is_).lines)}"
+    if facet == "windowed":
+        return "its key has a window now" if is_ else "its key has no window any more"
+    return f"{facet} was {was} and is {is_}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +185,8 @@ class AggregateDescription:
 @dataclass(frozen=True)
 class StoreDescription:
     """A store of an application. `aggregates`: hidden state that it holds; `shown`: the same in the user's words, empty
-    in older logs. `window`: size and advance, ms.
+    in older logs. `window`: size and advance, ms. `settings`: how it is kept, in the words of the YAML, empty in older
+    logs too.
     """
 
     partitions: int
@@ -86,6 +197,7 @@ class StoreDescription:
     shown: tuple[str, ...] = ()
     window: tuple[int, int] | None = None
     changelog: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: Store) -> StoreDescription:
@@ -99,23 +211,43 @@ class StoreDescription:
             tuple(f"{each.name}: {each.text}" for each in store.aggregates),
             None if store.window is None else (store.window.size_ms, store.window.advance_ms),
             store.changelog,
+            dict(_settings(store)),
         )
 
 
 @dataclass(frozen=True)
+class TopicStart:
+    """Where a new reader of a topic begins, if not at the first record: `start`, in the words of the YAML."""
+
+    topic: str
+    start: str
+
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class SubtopologyDescription:
-    """What a subtopology reads, writes and keeps, by name."""
+    """What a subtopology reads, writes and keeps, by name. `steps`: what it does, empty in older logs. `starts`: of the
+    sources that do not begin at the first record. `fillers`: of each store what writes its rows, empty in older logs.
+    """
 
     partitions: int
     sources: tuple[str, ...]
     sinks: tuple[str, ...]
     stores: tuple[str, ...] = ()
+    steps: tuple[StepText, ...] = ()
+    starts: tuple[TopicStart, ...] = ()
+    fillers: tuple[StoreFiller, ...] = ()
+
+    seldom: ClassVar[tuple[str, ...]] = ("steps", "starts", "fillers")
 
     @classmethod
     def of(cls, part: Subtopology) -> SubtopologyDescription:
         """The subtopology as it is now."""
         sources, sinks = ([topic.name for topic in topics] for topics in (part.sources, part.sinks))
-        return cls(part.partitions, tuple(sources), tuple(sinks), tuple(store.name for store in part.stores))
+        stores = tuple(store.name for store in part.stores)
+        starts = tuple(TopicStart(topic, start) for topic, start in sorted(part.starts.items()))
+        return cls(part.partitions, tuple(sources), tuple(sinks), stores, part.steps, starts, part.fillers)
 
 
 @dataclass(frozen=True)
@@ -124,7 +256,7 @@ class TopologyDescription:
 
     Readers in other applications learn their writers from it, and the next start compares it with its own topology.
     `incarnation`: a new one begins when the application is fully refreshed. Stores and commits of an
-    earlier one do not count. Empty in logs of versions without it.
+    earlier one do not count. Empty in logs of versions without it. `settings`: see `settings_of`, empty in older logs.
     """
 
     name: str = ""
@@ -134,21 +266,46 @@ class TopologyDescription:
     topics: Mapping[str, UsedTopic] = field(default_factory=dict)
     stores: Mapping[str, StoreDescription] = field(default_factory=dict)
     incarnation: str = ""
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    seldom: ClassVar[tuple[str, ...]] = ("settings",)
+
+    @property
+    def flows(self) -> dict[str, list[StepText]]:
+        """Flow or table -> its steps. Empty in older logs."""
+        found: dict[str, list[StepText]] = {}
+        for part in self.subtopologies.values():
+            for step in part.steps:
+                found.setdefault(step.flow, []).append(step)
+        return found
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The topics that it writes."""
+        return frozenset(topic for part in self.subtopologies.values() for topic in part.sinks)
 
     @classmethod
     def of(
-        cls, topology: Topology, begun: Mapping[str, int] | None = None, incarnation: str = ""
+        cls,
+        topology: Topology,
+        begun: Mapping[str, int] | None = None,
+        incarnation: str = "",
+        before: TopologyDescription | None = None,
     ) -> TopologyDescription:
-        """The topology as it is now. `begun`: topic fed from outside -> the commit with which it began."""
+        """The topology as it is now. `begun`: topic fed from outside -> the commit with which it began.
+
+        `before`: the topology that has written records so far.
+        """
         parts = topology.subtopologies
         tables = {table.topic.name: table.topic for part in parts for table in part.global_tables}
+        written = before.topics if before is not None else {}
         topics = {
             topic.name: UsedTopic(
                 writer=topic.writer,
                 global_=topic.name in tables,
                 since=(begun or {}).get(topic.name),
                 **declared(topic),
-            )
+            ).after(written.get(topic.name) if topic.writer == topology.application else None)
             for part in parts
             for topic in (*part.sources, *part.sinks, *tables.values())
         }
@@ -160,8 +317,16 @@ class TopologyDescription:
             topics,
             {store.name: StoreDescription.of(store) for part in parts for store in part.stores},
             incarnation,
+            settings_of(topology),
         )
 
 
 def _aggregate(aggregate: Agg) -> AggregateDescription:
     return AggregateDescription(aggregate.name, aggregate.function, aggregate.of, tuple(aggregate.options))
+
+
+def _settings(store: Store) -> Iterator[tuple[str, str]]:
+    yield "backend", store.backend
+    if store.window is not None:
+        yield "grace", duration_text(store.window.grace_ms)
+    yield "retention", "forever" if store.kept_ms is None else duration_text(store.kept_ms)

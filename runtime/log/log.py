@@ -6,7 +6,7 @@ loses nothing. Readers get ranges of records from `LogState`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,15 +18,20 @@ import pyarrow as pa
 from ..task_id import TaskKey
 from .commit_records import Listed
 from .commits import CommitStore
-from .ranges import Fetched, LogRange
+from .ranges import Columns, Fetched, LogRange, RangeReader
+from .rewritten import Rewritten
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of records, listed by a commit or not. `modified`: ms since 1970, by the clock of the file's host."""
+    """A file of records, listed by a commit or not. `modified`: ms since 1970, by the clock of the file's host.
+
+    `size`: bytes.
+    """
 
     path: str
     modified: int
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,25 @@ class Log(Protocol):
         """Check that a log can be kept at this place. Raises LogError. A run calls it before all else."""
         ...
 
+    def remove_leftovers(self) -> None:
+        """Remove what processes left behind that ended in the midst of something, once it is certain that they have.
+
+        `check` does this too; runs that last call it every few minutes. Raises OSError, MachineError, LogError.
+        """
+        ...
+
     def identity(self) -> str:
         """The log's id. A log gets it when `check` is first called, and its copies keep it.
 
         Empty if there is no log yet, or if the log has no ids: a missing log is then not noticed. Raises LogError.
+        """
+        ...
+
+    def look_seconds(self) -> float:
+        """How long a driver waits between two looks for commits of others, in seconds.
+
+        0, where a look costs nothing: it then looks many times a second. What a driver sees later, it reads and
+        commits later; nothing else depends on it.
         """
         ...
 
@@ -80,10 +100,23 @@ class Log(Protocol):
         """
         ...
 
-    def read(
-        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[Fetched]:
+    def write_rewritten(
+        self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
+    ) -> tuple[Listed, ...]:
+        """Write records durably that are to take the place of others, in one file. The returned value, one for each
+        part, is listed by a `RewriteRecord`.
+
+        `name`: see `rewritten_file_name`. The records have the columns that `read` gives, and all parts the same, but
+        for `_headers`. If no part has records, nothing is written. Raises FileExistsError if the name is taken.
+        """
+        ...
+
+    def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
         """See `RangeReader.read`. `within`: a range that a `LogState` of this log has returned."""
+        ...
+
+    def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangeReader:
+        """See `RangeReader.ahead`."""
         ...
 
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
@@ -115,8 +148,8 @@ class Log(Protocol):
     def write_status(self, application: str, status: str) -> None:
         """Keep a text in place of the one before, for people who look at a run: readers find it whole or not at all.
 
-        It is written about once a second and need not be durable. Nothing but what people are shown depends on it.
-        Raises OSError, MachineError.
+        It is written about once a second, or every fifth look (`look_seconds`), and need not be durable. Nothing but
+        what people are shown depends on it. Raises OSError, MachineError, LogError.
         """
         ...
 
@@ -134,7 +167,8 @@ class Log(Protocol):
         ...
 
     def paused_since(self, application: str) -> int | None:
-        """When the application was paused, ms since 1970; None if it is not. Asked about twice a second."""
+        """When the application was paused, ms since 1970; None if it is not. Asked twice a second, or as often as
+        `look_seconds` says."""
         ...
 
 
@@ -144,8 +178,14 @@ def epoch_file_name(incarnation: str, generation: int, epoch: int, task: TaskKey
     return f"{prefix}g{generation}-e{epoch}-{task.subtopology}-{task.partition}-a{attempt}"
 
 
+def rewritten_file_name(incarnation: str, generation: int, unique: str) -> str:
+    """The name of a file that takes the place of others. `unique`: among those of its generation."""
+    prefix = f"{incarnation[:8]}-" if incarnation else ""
+    return f"{prefix}g{generation}-m-{unique}"
+
+
 def snapshot_path(application: str, store: str, name: str) -> str:
-    """The place of a snapshot of a store. `name`: see `snapshot_name`."""
+    """The path of a snapshot of a store. `application`: its place, see `placed`. `name`: see `snapshot_name`."""
     return f"snapshots/{application}/{store}/{name}.snap"
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ..records.arrays import Int64s
-from .ranges import Fetched, LogRange, RangeReader
+from .ranges import Columns, Fetched, LogRange, RangeReader
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,14 @@ class InOrder:
     ends: Mapping[int, int]
 
 
-def by_offset(
-    log: RangeReader, ranges: Iterable[tuple[LogRange, int]], columns: Sequence[str] | None = None
-) -> Iterator[InOrder]:
+def by_offset(log: RangeReader, ranges: Iterable[tuple[LogRange, int]], columns: Columns = None) -> Iterator[InOrder]:
     """The records of ranges of one partition, each from a position on (or from its start).
 
     Ranges of several lanes may overlap; then they are merged. Raises as `RangeReader.read`.
     """
     waiting = sorted(ranges, key=lambda each: each[0].start_offset, reverse=True)
     opened: list[_Opened] = []
+    log = log.ahead((within, max(start, within.start)) for within, start in reversed(waiting))
     while waiting or opened:
         last = min((each.last for each in opened), default=None)
         if waiting and (last is None or waiting[-1][0].start_offset <= last):

@@ -7,14 +7,17 @@ it is told. It is at the end once it has that position, even if there was no rec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from ..records.arrays import Int64s
+
+Columns: TypeAlias = Sequence[str] | pa.Schema | None
+"""Which columns of records to read, in which order: with a schema as ones of its types; None: all, as they are."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,9 @@ class LogRange:
 
     `start_offset`, `end_offset`: the same for offsets; records of other lanes may lie between them. From one record to
     the next the offset grows by as much as the position, or by more. `records`: about how many there are. `size`: about
-    how many bytes they take. `min_order`, `max_order`: no record has an `_order` outside of these. `token`: the log
-    that made the range finds the records by it; it means nothing to others.
+    how many bytes they take. `epochs`: in about how many epochs they were written. `min_order`, `max_order`: no record
+    has an `_order` outside of these. `token`: the log that made the range finds the records by it; it means nothing to
+    others.
 
     Plain data that travels in plans and requests.
     """
@@ -41,8 +45,13 @@ class LogRange:
     min_order: int
     max_order: int
     token: str
+    epochs: int = 1
 
     as_list: ClassVar[bool] = True
+
+    def part_from(self, position: int) -> float:
+        """Which part of it lies from a position on, by positions: from 0 to 1."""
+        return (self.end - max(self.start, min(position, self.end))) / max(1, self.end - self.start)
 
     def position_of(self, offset: int) -> int:
         """A position such that no record from `offset` on is before it."""
@@ -87,13 +96,20 @@ class Fetched:
 class RangeReader(Protocol):
     """The part of a log that reads records."""
 
-    def read(
-        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[Fetched]:
-        """The records of a range from position `start` on (None: all), with these columns (None: all) in this order.
+    def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
+        """The records of a range from position `start` on (None: all), with these columns.
 
         Each step of the iterator reads as much as is efficient to read at once, and only when it is called. A
-        column `_headers` is null where no record has headers. Raises RangeMissingError, CorruptSegmentError,
-        MissingColumnsError.
+        column `_headers` is null where no record has headers. With a schema, so are columns of the value that the
+        records do not have, and narrower types are widened, see `records.widening`. Raises RangeMissingError,
+        CorruptSegmentError, MissingColumnsError, ColumnTypeError.
+        """
+        ...
+
+    def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangeReader:
+        """A reader for these ranges, each from a position on, that are going to be read in about this order.
+
+        It may read some of them at the same time, and before they are asked for. A log whose reads take no time gives
+        itself, without looking at the ranges.
         """
         ...

@@ -16,10 +16,11 @@ from ..state.codec import RowCodec
 from . import declarations
 from .aggregates.counts import stored_counts
 from .aggregates.registry import aggregate, kept_aggregates, own_state, results, row_count, state_columns
+from .aggregates.sums import SumOverflowError
 from .keyed.changes import Versions, changes
 from .keyed.groups import LOWEST, Groups, by_key, group_by
 from .keyed.stored_rows import RowStore, StoredRows, stored_columns
-from .node import Edges, step_name
+from .node import Edges, RowFailedError, step_name
 from .rows import Rows, is_old, null_keys
 from .task_epoch import TaskEpoch
 from .windows import assign, window_column
@@ -119,7 +120,10 @@ class Aggregate(declarations.Aggregate):
         ends: dict[str, pa.Array] = {}
         for agg in kept_aggregates(self.store.aggregates):
             argument = None if agg.column is None else rows.columns[agg.column]
-            values[agg.name], state = aggregate(agg).fold(groups, own_state(agg, stored.columns), argument)
+            try:
+                values[agg.name], state = aggregate(agg).fold(groups, own_state(agg, stored.columns), argument)
+            except SumOverflowError as error:
+                raise error if error.row is None else RowFailedError(int(rows.order[error.row]), error) from error
             ends |= {f"{agg.name}.{suffix}": column for suffix, column in state.items()}
         times, exists = self._times(groups, rows, stored)
         versions = Versions({agg.name: values[agg.name] for agg in self.store.aggregates}, times, exists)

@@ -48,12 +48,16 @@ class Source:
     """Reads a topic into one or several edges. Of several, the first edge sees a record before the second does.
 
     `columns`: the value columns that are needed; None: all. Of records with equal timestamps, those of the source
-    declared first come first. The compiler puts tables before streams.
+    declared first come first. The compiler puts tables before streams. `dead_letter`: the topic that keeps records of
+    this one that a step could not process; None if no reader asks for that. `start`: where a topology begins that has
+    not read the topic yet, see `starts.py`; None: at the first record.
     """
 
     topic: Topic
     into: str | tuple[str, ...]
     columns: tuple[str, ...] | None = None
+    dead_letter: Topic | None = None
+    start: str | None = None
     at: Place = ""
 
     @property

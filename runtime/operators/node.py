@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ...errors import HeadwaterError
 from .declarations import Place
 from .rows import Rows
 from .task_epoch import TaskEpoch
@@ -20,6 +21,18 @@ class Node(Protocol):
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """Take rows from `edges`, and put the resulting rows there."""
+
+
+class RowFailedError(HeadwaterError):
+    """An operator cannot process a row: the first one, in the order of processing. `order`: its `_order`.
+
+    `cause`: what it raised.
+    """
+
+    def __init__(self, order: int, cause: HeadwaterError) -> None:
+        super().__init__(cause.message, cause.hint)
+        self.order = order
+        self.cause = cause
 
 
 def step_name(node: Node) -> str:

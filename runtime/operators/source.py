@@ -26,12 +26,14 @@ class Source(declarations.Source):
         """Nothing: `take` has put the records there."""
 
 
-def take(plan: TaskPlan, sources: Sequence[Source], log: Log) -> tuple[TakenRecords, Edges]:
-    """Read a task's records of an epoch onto the sources' edges."""
+def take(
+    plan: TaskPlan, sources: Sequence[Source], log: Log, *, refuse_negative: bool = True
+) -> tuple[TakenRecords, Edges]:
+    """Read a task's records of an epoch onto the sources' edges, but for those that the plan leaves out."""
     readings = [Reading(source.topic, source_columns(source), rank) for rank, source in enumerate(sources)]
-    taken = read_task(plan, readings, log)
+    taken = read_task(plan, readings, log, refuse_negative=refuse_negative)
     edges: Edges = {}
-    for source, rows in zip(sources, taken.rows, strict=True):
+    for source, rows in zip(sources, taken.kept, strict=True):
         for number, name in enumerate(source.edges):
             edges[name] = rows if len(source.edges) == 1 else rows.deeper(np.full(len(rows), number))
     return taken, edges

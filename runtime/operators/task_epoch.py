@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ..records.arrays import Int64s
-from ..state.store import StateStore
 from ..topology import GlobalTable, Store, Topic
 from .rows import Rows
+
+
+class CommittedRows(Protocol):
+    """What an epoch asks of a store: see `StateStore`."""
+
+    @property
+    def position(self) -> int:
+        """The place in the changelog."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of `keys`, in their order; None for a missing one."""
 
 
 class EpochStore:
@@ -22,7 +33,7 @@ class EpochStore:
     table's changes from its edge, in order. Changes reach the store only through its committed changelog.
     """
 
-    def __init__(self, committed: StateStore) -> None:
+    def __init__(self, committed: CommittedRows) -> None:
         self._committed = committed
         self._written: list[tuple[Sequence[bytes], Sequence[bytes | None], Int64s]] = []
 
@@ -72,8 +83,8 @@ class TaskEpoch:
         partition: int,
         now: int,
         clocks: Mapping[str, int],
-        open_store: Callable[[Store], StateStore],
-        open_global: Callable[[GlobalTable], StateStore],
+        open_store: Callable[[Store], CommittedRows],
+        open_global: Callable[[GlobalTable], CommittedRows],
     ) -> None:
         self.partition = partition
         self.now = now
@@ -104,7 +115,7 @@ class TaskEpoch:
             self.stores[store.name] = EpochStore(self._open_store(store))
         return self.stores[store.name]
 
-    def global_table(self, table: GlobalTable) -> StateStore:
+    def global_table(self, table: GlobalTable) -> CommittedRows:
         """A global table at the position that the epoch pins."""
         self.global_tables.add(table.name)
         return self._open_global(table)

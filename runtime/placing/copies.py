@@ -34,8 +34,9 @@ class Copies:
             StoreId(store.name, task.partition): task for task, part in tasks.items() for store in part.stores
         }
         logged = {StoreId(store.name, task.partition): task for task, part in tasks.items() for store in _logged(part)}
-        self.applied = {client: _applied(everything, stores) for client, stores in held.items()}
-        self._of_changelogs = {client: _applied(logged, stores) for client, stores in held.items()}
+        useful = {client: _useful(own, stores) for client, stores in held.items()}
+        self.applied = {client: _applied(everything, stores) for client, stores in useful.items()}
+        self._of_changelogs = {client: _applied(logged, stores) for client, stores in useful.items()}
 
     @cached_property
     def recorded(self) -> dict[TaskId, ProcessId]:
@@ -88,6 +89,16 @@ def _logged(part: Subtopology) -> list[Store]:
     return [store for store in part.stores if store.changelog]
 
 
+def _useful(own: LogState, held: Mapping[StoreId, int]) -> dict[StoreId, int]:
+    """Where copies stand, as far as that is of use: what may lack deletions begins again, see `Deletions.horizon`."""
+
+    def useful(store: StoreId, position: int) -> int:
+        horizon = own.horizon(_changelog(own, store.store), store.partition, store.partition)
+        return 0 if 0 < position < horizon else position
+
+    return {store: useful(store, position) for store, position in held.items()}
+
+
 def _applied(task_of: Mapping[StoreId, TaskId], held: Mapping[StoreId, int]) -> dict[TaskId, int]:
     offsets: dict[TaskId, list[int]] = {}
     for store, offset in held.items():
@@ -97,7 +108,11 @@ def _applied(task_of: Mapping[StoreId, TaskId], held: Mapping[StoreId, int]) -> 
 
 
 def _end(own: LogState, store: Store, partition: int) -> int:
-    return own.lane_ends(changelog_topic(own.application, store.name), partition).get(partition, 0)
+    return own.lane_ends(_changelog(own, store.name), partition).get(partition, 0)
+
+
+def _changelog(own: LogState, store: str) -> str:
+    return changelog_topic(own.application, store)
 
 
 def _lag(applied: int, end: int) -> int:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from ..log.descriptions import TopologyDescription
 from ..log.log import Log
+from ..log.placed.log import called
 from ..log.state import LogState
 from ..task_id import TaskKey
 from ..topology import Topic, Topology
 from .idleness import Network, idle_tasks
+from .renaming import renames_of
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """How many records a task at these positions has not consumed of topics that end there."""
+
+    positions: Mapping[str, Mapping[int, int]]
+    topics: Sequence[str]
+    ends: Sequence[int]
+    records: int
+
+    def holds(self, positions: Mapping[str, Mapping[int, int]], topics: Sequence[str], ends: Sequence[int]) -> bool:
+        """Whether this is still so: a commit brings new positions, and records new ends."""
+        unmoved = self.positions is positions or not (self.positions or positions)
+        return unmoved and self.topics is topics and self.ends == ends
 
 
 class Committed:
@@ -23,14 +42,17 @@ class Committed:
         if own is not None:
             self.states[self.application] = own
         self._state(self.application)
+        if renames := renames_of(topology, self.own):
+            self.own.rename(renames)
         self._state(self.seeds)
         self._fed: dict[str, int] = {}
-        for part in topology.subtopologies:
-            for topic in (*part.sources, *(table.topic for table in part.global_tables)):
-                if topic.writer is not None:
-                    self._state(topic.writer)
-                else:
-                    self._fed[topic.name] = topic.partitions
+        self._unread: dict[TaskKey, _Unread] = {}
+        self._far_enough: dict[str, dict[str, list[dict[int, int]]]] = {}
+        for topic in topology.read:
+            if topic.writer is not None:
+                self._state(topic.writer)
+            else:
+                self._fed[topic.name] = topic.partitions
         self.refresh()
 
     @property
@@ -63,8 +85,15 @@ class Committed:
         self._discover()
         while any(state.refresh() for state in self._others()):
             self._discover()
-        for state in self._others():
-            state.check_same()
+
+    def lists(self, path: str) -> bool:
+        """Whether one of the applications lists a file of records by now: that some time ago it was listed says nothing
+        about a file that is not there. Raises FullyRefreshedError.
+        """
+        if self._listed(path):
+            self.own.refresh()
+            self.refresh()
+        return self._listed(path)
 
     def empty(self) -> tuple[str, ...]:
         """The topics fed from outside that the application reads and that never had a record, by name."""
@@ -81,21 +110,55 @@ class Committed:
         )
 
     def unread(self, task: TaskKey) -> int:
-        """Committed records of the task's inputs that it has not consumed."""
+        """Committed records of the task's inputs that it has not consumed.
+
+        A driver asks this of all tasks, many times a second, and most of them are where they were.
+        """
         application, name, partition = task
         state = self.states[application]
         topics = state.topology.subtopologies[name].sources
+        writers = [self._writer_state(state, topic) for topic in topics]
+        ends = [
+            0 if writer is None else writer.end(topic, partition) for topic, writer in zip(topics, writers, strict=True)
+        ]
         positions = state.tasks.of(task).positions
-        behind = 0
-        for topic in topics:
-            writer = self._writer_state(state, topic)
-            if writer is None:
-                continue
-            consumed = positions.get(topic, {})
-            # A reader's state may be newer than its writer's here. It has then consumed more than `ends` says.
-            ends = writer.lane_ends(topic, partition)
-            behind += sum(max(0, end - consumed.get(lane, 0)) for lane, end in ends.items())
-        return behind
+        known = self._unread.get(task)
+        if known is None or not known.holds(positions, topics, ends):
+            far_enough = self._far_enough.get(application, {})
+            records = _count_unread(positions, partition, topics, writers, far_enough)
+            known = self._unread[task] = _Unread(positions, topics, ends, records)
+        return known.records
+
+    def stop_at_ends(self, applications: Collection[str]) -> None:
+        """From now on, records of others that come later do not count as unread by these applications.
+
+        So they are caught up some day, also while records keep coming. They may consume them all the same.
+        """
+        self._unread.clear()
+        for application in applications:
+            state = self.states[application]
+            topics = {topic for part in state.topology.subtopologies.values() for topic in part.sources}
+            others = {topic: self._writer_state(state, topic) for topic in topics}
+            self._far_enough[application] = {
+                topic: [dict(writer.lane_ends(topic, each)) for each in range(state.topology.topics[topic].partitions)]
+                for topic, writer in others.items()
+                if writer is not None and writer is not state
+            }
+
+    def half_done(self, topology: Topology) -> frozenset[str]:
+        """The repartition topics with records that the topology has written, and has not consumed yet."""
+        own = self.own
+        topics = {name for part in topology.subtopologies for name in part.repartition_topics}
+        return frozenset(
+            topic.name
+            for part in topology.subtopologies
+            for topic in part.sources
+            if topic.name in topics
+            for partition in range(topic.partitions)
+            for lane, end in own.lane_ends(topic.name, partition).items()
+            if end
+            > own.tasks.of(TaskKey(self.application, part.name, partition)).positions.get(topic.name, {}).get(lane, 0)
+        )
 
     def behind(self) -> tuple[str, ...]:
         """The other applications that have not consumed all of their committed input, by name."""
@@ -110,16 +173,40 @@ class Committed:
             )
         )
 
-    def idle(self, tasks: Collection[TaskKey], network: Network, failed: Collection[TaskKey]) -> Mapping[TaskKey, bool]:
-        """Which of `tasks` are idle."""
-        return idle_tasks(network, tasks, lambda task: self.unread(task) == 0, failed)
+    def idle(
+        self,
+        tasks: Collection[TaskKey],
+        network: Network,
+        failed: Collection[TaskKey],
+        known: dict[TaskKey, bool] | None = None,
+    ) -> Mapping[TaskKey, bool]:
+        """Which of `tasks` are idle. `known`: of which that was found out at the same moment; it is added to."""
+        return idle_tasks(network, tasks, lambda task: self.unread(task) == 0, failed, known)
+
+    def writer_now(self, topic: str, writer: str) -> str:
+        """What the writer of a topic is called now, that was called so when its reader was started last."""
+        *others, now = called(self.log, writer)
+        found = (each for each in others if each in self.states and topic in self.states[each].topology.topics)
+        return next(found, now)
+
+    def described(self) -> TopologyDescription:
+        """The own application as it is committed, with its writers' names of now."""
+        found = self.own.topology
+        topics = {
+            name: used if used.writer is None else replace(used, writer=self.writer_now(name, used.writer))
+            for name, used in found.topics.items()
+        }
+        return replace(found, topics=topics)
+
+    def _listed(self, path: str) -> bool:
+        return any(path in state.paths() for state in self.states.values())
 
     def _others(self) -> list[LogState]:
         return [state for name, state in self.states.items() if name != self.application]
 
     def _writer_state(self, reader: LogState, topic: str) -> LogState | None:
         writer = reader.topology.topics[topic].writer
-        return self.states.get(writer or self.seeds)
+        return self.states.get(self.writer_now(topic, writer) if writer else self.seeds)
 
     def _has_records(self, topic: str) -> bool:
         seeds = self.states[self.seeds]
@@ -131,10 +218,31 @@ class Committed:
         for state in list(self.states.values()):
             for topic in state.topology.topics.values():
                 if topic.writer is not None:
-                    self._state(topic.writer)
+                    for name in called(self.log, topic.writer):
+                        self._state(name)
         if len(self.states) > known:
             self._discover()
 
     def _state(self, application: str) -> None:
         if application not in self.states:
             self.states[application] = LogState.load(self.log.commits(application))
+
+
+def _count_unread(
+    positions: Mapping[str, Mapping[int, int]],
+    partition: int,
+    topics: Sequence[str],
+    writers: Sequence[LogState | None],
+    far_enough: Mapping[str, Sequence[Mapping[int, int]]],
+) -> int:
+    behind = 0
+    for topic, writer in zip(topics, writers, strict=True):
+        if writer is None:
+            continue
+        consumed = positions.get(topic, {})
+        # A reader's state may be newer than its writer's here. It has then consumed more than `ends` says.
+        ends = writer.lane_ends(topic, partition)
+        if topic in far_enough and partition < len(far_enough[topic]):
+            ends = far_enough[topic][partition]
+        behind += sum(max(0, end - consumed.get(lane, 0)) for lane, end in ends.items())
+    return behind

@@ -7,17 +7,21 @@ subtopology on one client.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..log.commit_records import (
+    DELAY_MS,
     AssignmentRecord,
+    Beginning,
     DriversRecord,
     EpochRecord,
     GenerationRecord,
+    Listed,
     Purged,
     PurgeRecord,
+    RewriteRecord,
     SnapshotRecord,
     StoreSnapshot,
     TaskCommit,
@@ -41,11 +45,16 @@ class Committer:
         """The number of the application's last commit that is known here."""
         return self._state.number
 
-    def claim(self, description: TopologyDescription, assignment: Mapping[str, Any] | None = None) -> int:
+    def claim(
+        self,
+        description: TopologyDescription,
+        assignment: Mapping[str, Any] | None = None,
+        begins: Callable[[], tuple[Beginning, ...]] = tuple,
+    ) -> int:
         """Take the application over with the next generation, which fences every older driver.
 
         Raises FencedError if another driver has claimed it since this committer was made: that one began later. The
-        incarnation stays that of the first claim.
+        incarnation stays that of the first claim. `begins` says where tasks begin in topics that they have not read.
         """
         while True:
             try:
@@ -53,7 +62,7 @@ class Committer:
                 if self._state.generation != self._seen:
                     raise FencedError(self._state.application, None, self._state.generation)
                 described = replace(description, incarnation=self._state.incarnation or description.incarnation)
-                record = GenerationRecord(self._seen + 1, _now(), described, assignment or {})
+                record = GenerationRecord(self._seen + 1, _now(), described, assignment or {}, begins=begins())
                 self._state.commit(record)
             except CommitExistsError:
                 continue
@@ -61,6 +70,12 @@ class Committer:
                 raise FencedError(self._state.application, None, None) from error
             self.generation = self._state.generation
             return self.generation
+
+    def take_away(self) -> int:
+        """Claim the application as it is, so that its driver ends; nobody works on it then. Raises FencedError as
+        `claim` does.
+        """
+        return self.claim(self._state.topology, self._state.assignment)
 
     def commit(self, epoch: int, tasks: Sequence[TaskCommit]) -> int:
         """Commit the epoch of `tasks`, all or nothing. Returns the commit's number.
@@ -82,6 +97,12 @@ class Committer:
         """Give up records that their readers have consumed. Raises FencedError."""
         return self._commit(PurgeRecord(self.generation, _now(), tuple(purged), self._state.incarnation))
 
+    def rewrite(self, segments: Sequence[Listed], delay_ms: int = DELAY_MS) -> int:
+        """Put segments in the place of others, whose files stay for `delay_ms`. Raises FencedError,
+        SegmentsChangedError.
+        """
+        return self._commit(RewriteRecord(self.generation, _now(), tuple(segments), self._state.incarnation, delay_ms))
+
     def _commit(self, record: DriversRecord) -> int:
         while True:
             try:
@@ -98,7 +119,6 @@ class Committer:
         """Raise FencedError if another driver has claimed the application. So an idle driver notices it too."""
         try:
             self._state.refresh()
-            self._state.check_same()
         except FullyRefreshedError as error:
             raise self._fenced() from error
         if self._state.generation != self.generation:

@@ -30,18 +30,22 @@ class FencedError(HeadwaterError):
         self.generation = generation
 
 
-class IncompatibleStateError(HeadwaterError):
-    """The project no longer fits the committed state; `differences` lists each place."""
+class TopicRepartitionedError(HeadwaterError):
+    """Another run has put the records of a topic into other partitions, which are read from their first records.
 
-    def __init__(self, application: str, differences: Sequence[str]) -> None:
-        listed = "".join(f"\n  - {difference}" for difference in differences)
+    `application`: that has read it, `topic`, `partitions` and `key`: what it has now.
+    """
+
+    def __init__(self, application: str, topic: str, partitions: int, key: str) -> None:
         super().__init__(
-            f"{application} no longer fits its committed state:{listed}",
-            "undo the change, or start it and what reads it again from the first record: headwater run --full-refresh "
-            f"--select '{application.partition('-')[2]}+'",
+            f"the records of {topic} were put elsewhere by another run, by the key {key or '(none)'} into "
+            f"{partitions} partition{'' if partitions == 1 else 's'}; this run of {application} stops",
+            "run the project that declares it so: what was committed so far stays until that has computed it again",
         )
         self.application = application
-        self.differences = tuple(differences)
+        self.topic = topic
+        self.partitions = partitions
+        self.key = key
 
 
 class ConsumedRecordsMissingError(HeadwaterError):

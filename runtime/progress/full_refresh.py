@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ...errors import HeadwaterError
 from ..log.declared_topics import reads
 from ..log.log import Log
+from ..log.placed.log import PlacedLog
+from ..log.placed.places import is_beside
+from ..state.directories.beside import found_with_beside
 from ..state.directories.directory import StateDirectory
 
 
@@ -30,25 +34,33 @@ class ReaderError(HeadwaterError):
         self.missing = tuple(missing)
 
 
-def refresh_fully(log: Log, state_dir: Path | None, applications: Collection[str]) -> None:
+def refresh_fully(
+    log: Log, state_dir: Path | None, applications: Collection[str], check: Callable[[], None] = lambda: None
+) -> None:
     """Remove all that these applications have: commits, records, changelogs, stores.
 
-    `state_dir`: this machine's. None if the stores are on executors' machines: the next run finds there that they
+    `check` is called once they cannot run here any more: what it raises ends this, with nothing removed. `state_dir`:
+    this machine's. None if the stores are on executors' machines: the next run finds there that they
     belong to another incarnation. Raises LockError if one of the applications is running, ReaderError if another
     application has read from them. Then nothing has been removed.
     """
     for application in log.applications():
-        if application in applications:
+        if application in applications or is_beside(application):
             continue
         for topic, writer in reads(log, application).items():
             if writer is not None and writer in applications:
                 raise ReaderError(application, topic, writer, _missing(log, applications))
     with held(state_dir, applications) as directories:
-        _remove(
-            directories
-        )  # before the commits: a store that outlives them could be taken for one of the new incarnation
+        check()
+        if isinstance(log, PlacedLog):  # nobody wants what is computed again for them
+            now = time.time_ns() // 1_000_000
+            log.change(lambda places: places.abandoned(applications, now))
+        # Before the commits: a store that outlives them could be taken for one of the new incarnation.
+        _remove(directories)
         for application in _readers_first(log, applications):
             log.drop(application)
+        if isinstance(log, PlacedLog):  # only now: as long as their commits are there, so are topics that have moved
+            log.change(lambda places: places.refreshed(applications))
 
 
 def forget_state(directories: Collection[StateDirectory]) -> None:
@@ -84,7 +96,7 @@ def held(state_dir: Path | None, applications: Collection[str]) -> Iterator[list
         directory
         for here in ([] if state_dir is None else [state_dir])
         for application in applications
-        for directory in StateDirectory.found(here, application)
+        for directory in found_with_beside(here, application)
     ]
     with _locked(directories):
         yield directories

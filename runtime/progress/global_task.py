@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 
 from ..log.commit_records import TaskCommit
 from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..operators.rows import null_keys
 from ..records.schema import key_columns
-from ..task_id import TaskKey
+from ..task_id import global_task
 from ..topology import GlobalTable, Topology
 from .committed import Committed
 
@@ -22,9 +23,21 @@ AGAIN_SECONDS = 1.0
 """How long records that cannot be read are left alone."""
 
 
-def global_task(application: str) -> TaskKey:
-    """The driver's own task in commits. No other task has a negative partition."""
-    return TaskKey(application, "global", -1)
+def counted_as(table: GlobalTable) -> str:
+    """The name under which the positions of a table are kept. It has the topic, as offsets are of that one only."""
+    return f"{table.name}:{table.topic.name}"
+
+
+def counted(committed: Committed, table: GlobalTable) -> Mapping[int, int]:
+    """Partition -> offset up to which a table's topic was looked at.
+
+    Earlier versions kept positions under the name of the table alone. They mean the table's topic only if that is one
+    that the application has read.
+    """
+    own = committed.own
+    seen = own.tasks.of(global_task(committed.application)).globals_
+    earlier = seen.get(table.name, {}) if table.topic.name in own.topology.topics else {}
+    return seen.get(counted_as(table)) or earlier
 
 
 class GlobalTask:
@@ -35,10 +48,9 @@ class GlobalTask:
 
     def __init__(self, topology: Topology, committed: Committed) -> None:
         self._committed = committed
-        self._tables = {table.name: table for part in topology.subtopologies for table in part.global_tables}
+        self._tables = {table.name: table for table in topology.global_tables}
         self._task = global_task(committed.application)
-        seen = committed.own.tasks.of(self._task).globals_
-        self._counted = {name: dict(ends) for name, ends in seen.items()}
+        self._counted = {name: dict(counted(committed, table)) for name, table in self._tables.items()}
         self._moved = False
         self._again_at = float("-inf")
         self.dropped: Counter[str] = Counter()
@@ -53,10 +65,10 @@ class GlobalTask:
             return
         for table in self._tables.values():
             topic = table.topic
-            counted = self._counted.setdefault(table.name, {})
+            done = self._counted[table.name]
             for partition in range(topic.partitions):
                 end = self._committed.of(topic).end(topic.name, partition)
-                start = counted.get(partition, 0)
+                start = done.get(partition, 0)
                 if end > start:
                     try:
                         count = self._null_keys(table, partition, start)
@@ -64,7 +76,7 @@ class GlobalTask:
                         self._again_at = time.monotonic() + AGAIN_SECONDS
                         continue
                     self.dropped += Counter({f"{table.name}:null_key": count})
-                    counted[partition] = end
+                    done[partition] = end
                     self._moved = True
 
     def take(self) -> tuple[TaskCommit, ...]:
@@ -72,7 +84,7 @@ class GlobalTask:
         if not self._moved:
             return ()
         dropped, self.dropped, self._moved = dict(self.dropped), Counter(), False
-        seen = {name: dict(ends) for name, ends in self._counted.items()}
+        seen = {counted_as(table): dict(self._counted[name]) for name, table in self._tables.items()}
         return (TaskCommit(self._task.subtopology, self._task.partition, {}, -1, dropped=dropped, globals_=seen),)
 
     def _null_keys(self, table: GlobalTable, partition: int, start: int) -> int:

@@ -53,12 +53,14 @@ def idle_tasks(
     tasks: Iterable[TaskKey],
     consumed_all: Callable[[TaskKey], bool],
     failed: Collection[TaskKey] = (),
+    known: dict[TaskKey, bool] | None = None,
 ) -> dict[TaskKey, bool]:
     """For each of `tasks`, and of the tasks upstream of them, whether it is idle.
 
-    `consumed_all` says whether a task has consumed everything committed to its inputs.
+    `consumed_all` says whether a task has consumed everything committed to its inputs. `known`: what this has returned
+    before, at the same moment; it is added to.
     """
-    idle: dict[TaskKey, bool] = {}
+    idle: dict[TaskKey, bool] = {} if known is None else known
 
     def visit(task: TaskKey) -> bool:
         if task in idle:

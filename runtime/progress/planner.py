@@ -35,8 +35,12 @@ class Planner:
         applied: Mapping[str, int],
         failed: Collection[TaskKey] = (),
         network: Network | None = None,
+        idle: dict[TaskKey, bool] | None = None,
     ) -> TaskPlan:
-        """Plan one task's epoch. `applied`: store -> changelog position that the client's copy is known to hold."""
+        """Plan one task's epoch. `applied`: store -> changelog position that the client's copy is known to hold.
+
+        `idle`: which writers are idle, as far as tasks that are planned at the same moment have found out.
+        """
         own = self._committed.own
         network = network or self._committed.network()
         key = TaskKey(self._committed.application, part.name, partition)
@@ -47,13 +51,17 @@ class Planner:
             stream_time=done.stream_time,
             clocks=dict(done.clocks),
             inputs=tuple(
-                self._topic(part, topic, partition, done.positions.get(topic.name, {}), failed, network)
+                self._topic(part, topic, partition, done.positions.get(topic.name, {}), failed, network, idle)
                 for topic in part.sources
             ),
             stores=tuple(
                 self.store(store, partition, applied.get(store.name, 0), done.clocks) for store in part.stores
             ),
         )
+
+    def lists(self, path: str) -> bool:
+        """Whether commits list a file of records by now. Raises FullyRefreshedError."""
+        return self._committed.lists(path)
 
     def clocks(self, task: TaskId) -> Mapping[str, int]:
         """The committed stream times of the window stores of one of the tasks, ms."""
@@ -68,12 +76,14 @@ class Planner:
         """
         own = self._committed.own
         topic = changelog_topic(self._committed.application, store.name)
-        position = self.end(store.name, partition)
-        wanted = own.lane_ranges(topic, partition, partition, applied, records) if applied < position else ()
+        with own.lock:  # all of one moment
+            position = self.end(store.name, partition)
+            wanted = own.lane_ranges(topic, partition, partition, applied, records) if applied < position else ()
+            horizon, mark = own.horizon(topic, partition, partition), own.mark
         # Fewer records than asked for are all there are: behind them positions may have no records any more.
         if records is not None and wanted and sum(each.records for each in wanted) >= records:
             position = wanted[-1].end
-        return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), own.mark)
+        return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), mark, horizon)
 
     def end(self, store: str, partition: int) -> int:
         """The committed position of a store."""
@@ -108,6 +118,7 @@ class Planner:
         consumed: Mapping[int, int],
         failed: Collection[TaskKey],
         network: Network,
+        known: dict[TaskKey, bool] | None,
     ) -> TopicInput:
         if partition >= topic.partitions:  # a subtopology has as many tasks as its widest topic has partitions
             return TopicInput(topic.name, (LaneInput(EXTERNAL_LANE, 0, ()),))
@@ -121,7 +132,7 @@ class Planner:
         if network.in_a_circle((self._committed.application, part.name), writer):
             idle: Mapping[TaskKey, bool] = dict.fromkeys(tasks, True)
         else:
-            idle = self._committed.idle(tasks, network, failed)
+            idle = self._committed.idle(tasks, network, failed, known)
         return TopicInput(
             topic.name,
             tuple(

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ..task_id import TaskKey
 from ..topology import Topic, Topology
 from .committed import Committed
-from .global_task import global_task
+from .global_task import counted
+from .repartitioned import repartitioned_since
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,16 @@ class Gap:
 
 def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
     """All committed positions past the end. In `committed`, writers must be at least as new as the application."""
+    moved = repartitioned_since(committed)  # positions of before are none in what is there now
     for part in topology.subtopologies:
         for topic in part.sources:
+            if topic.name in moved:
+                continue
             for partition in range(topic.partitions):
                 yield from _of_task(committed, part.name, topic, partition)
-    counted = committed.own.tasks.of(global_task(committed.application)).globals_
-    tables = {table.name: table.topic for part in topology.subtopologies for table in part.global_tables}
-    for name, topic in tables.items():
-        for partition, position in counted.get(name, {}).items():
+    for table in topology.global_tables:
+        topic = table.topic
+        for partition, position in () if topic.name in moved else counted(committed, table).items():
             end = committed.of(topic).end(topic.name, partition)
             if position > end:
                 yield Gap(topic.name, partition, position, end)

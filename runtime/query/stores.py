@@ -126,32 +126,37 @@ class StoreQuery:
                 for step in slices(self.store.name, ranges, at, position):
                     for keys, values in changes(step, self.log):
                         changed.update(zip(keys, values, strict=True))
-            except RangeMissingError:
-                if self.store.changelog or not state.refresh():
+            except RangeMissingError as error:
+                if not state.was_replaced(error):
                     raise
-                continue  # its changes have reached the store since
+                continue  # of a store without changelog, the changes have reached it since
             return copy, changed
 
     def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, int, int, tuple[LogRange, ...]]:
         """The copy to read, where it stands, and the changelog from there to its committed end."""
         while True:
-            position, ranges = self._changelog(state, partition)
-            copy = self._copy(state, partition) if position else None
+            position, ranges, horizon = self._changelog(state, partition)
+            copy = self._copy(state, partition, horizon) if position else None
             at = copy.position if copy else 0
             if at <= position:
                 return copy, at, position, ranges
             if not state.refresh():  # left behind by commits that are gone: the next run wipes it
                 return None, 0, position, ranges
 
-    def _changelog(self, state: LogState, partition: int) -> tuple[int, tuple[LogRange, ...]]:
+    def _changelog(self, state: LogState, partition: int) -> tuple[int, tuple[LogRange, ...], int]:
+        """Its end, its ranges, and the position before which deletions may be dropped."""
         topic = changelog_topic(self.application, self.store.name)
-        # Both of the same moment, as another thread may refresh the state.
+        # All of the same moment, as another thread may refresh the state.
         with state.lock:
-            ends = state.lane_ends(topic, partition)
-            return ends.get(partition, 0), state.lane_ranges(topic, partition, partition)
+            end = state.lane_ends(topic, partition).get(partition, 0)
+            ranges = state.lane_ranges(topic, partition, partition)
+            return end, ranges, state.horizon(topic, partition, partition)
 
-    def _copy(self, state: LogState, partition: int) -> StateStore | None:
-        """The copy on this machine that is furthest, of those that were not made of commits that are forgotten."""
+    def _copy(self, state: LogState, partition: int, horizon: int) -> StateStore | None:
+        """The copy on this machine that is furthest, of those that were not made of commits that are forgotten.
+
+        One before the horizon may have rows whose deletions are dropped: the changelog from its beginning has not.
+        """
         if self.state_dir is None or not self.state_dir.is_dir():
             return None
         store = StoreId(self.store.name, partition)
@@ -163,7 +168,8 @@ class StoreQuery:
             if path.is_dir() and _incarnation(directory) in ("", state.incarnation) and is_of(self.log, path):
                 try:
                     copy = self.open_store(path)
-                    copies.append((copy.position, copy))
+                    if (at := copy.position) >= horizon:
+                        copies.append((at, copy))
                 except StoreDamagedError:
                     if not self.store.changelog:
                         raise

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
-from ..log.errors import RangeMissingError
+from ..log.errors import FullyRefreshedError, RangeMissingError
 from ..log.log import Log
 from ..log.offset_order import by_offset
 from ..log.state import LogState
@@ -26,15 +27,21 @@ class TopicReader:
     """The committed records of a topic from an offset on; each call of `read` goes on where the last one ended.
 
     `application`: the topic's writer, `<project>-seed` for a topic that is fed from outside. `start`: the offset to
-    start at in every partition, None for the first.
+    start at in every partition, None for the first. `as_written`: whether the topic's columns are those that its writer
+    gives it, once it has a record: what an expression gives may not be known here before.
     """
 
-    def __init__(self, log: Log, application: str, topic: Topic, start: int | None = None) -> None:
+    def __init__(
+        self, log: Log, application: str, topic: Topic, start: int | None = None, *, as_written: bool = False
+    ) -> None:
         self._log = log
         self._topic = topic
         self._state = LogState(log.commits(application))
         self._offsets = dict.fromkeys(range(topic.partitions), start or 0)
-        self._columns = topic_schema(topic, headers=True).names
+        self._columns = topic_schema(topic, headers=True)
+        self._as_written = as_written
+        self._since: int | None = None
+        self._written = False
 
     def read(self, limit: int | None = None) -> Iterator[Record]:
         """The records that are committed by now, at most `limit`. Raises FullyRefreshedError.
@@ -54,6 +61,28 @@ class TopicReader:
             self._state.check_same()
         else:
             self._state.reload()
+        self._check_same_records()
+
+    def _check_same_records(self) -> None:
+        """Check that the topic has not begun again since it was looked at first: then other records have its offsets.
+
+        Only one that is fed from outside can do that alone. Raises FullyRefreshedError.
+        """
+        fed = self._state.topics.get(self._topic.name)
+        since = None if fed is None else fed.since
+        if self._written and since != self._since:
+            raise FullyRefreshedError(self._topic.name)
+        written = self._topic.name in self._state.written()
+        if self._as_written and written and not self._written:
+            self._take_columns()
+        self._since, self._written = since, written
+
+    def _take_columns(self) -> None:
+        """Take the columns from the topic's writer. One that is fed from outside has none but its own."""
+        recorded = self._state.topology.topics.get(self._topic.name)
+        if recorded is not None:
+            self._topic = replace(self._topic, value=recorded.value)
+            self._columns = topic_schema(self._topic, headers=True)
 
     def batches(self, limit: int | None = None) -> Iterator[tuple[int, Int64s, pa.RecordBatch]]:
         """The records that are committed by now, of each partition at most `limit`: partition, offsets, batch.
@@ -88,10 +117,10 @@ class TopicReader:
                     offset = int(offsets[-1]) + 1
                 return
             except RangeMissingError as error:
-                # Files are replaced by merged ones: the commits say by which. Only one that is still listed is lost.
-                self._state.reload()
-                if error.path in self._state.paths():
+                # Only a file that is still listed is lost.
+                if not self._state.was_replaced(error):
                     raise
+                self._check_same_records()
 
     def _committed(self, partition: int, offset: int) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
         ranges = self._state.ranges(self._topic.name, partition, offset)

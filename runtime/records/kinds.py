@@ -1,4 +1,4 @@
-"""The kinds of records and rows: a value, a deletion, a replaced row, or a control row of the pipe."""
+"""The kinds of records and rows: a value, a deletion, a replaced row, or a row that only the pipe knows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from enum import IntEnum
 class Kind(IntEnum):
     """The kind of a row.
 
-    In SQL: `_kind > 0` has value columns, `_kind >= 0` is a record, `_kind < 0` is a control row.
+    In SQL: `_kind > 0` has value columns, `_kind >= 0` is a record, `_kind < 0` passes every step unchanged.
     """
 
+    FAILED = -2
+    """A row that a step could not process: the stage behind leaves its record out."""
     CONTROL = -1
     TOMBSTONE = 0
     VALUE = 1

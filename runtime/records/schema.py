@@ -17,6 +17,11 @@ CHANGELOG = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("_timestam
 """A store's changelog: a null value deletes the key. A changelog's partitions have one lane each, their own task's."""
 
 
+def may_be_missing(column: str) -> bool:
+    """Whether records may lack a column, which is null then: one of the value, added to the topic later, or headers."""
+    return column == HEADERS or column.startswith("value.")
+
+
 def changelog_topic(application: str, store: str) -> str:
     """The changelog topic of a store, named as Kafka Streams names it."""
     return f"{application}-{store}-changelog"

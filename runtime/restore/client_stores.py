@@ -13,16 +13,19 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, MachineError
 from ..chosen_plugins import ChosenPlugins
 from ..log.commit_records import StoreSnapshot
 from ..log.errors import CorruptSegmentError, RangeMissingError
+from ..state.directories.beside import take_over_beside
 from ..state.directories.claim import claim, executor_process
 from ..state.directories.closed_stores import closed_at, note_closed
 from ..state.directories.directory import StateDirectory
 from ..state.directories.fence import changing
+from ..state.directories.horizon import DeletionsMissedError
 from ..state.directories.known_log import check_known, place_of
 from ..state.directories.process_file import Owner, ProcessFile
+from ..state.directories.table_copies import wipe_other_copy
 from ..state.pace import Pace
 from ..state.processor_state_manager import ProcessorStateManager
 from ..state.store import StoreBackend, StoreDamagedError
@@ -71,7 +74,8 @@ def answer(request: StateRequest) -> StateAnswer:
     except HeadwaterError as error:
         return StateAnswer(failure=_failure(error))
     except OSError as error:
-        return StateAnswer(failure=StoreFailure("failed", f"the state directory cannot be used: {error}"))
+        told = MachineError.of(error, Path(request.location.state_dir))
+        return StateAnswer(failure=StoreFailure("failed", f"its state cannot be used: {told.message}", told.hint or ""))
 
 
 def _held(location: StateLocation) -> StateAnswer:
@@ -81,7 +85,8 @@ def _held(location: StateLocation) -> StateAnswer:
         owner = executor_process(os.getpid()) or Owner.of(os.getpid())
         if owner is None:  # this process is there, unless the system does not tell
             raise HeadwaterError("the process of this executor cannot be found")
-        folder = claim(Path(location.state_dir), location.application, owner, location.incarnation)
+        take_over_beside(Path(location.state_dir), location.application, location.incarnation, of_the_gone=True)
+        folder = claim(Path(location.state_dir), location.application, owner, location.incarnation, location.former)
     directory = StateDirectory(Path(location.state_dir), folder, location.application)
     found = ProcessFile.read(directory.path)
     if found is None:
@@ -101,12 +106,16 @@ def _held(location: StateLocation) -> StateAnswer:
             directory.remove_all()
         if now != found:
             now.written(directory.path)
+        directory.rename(location.renamed)
         directory.remove_abandoned()
     foreign_stores = directory.remove_foreign(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
+    for table in location.tables:
+        wipe_other_copy(directory, directory.path / GLOBAL / table.store.name, table)
     declared = {store.name for store in location.stores}
     there = [each for each in directory.stores() if each.store in declared]
     at = closed_at(directory.path, there, directory.store_path) if found.closed else {}
-    there += [StoreId(each.name, TABLE) for each in location.tables if (directory.path / GLOBAL / each.name).is_dir()]
+    tables = [each.store.name for each in location.tables]
+    there += [StoreId(name, TABLE) for name in tables if (directory.path / GLOBAL / name).is_dir()]
     stores = tuple(StoreAnswer(each.store, each.partition, at.get(each, UNKNOWN)) for each in there)
     return StateAnswer(folder, now.process_id, stores, closed=found.closed, foreign_stores=foreign_stores)
 
@@ -121,7 +130,7 @@ class ClientStores:
             raise WrongDirectoryError(self._directory.path, location.process_id)
         self._location = location
         self._declared = {store.name: store for store in location.stores}
-        self._tables = {store.name: store for store in location.tables}
+        self._tables = {table.store.name: table.store for table in location.tables}
         self._plugins = ChosenPlugins(location.plugins)
         self._log = self._plugins.log(PluginRef(*location.log))
         self._managers: dict[TaskKey, ProcessorStateManager] = {}
@@ -145,7 +154,8 @@ class ClientStores:
             "close": self._close,
             "wipe": self._wipe,
         }
-        return replace(answer, stores=tuple(self._store(work[request.what], each) for each in request.stores))
+        sized = request.what in ("look", "restore")
+        return replace(answer, stores=tuple(self._store(work[request.what], each, sized) for each in request.stores))
 
     def _cleaned(self, request: StateRequest) -> Iterator[StoreAnswer]:
         """Remove stores, but for those that were touched lately."""
@@ -180,14 +190,21 @@ class ClientStores:
             replace(found, closed=True).written(self._directory.path)
         return StateAnswer(self._location.folder, self._location.process_id)
 
-    def _store(self, work: Callable[[StoreTarget], int], target: StoreTarget) -> StoreAnswer:
-        """Process one store. A damaged one is at position 0 afterwards, which is no failure: it is restored."""
+    def _store(self, work: Callable[[StoreTarget], int], target: StoreTarget, sized: bool = False) -> StoreAnswer:
+        """Process one store. A damaged one is at position 0 afterwards, which is no failure: it is restored.
+
+        `sized`: whether the answer says how large it is, for which it has to be open.
+        """
         answer = StoreAnswer(target.input.store, target.partition, target.input.applied)
         try:
             answer = replace(answer, position=work(target))
+            if sized and (manager := self._managers.get(self._task(target))) is not None:
+                answer = replace(answer, size=manager.size(target.input.store))
         except StoreDamagedError as error:
             position = self._manager(target).reinitialize(target.input.store)
             answer = replace(answer, position=position, damage=error.cause)
+        except DeletionsMissedError as error:
+            answer = replace(answer, position=self._wipe(target), outdated=error.position, horizon=error.horizon)
         except UnusableSnapshotError as error:
             answer = replace(answer, position=self._position(target), unusable=error.told)
         except HeadwaterError as error:
@@ -283,6 +300,8 @@ def _failure(error: HeadwaterError) -> StoreFailure:
             return StoreFailure("corrupted", error.reason)
         case TaskMigratedError():
             return StoreFailure("migrated", error.what, "", error.expected, error.found)
-        case RangeMissingError() | CorruptSegmentError():
+        case RangeMissingError():
+            return StoreFailure("unreadable", error.message, error.hint or "", missing=error.path)
+        case CorruptSegmentError():
             return StoreFailure("unreadable", error.message, error.hint or "")
     return StoreFailure("failed", error.message, error.hint or "")

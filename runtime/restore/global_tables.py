@@ -74,6 +74,10 @@ class GlobalTables:
         waiting, self._waiting = self._waiting, {}  # those that still do ask again
         failed: dict[TaskId, Exception] = {}
         for name, now in found.items():
+            if isinstance(now, TaskCorruptedError) and self._stores.replaced(now):
+                if loading := self._loading.get(name):
+                    loading.topics = self._stores.rest(loading.table, self.held.get(name, {}))
+                continue
             if isinstance(now, TaskCorruptedError):
                 failed.update(dict.fromkeys(waiting.get(name, ()), now))
                 continue
@@ -141,16 +145,16 @@ def _first(topic: TopicInput) -> TopicInput:
     end of one that is taken.
     """
     ranges = sorted((each for lane in topic.lanes for each in lane.ranges), key=lambda each: each.start_offset)
-    kept, reached = set[str](), 0
+    kept, reached = set[tuple[int, int]](), 0
     for number, each in enumerate(ranges):
         if number >= MOST_RANGES and each.start_offset >= reached:
             break
-        kept.add(each.token)
+        kept.add((each.lane, each.start))
         reached = max(reached, each.end_offset)
     if len(kept) == len(ranges):
         return topic
     lanes = (
-        replace(lane, ranges=tuple(each for each in lane.ranges if each.token in kept), more=True)
+        replace(lane, ranges=tuple(each for each in lane.ranges if (each.lane, each.start) in kept), more=True)
         for lane in topic.lanes
     )
     return replace(topic, lanes=tuple(lanes))

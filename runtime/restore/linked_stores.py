@@ -11,7 +11,8 @@ from ..log.commit_records import StoreSnapshot
 from ..progress.planner import Planner
 from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy
 from ..task_id import StoreId, TaskId
-from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
+from ..tasks.measured import StoreSize
 from ..tasks.plan import StoreInput, TopicInput
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
@@ -53,10 +54,10 @@ class LinkedStores:
     """RemoteStores over a link. `held`: where the client's stores stand; those that are not in it are empty.
 
     It knows how far each store is, as nobody else works on it. `report` is called with each store that was damaged
-    (and how), has lost its rows, or has a snapshot that could not be loaded. `strategy`: in which steps stores are
-    restored. `snapshots`: those that it may load; None: none.
-    `steps`: of work on snapshots that have brought no store further yet. Requests go one after the other, whoever asks,
-    but for those that copy a store.
+    (and how), has lost its rows, has a snapshot that could not be loaded, or begins again. `strategy`: in which steps
+    stores are restored. `snapshots`: those that it may load; None: none. `steps`: of work on
+    snapshots that have brought no store further yet. Requests go one after the other, whoever asks, but for those that
+    copy a store.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class LinkedStores:
         self._parts = {part.number: part for part in parts}
         self.tables = {table.name: table for part in parts for table in part.global_tables}
         self._positions = dict(held)
+        self._sizes: dict[StoreId, StoreSize] = {}
         self._report = report
         self._strategy = strategy or ChangelogRestore()
         self._snapshots = snapshots
@@ -115,6 +117,13 @@ class LinkedStores:
             if each.damage:
                 self._report(StoreAnswer(each.table, TABLE, 0, damage=each.damage))
         return {each.table: self._loaded(each) for each in answer.tables}
+
+    def replaced(self, error: Exception) -> bool:
+        """Whether records could not be read because others have taken their place since the work was planned.
+
+        Then there is nothing to be done but to plan again.
+        """
+        return isinstance(error, RecordsMissingError) and not self._planner.lists(error.path)
 
     def position(self, store: str, partition: int) -> int:
         """Changelog records that a store has applied, as far as it is known here."""
@@ -233,6 +242,8 @@ class LinkedStores:
         store = StoreId(answer.store, answer.partition)
         self._unopened.pop(store, None)
         self._positions[store] = answer.position
+        if answer.size is not None:
+            self._sizes[store] = answer.size
         if load is not None and answer.unusable and self._snapshots is not None and not self._snapshots.lists(load):
             # A newer one took its place, and its file went, after this step was planned: the next step is another one.
             answer = replace(answer, unusable="")
@@ -240,7 +251,16 @@ class LinkedStores:
         self._note_snapshot(store, load, answer)
         if answer.damage or answer.lost or answer.unusable:
             self._damaged.add(store)
+        if answer.damage or answer.lost or answer.unusable or answer.outdated:
             self._report(answer)
+
+    def size(self, store: StoreId) -> StoreSize | None:
+        """How large a store was when it was looked at last; None where that is not known."""
+        return self._sizes.get(store)
+
+    def note_size(self, store: StoreId, size: StoreSize) -> None:
+        """Note how large an epoch has found a store."""
+        self._sizes[store] = size
 
     def end(self, store: StoreId) -> int:
         """The committed position of a store."""
@@ -360,7 +380,7 @@ class LinkedStores:
             raise StateError(self.client, failure)
         topic = self.tables[answer.table].topic.name
         what = f"global table {answer.table}, topic {topic}, cannot be loaded on {self.client}"
-        return TaskCorruptedError(f"{what}: {failure.message}", store=answer.table, way_out=failure.hint or None)
+        return _unreadable(what, answer.table, failure)
 
     def _raised(self, store: StoreId, failure: StoreFailure) -> Exception:
         match failure.kind:
@@ -368,10 +388,18 @@ class LinkedStores:
                 return TaskCorruptedError(failure.message, store=store.store)
             case "unreadable":
                 what = f"store {store.store}, partition {store.partition}, cannot be restored on {self.client}"
-                return TaskCorruptedError(f"{what}: {failure.message}", store=store.store, way_out=failure.hint or None)
+                return _unreadable(what, store.store, failure)
             case "migrated":
                 return TaskMigratedError(failure.message, failure.expected, failure.found)
         return StateError(self.client, failure)
+
+
+def _unreadable(what: str, store: str, failure: StoreFailure) -> TaskCorruptedError:
+    """Why a store cannot be brought forward."""
+    cause, way_out = f"{what}: {failure.message}", failure.hint or None
+    if failure.missing:
+        return RecordsMissingError(cause, failure.missing, store, way_out)
+    return TaskCorruptedError(cause, store=store, way_out=way_out)
 
 
 def _near(target: StoreTarget) -> StoreTarget:

@@ -14,6 +14,7 @@ from ..chosen_plugins import Origin
 from ..log.commit_records import StoreSnapshot
 from ..state.catch_up import RECORDS_PER_SLICE
 from ..task_id import StoreId
+from ..tasks.measured import StoreSize
 from ..tasks.plan import StoreInput, TopicInput
 from ..topology import GlobalTable, Store
 
@@ -43,9 +44,10 @@ class StateLocation:
 
     `folder`: the client's, below `state_dir`; empty: claim a free one (see `state.directories.claim`). `process_id`:
     the one that the directory must have. `incarnation`: of the application; stores of another one are removed. `log`:
-    plugin name and options. `stores`: as the topology declares them. `tables`: those of global tables. `log_identity`:
+    plugin name and options. `stores`: as the topology declares them. `tables`: its global tables. `log_identity`:
     see `Log.identity`. `assignment`: the number of a commit; from `hold` on, the client works for no assignment that
     was noted before it. `fenced`: a process id that the client has no longer, if it has it still when it is held.
+    `former`: names that the application had before. `renamed`: store -> its new name, if that has just changed.
     """
 
     state_dir: str
@@ -59,7 +61,9 @@ class StateLocation:
     log_identity: str = ""
     assignment: int = 0
     fenced: str = ""
-    tables: tuple[Store, ...] = ()
+    tables: tuple[GlobalTable, ...] = ()
+    former: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class StateRequest:
 @dataclass(frozen=True)
 class StoreFailure:
     """Why the work on a store, or on all stores, failed. `kind`: `corrupted`, `migrated`, `unreadable`
-    (the changelog) or `failed`.
+    (the changelog, where `missing` is the file that is not there) or `failed`.
     """
 
     kind: str
@@ -113,6 +117,7 @@ class StoreFailure:
     hint: str = ""
     expected: int | None = None
     found: int | None = None
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,9 @@ class StoreAnswer:
     `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although rows had been committed,
     because it has no changelog. `unusable`: why the snapshot was not loaded; empty if it was, or there was none.
     `saved`: the snapshot that was made. `fetched`: bytes of the snapshot that are here, as long as it is not whole.
-    `removed`: whether it was removed by `clean`.
+    `removed`: whether it was removed by `clean`. `outdated`: the position at which it stood when it was wiped, as
+    deletions before `horizon` are dropped from its changelog; 0 if it was not. `size`: how large the store is, after
+    `look` and `restore`.
     """
 
     store: str
@@ -135,6 +142,9 @@ class StoreAnswer:
     saved: StoreSnapshot | None = None
     fetched: int = 0
     removed: bool = False
+    size: StoreSize | None = None
+    outdated: int = 0
+    horizon: int = 0
 
 
 @dataclass(frozen=True)

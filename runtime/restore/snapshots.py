@@ -7,6 +7,7 @@ import uuid
 from ..log.commit_records import StoreSnapshot
 from ..log.log import snapshot_name, snapshot_path
 from ..log.state import LogState
+from ..records.schema import changelog_topic
 from ..task_id import StoreId
 
 
@@ -21,9 +22,13 @@ class Snapshots:
         self.unusable: set[str] = set()
 
     def of(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
-        """Those of one partition of a store, the furthest first."""
+        """Those of one partition of a store, the furthest first.
+
+        Not those that may have rows whose deletions are dropped from the changelog by now.
+        """
         found = self._state.store_snapshots.of(store, partition)
-        return tuple(each for each in found if each.path not in self.unusable)
+        horizon = self._state.horizon(changelog_topic(self._state.application, store), partition, partition)
+        return tuple(each for each in found if each.path not in self.unusable and each.position >= horizon)
 
     def lists(self, snapshot: StoreSnapshot) -> bool:
         """Whether a commit lists it, and none after that has removed it."""
@@ -37,10 +42,10 @@ class Snapshots:
     def outdated(self, new: StoreSnapshot, keep: int) -> list[str]:
         """The paths of those that are not needed any more once a new one is there."""
         listed = self._state.store_snapshots.of(new.store, new.partition)
-        usable = [each.path for each in listed if each.path not in self.unusable]
+        usable = [each.path for each in self.of(new.store, new.partition)]
         return [each.path for each in listed if each.path not in usable[: max(0, keep - 1)]]
 
     def new_path(self, store: str, partition: int) -> str:
         """Where a snapshot that is made now is kept."""
         name = snapshot_name(self._state.incarnation, self._state.generation, partition, uuid.uuid4().hex)
-        return snapshot_path(self._state.application, store, name)
+        return snapshot_path(self._state.place, store, name)

@@ -212,7 +212,8 @@ class StoreChangelogReader:
             return {}
         done, worked = self.slice, self._worked
         self.slice, self._worked = None, {}
-        errors = {**done.result(), **self._ahead(worked)}
+        found = {store: error for store, error in done.result().items() if not self._stores.replaced(error)}
+        errors = {**found, **self._ahead(worked)}
         if not worked:  # it was for global tables
             return self.tables.take(self._loaded or {})
         moved, self._steps = self._steps != self._stores.steps, self._stores.steps

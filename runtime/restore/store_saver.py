@@ -197,8 +197,9 @@ class StoreSaver:
             topic = changelog_topic(self._state.application, store.store)
             ranges = self._state.lane_ranges(topic, store.partition, store.partition, since.position)
             new = [each for each in ranges if since.position < each.end <= held]
-            since.epochs += len(new)
-            since.size += sum(each.size for each in new)
+            # Of a range that was merged, only a part may be new.
+            since.epochs += sum(max(1, round(each.epochs * each.part_from(since.position))) for each in new)
+            since.size += sum(round(each.size * each.part_from(since.position)) for each in new)
             since.position = new[-1].end if new else since.position
         return since
 

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import HeadwaterError
 from ..driver.cluster import EpochJob
 from ..placing.client import Client
 from ..restore.links import StateLink
@@ -15,7 +14,7 @@ from ..topology import DEADLINE_MS, Settings, Subtopology
 from .clients import clients_of, driver_jvm, has_executors, local_state
 from .executor_link import OnExecutor
 from .job import SparkJob
-from .session.gone_jvm import SparkEndedError, has_ended
+from .session.gone_jvm import SparkEndedError
 from .watching.executor_watch import ExecutorWatch
 from .watching.known_executors import KnownExecutors
 
@@ -71,6 +70,6 @@ class SparkCluster:
         """By Spark jobs: a damaged store may end the process that opens it, which must not be the driver."""
         return OnExecutor(self._session, client, application, self.lost)
 
-    def ended(self, error: Exception) -> HeadwaterError | None:
+    def ended(self, error: Exception) -> SparkEndedError | None:
         """SparkEndedError, where the JVM is gone."""
-        return SparkEndedError() if has_ended(error) else None
+        return SparkEndedError.of(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..operators.declarations import Flow
@@ -23,15 +24,19 @@ def built(part: Subtopology, placed: DataFrame) -> DataFrame:
 
     Its result has one row `commit` for each task.
     """
-    rows: DataFrame = part.build(placed, SparkEngine())
+    rows: DataFrame = part.build(placed, SparkEngine(numbered=part.leaves_out))
     return rows
 
 
+@dataclass(frozen=True)
 class SparkEngine:
     """See `Engine`.
 
-    Its rows are a DataFrame: first the placed threads, then the pipe of `sql_steps`, at the end commits.
+    Its rows are a DataFrame: first the placed threads, then the pipe of `sql_steps`, at the end commits. `numbered`:
+    whether the pipe says of each row which record it comes from, see `stages/pipe.py`.
     """
+
+    numbered: bool = False
 
     def process(
         self, rows: DataFrame, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]
@@ -39,7 +44,7 @@ class SparkEngine:
         """One `mapInArrow`."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        stage = Stage(nodes, spark_worker, reads, yields)
+        stage = Stage(nodes, spark_worker, reads, yields, self.numbered)
         if reads:
             rows = sql_steps.ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
             # A stage reads columns by position, but `mapInArrow` asks by name and reads a dot as access to a field.

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...errors import HeadwaterError
 from ..dataclass_json import from_json, to_json
 from ..placing.client import Client, ClientLostError
 from ..restore.client_stores import answer
 from ..restore.links import StateJobError, WorkerCrashedError, WorkerKilledError
 from ..restore.requests import OPENING_NO_STORE, StateAnswer, StateRequest
 from .placed_rows import cancel, placed
+from .session.gone_jvm import SparkEndedError
 from .worker_errors import crash_of, facts_of
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class OnExecutor:
         self._rows: dict[int, DataFrame] = {}
 
     def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        """Run a job for every `threads` requests. Raises ClientLostError, StateJobError."""
+        """Run a job for every `threads` requests. Raises ClientLostError, SparkEndedError, StateJobError."""
         if self._client.executor is None and all(request.what in OPENING_NO_STORE for request in requests):
             return [answer(request) for request in requests]
         answers: list[StateAnswer] = []
@@ -71,7 +73,9 @@ class OnExecutor:
                 raise self._failed(error) from error
         return [from_json(StateAnswer, text) for text in texts]
 
-    def _failed(self, error: Exception) -> StateJobError:
+    def _failed(self, error: Exception) -> HeadwaterError:
+        if (ended := SparkEndedError.of(error)) is not None:
+            return ended
         at, cause = (self._application, self._client.name), facts_of(error).cause
         match crash_of(error):
             case None:

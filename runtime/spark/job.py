@@ -6,25 +6,28 @@ Its plan is built once and run in every epoch.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..dataclass_json import from_json, to_json
-from ..driver.cluster import MOST_TRIED, Trial
+from ..driver.cluster import MOST_TRIED, Failing, Trial, named_by
 from ..placing.client import Client, ClientLostError
 from ..records.names import quote
 from ..stages.failed_stage import Facts
+from ..stages.stateless import stateless_stages
+from ..task_id import TaskKey
 from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Subtopology
 from .engine import built
-from .failing_rows import failing_rows
+from .failing.marked import marked
+from .failing.rows import optimized, written
 from .placed_rows import cancel, placed
 from .text_check import checked_text
 from .worker import PLAN_PROPERTY
-from .worker_errors import facts_of
+from .worker_errors import cause_of, facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +43,8 @@ class SparkJob:
         self._part = part
         self._client = client
         self._rows: DataFrame = built(part, placed(session, client.threads, client.executor))
+        self._marked: DataFrame = marked(self._rows) if part.leaves_out else self._rows
+        self._stateless = stateless_stages(part)
         self._trial_rows: DataFrame | None = None
         self._group = f"{group}/{part.name}/{client.name} {next(_numbers)}"
         self._running = self._group
@@ -51,7 +56,7 @@ class SparkJob:
         Returns the tasks' outcomes in plan order. Nothing exists before the driver has committed it.
         """
         self._set(plan)
-        return tuple(from_json(TaskOutcome, row[0]) for row in self._rows.collect())
+        return tuple(from_json(TaskOutcome, row[0]) for row in self._marked.collect())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         """Try tasks side by side in one job, at most MOST_TRIED, started in their order as threads become free.
@@ -72,18 +77,79 @@ class SparkJob:
             return Trial(passed, (failed, error))
         return Trial(tuple(range(len(tasks))), None)
 
-    def first_failing(self, plan: EpochPlan) -> int | None:
-        """Ask each SQL step in turn, only on records that have passed the steps before it."""
-        found: int | None = None
-        for rows in failing_rows(self._rows):
-            self._set(plan)
+    def failing(self, plan: EpochPlan) -> tuple[Failing, ...]:
+        """Ask each SQL step in turn, only on records that have passed the steps before it; then the Python stages."""
+        found: list[int] = []
+        for expressions in optimized(self._rows):
+            self._set(plan.showing(found, only=False))
             try:
-                ((number,),) = rows.collect()
-            except Exception:  # not of an expression: prefixes of the input will find it
-                return None
-            if number is not None:
-                found = number
-                plan = plan.limited(number)
+                failing = expressions.failing()
+            except Exception as error:  # not of an expression: a Python stage before this step may tell
+                return self._told(plan, found) or named_by(self._refused(error), plan)
+            if failing and not self._stateless[expressions.stages - 1]:
+                return self._told(plan, found) or self._first(plan, min(failing))
+            found += failing
+        if found:
+            return self._told(plan, found)
+        self._set(plan)
+        try:
+            self._rows.collect()
+        except Exception as error:
+            return named_by(self._refused(error), plan)
+        return ()
+
+    def _refused(self, error: Exception) -> Facts:
+        """The facts about an error in a trial. Raises it, if no record can be the cause."""
+        facts = self.facts(error)
+        if facts.kind in ("step", "unknown", "crashed"):
+            return facts
+        raise error
+
+    def reasons(self, plan: EpochPlan, failed: Mapping[TaskKey, Sequence[int]]) -> tuple[Failing, ...]:
+        """Ask the steps on these records alone; then, as joins may need others, on all; then each for its error."""
+        numbers = [plan.first_number(task) + number for task, mine in failed.items() for number in mine]
+        told = self._reasons(plan, numbers, {}, alone=True)
+        if len(told) < len(numbers):
+            told = self._reasons(plan, numbers, told, alone=False)
+        return tuple(told[number] if number in told else self._reason(plan, number) for number in numbers)
+
+    def _reason(self, plan: EpochPlan, number: int) -> Failing:
+        """The same for a record for which a step fails only in the plan as Spark has optimized it."""
+        self._set(plan.showing([number], only=True))
+        try:
+            self._rows.collect()
+            cause = "a step cannot process it"
+        except Exception as error:
+            cause = self._refused(error).cause
+        return Failing(*plan.numbered(number), "", cause)
+
+    def _told(self, plan: EpochPlan, numbers: Sequence[int], certain: bool = True) -> tuple[Failing, ...]:
+        """The records that fail, each with the step and the reason. `certain`: they fail also without the others."""
+        told = self._reasons(plan, numbers, {}, alone=certain)
+        return tuple(replace(told[number], certain=certain) for number in numbers if number in told)
+
+    def _first(self, plan: EpochPlan, number: int) -> tuple[Failing, ...]:
+        """The same for the first record that fails behind a store."""
+        task, count = plan.numbered(number)
+        return self._told(plan.limited_to(task, count + 1), [number], certain=False)
+
+    def _reasons(
+        self, plan: EpochPlan, numbers: Sequence[int], told: Mapping[int, Failing], *, alone: bool
+    ) -> dict[int, Failing]:
+        """Why steps cannot process these records, as far as they tell. `alone`: steps get no others.
+
+        `told`: what is known already. No step gets these records.
+        """
+        found = dict(told)
+        for expressions in written(self._rows):
+            left = {number for number in numbers if number not in found}
+            if not left:
+                break
+            self._set(plan.showing(left, only=True) if alone else plan.showing(found, only=False))
+            for row in expressions.errors():
+                if row.number in left and row.number not in found:
+                    step, cause = expressions.step, cause_of(row.error)
+                    found[row.number] = Failing(*plan.numbered(row.number), step, cause)
         return found
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:

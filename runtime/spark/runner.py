@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from ...errors import INTERRUPTED, HeadwaterError, MachineError
 from ..topology import PluginRef, Settings, Topology
 
 if TYPE_CHECKING:
+    from ..driver.reports.events import Observer
+    from ..driver.reports.json_lines import JsonLines
     from ..driver.reports.results import RunResults
 
 
@@ -24,30 +27,86 @@ def main(
     `settings`: a function if some of them are read from the environment.
     """
     given = _arguments(topology).parse_args(arguments)
+    with _log(given.log_format) as log:
+        return _main(topology, settings, given, log)
+
+
+def _main(
+    topology: Topology,
+    settings: Settings | Callable[[], Settings],
+    given: argparse.Namespace,
+    log: JsonLines | None,
+) -> int:
     try:
-        settings = settings() if callable(settings) else settings
-        results = _run(topology, _with_arguments(settings, given), given.until_caught_up)
-    except HeadwaterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except (OSError, MemoryError) as failed:
-        print(f"error: {MachineError.of(failed)}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:  # while Spark starts
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+        with _observer(given.metrics_port, log) as observer:
+            if log is not None:
+                log.run_started()
+            settings = settings() if callable(settings) else settings
+            results = _run(topology, _with_arguments(settings, given), given.until_caught_up, observer)
+    except (HeadwaterError, OSError, MemoryError, KeyboardInterrupt) as failed:
+        return _told(failed, log)
+    if log is not None:
+        log.ended(results)
     for result in results.applications:
         if result.error:
             print(f"error: {result.error}", file=sys.stderr)
     return 1 if results.failed else 0
 
 
+def _told(failed: BaseException, log: JsonLines | None) -> int:
+    """Tell of the error that has ended everything; the exit code."""
+    if isinstance(failed, OSError | MemoryError):
+        failed = MachineError.of(failed)
+    if log is not None:
+        log.failed(failed)
+    if isinstance(failed, KeyboardInterrupt):  # while Spark starts
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    print(f"error: {failed}", file=sys.stderr)
+    return failed.exit_code if isinstance(failed, HeadwaterError) else 1
+
+
+@contextmanager
+def _log(log_format: str) -> Iterator[JsonLines | None]:
+    """Lines of JSON on stdout, where nothing else is printed until the block ends; None for text."""
+    from ..driver.reports.json_lines import JsonLines
+
+    if log_format == "text":
+        yield None
+        return
+    lines = JsonLines(sys.stdout)
+    with redirect_stdout(sys.stderr):
+        yield lines
+
+
+@contextmanager
+def _observer(metrics_port: int | None, log: JsonLines | None) -> Iterator[Observer]:
+    """What watches the run. Raises PortTakenError."""
+    from ..driver.reports.event_texts import Lines
+    from ..driver.reports.observers import Observers
+    from ..metrics.endpoint import served
+
+    observer = log or Lines()
+    if metrics_port is None:
+        yield observer
+        return
+    with served(metrics_port) as (statuses, url):
+        if log is None:
+            print(f"metrics are at {url}", file=sys.stderr)
+        else:
+            log.metrics_served(url)
+        yield Observers(observer, statuses)
+
+
 def _arguments(topology: Topology) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=f"Runs {topology.application} until interrupted.")
     parser.add_argument("--until-caught-up", action="store_true", help="end once all committed input is consumed")
+    parser.add_argument("--continue", action="store_true", dest="go_on", help="compute no result again if it may go on")
     parser.add_argument("--log-path", type=Path, help="folder of the embedded log")
     parser.add_argument("--state-dir", type=Path, help="folder of the clients' state")
     parser.add_argument("--clients", type=int, help="virtual clients in local mode")
+    parser.add_argument("--metrics-port", type=int, help="serve metrics for Prometheus on this port of 127.0.0.1")
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the events of the run")
     return parser
 
 
@@ -60,33 +119,36 @@ def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
         settings = replace(settings, state_dir=str(given.state_dir.resolve()))
     if given.clients:
         settings = replace(settings, clients=given.clients)
+    if given.go_on:
+        settings = replace(settings, go_on=True)
     return settings
 
 
-def _run(topology: Topology, settings: Settings, until_caught_up: bool) -> RunResults:
+def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer: Observer) -> RunResults:
     """Start Spark and run the topology on it. If the log refuses the topology, Spark is not started."""
-    from ..driver.application import run_topologies
     from ..driver.refused import refused
-    from ..driver.reports.event_texts import Lines
+    from ..driver.runs import run_topologies
     from ..driver.stopping import stopping
+    from ..lineage.observer import lineage_told
     from .clients import local_state
     from .cluster import SparkCluster
     from .session.gone_jvm import ignoring_a_gone_jvm
     from .session.session import start_session
 
-    results = refused([topology], settings, local_state(settings), Lines(), until_caught_up=until_caught_up)
-    if results is not None:
+    with lineage_told(settings.lineage, [topology], observer, until_caught_up=until_caught_up) as told:
+        results = refused([topology], settings, local_state(settings), told, until_caught_up=until_caught_up)
+        if results is not None:
+            return results
+        session = start_session(settings.spark, topology.application)
+        with stopping() as stop:
+            results = run_topologies(
+                [topology],
+                settings,
+                SparkCluster(session, settings.deadline_ms),
+                until_caught_up=until_caught_up,
+                observer=told,
+                stop=stop,
+            )
+        with ignoring_a_gone_jvm():
+            session.stop()
         return results
-    session = start_session(settings.spark, topology.application)
-    with stopping() as stop:
-        results = run_topologies(
-            [topology],
-            settings,
-            SparkCluster(session, settings.deadline_ms),
-            until_caught_up=until_caught_up,
-            observer=Lines(),
-            stop=stop,
-        )
-    with ignoring_a_gone_jvm():
-        session.stop()
-    return results

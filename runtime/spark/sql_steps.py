@@ -16,12 +16,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..records.names import ticked
+from ..stages import pipe
+from ..stages.pipe import NUMBER
 from .equal_floats import normal_floats
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-META = ("_kind", "_ts", "_order", "_meta")
+META = tuple(name for name, _ in pipe.META)
+"""The names of the columns that come first in every pipe."""
 
 _ONLY = ""
 """The name that the flow of a flat pipe gets while a step needs it tagged."""
@@ -103,7 +106,7 @@ def explode(
     kind = _expr(f"IF({mine}_kind = 0, CAST(1 AS TINYINT), _kind)").alias("_kind")
     kept, renamed = _kept(rows, columns, keep, key, flow)
     tagged = [_column(name) for name in _tags(rows)]
-    exploded = _open(rows, flow).select(kind, *META[1:], *tagged, *kept.values(), *renamed.values(), element)
+    exploded = _open(rows, flow).select(kind, *_meta(rows)[1:], *tagged, *kept.values(), *renamed.values(), element)
     return _named(_close(exploded, flow, [*kept, *renamed, column], _tags(rows)), at)
 
 
@@ -129,7 +132,7 @@ def branch(
     choice = f"IF(_kind < 0 OR {_tag(flow)} IS NULL, -2, CASE {cases} ELSE -1 END)"
     chosen = _open(rows, flow).select(*_columns(rows), _expr(choice).alias("_case")).where("_case <> -1")
     taken = [_expr(f"IF(_case = {n}, {_trimmed(flow, keep)}, NULL)").alias(f"@{name}") for n, name in enumerate(read)]
-    return _named(_flattened(chosen.select(*META, *_others(rows, [flow]), *taken)), at)
+    return _named(_flattened(chosen.select(*_meta(rows), *_others(rows, [flow]), *taken)), at)
 
 
 def fork(
@@ -141,7 +144,7 @@ def fork(
     copy = _expr(f"explode(IF({_tag(flow)} IS NULL, array(0), array({copies})))").alias("_copy")
     copied = rows.select(*_columns(rows), copy)
     taken = [_expr(f"IF(_copy = {n}, {_trimmed(flow, keep)}, NULL)").alias(f"@{name}") for n, name in enumerate(into)]
-    return _named(_flattened(copied.select(*META, *_others(rows, [flow]), *taken)), at)
+    return _named(_flattened(copied.select(*_meta(rows), *_others(rows, [flow]), *taken)), at)
 
 
 def merge(
@@ -149,15 +152,16 @@ def merge(
 ) -> DataFrame:
     """Merge several flows with equal columns into one. Records keep their order."""
     merged = _expr(f"coalesce({', '.join(_trimmed(flow, keep) for flow in flows)})").alias(f"@{into}")
-    return _named(_flattened(rows.select(*META, *_others(rows, flows), merged)), at)
+    return _named(_flattened(rows.select(*_meta(rows), *_others(rows, flows), merged)), at)
 
 
 def ordered(rows: DataFrame, flows: Mapping[str, Sequence[str]]) -> DataFrame:
     """The rows with exactly these flows and these columns in this order, as the next stage expects them."""
     if len(flows) == 1:
         (columns,) = flows.values()
-        return rows.select(*META, *(_column(name) for name in columns))
-    return rows.select(*META, *(_expr(_trimmed(flow, columns)).alias(f"@{flow}") for flow, columns in flows.items()))
+        return rows.select(*_meta(rows), *(_column(name) for name in columns))
+    tagged = (_expr(_trimmed(flow, columns)).alias(f"@{flow}") for flow, columns in flows.items())
+    return rows.select(*_meta(rows), *tagged)
 
 
 def _project(
@@ -187,7 +191,7 @@ def _projected(
 ) -> DataFrame:
     kept, renamed = _kept(rows, computed, keep, key, flow)
     tagged = [_column(name) for name in _tags(rows)]
-    projected = _open(rows, flow).select(*META, *tagged, *kept.values(), *renamed.values(), *computed.values())
+    projected = _open(rows, flow).select(*_meta(rows), *tagged, *kept.values(), *renamed.values(), *computed.values())
     return _named(_close(projected, flow, [*kept, *renamed, *computed], _tags(rows)), at)
 
 
@@ -225,7 +229,7 @@ def _close(rows: DataFrame, flow: str | None, columns: Sequence[str], tags: Sequ
         return rows
     fields = ", ".join(ticked(name) for name in columns)
     struct = _expr(f"IF({_tag(flow)} IS NULL, NULL, struct({fields}))").alias(f"@{flow}")
-    return rows.select(*META, *(struct if name == f"@{flow}" else _column(name) for name in tags))
+    return rows.select(*_meta(rows), *(struct if name == f"@{flow}" else _column(name) for name in tags))
 
 
 def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
@@ -234,7 +238,7 @@ def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
         return rows, flow
     fields = ", ".join(ticked(name) for name in _data(rows, None))
     struct = _expr(f"IF(_kind < 0, NULL, struct({fields}))").alias(f"@{_ONLY}")
-    return rows.select(*META, struct), _ONLY
+    return rows.select(*_meta(rows), struct), _ONLY
 
 
 def _flattened(rows: DataFrame) -> DataFrame:
@@ -252,12 +256,16 @@ def _trimmed(flow: str, keep: Sequence[str] | None) -> str:
 
 def _data(rows: DataFrame, flow: str | None) -> list[str]:
     if flow is None:
-        return [name for name in rows.columns if name not in META]
+        return [name for name in rows.columns if name not in META and name != NUMBER]
     return list(rows.schema[f"@{flow}"].dataType.names)
 
 
 def _tags(rows: DataFrame) -> list[str]:
-    return [name for name in rows.columns if name.startswith("@")]
+    return [name for name in rows.columns if name.startswith("@") and name != NUMBER]
+
+
+def _meta(rows: DataFrame) -> list[Column]:
+    return [_column(name) for name in (*META, NUMBER) if name in rows.columns]
 
 
 def _others(rows: DataFrame, flows: Sequence[str]) -> list[Column]:

@@ -6,11 +6,12 @@ worker raises has the facts as one line of JSON in its text, and the driver read
 
 from __future__ import annotations
 
-import json
 import re
 
+from ..dataclass_json import from_json
 from ..stages.failed_stage import Facts, StageFailedError
-from .session.gone_jvm import SparkEndedError, has_ended
+from .advice import without_advice
+from .session.gone_jvm import SparkEndedError
 
 _FACTS = re.compile(rf"\b{StageFailedError.__name__}: (?P<facts>\{{[^\n]*\}})")
 
@@ -48,13 +49,12 @@ def facts_of(error: Exception) -> Facts:
             f"the machine gave Spark's JVM no further thread ({machine[0]})",
             hint="raise the number of processes that this user may have (ulimit -u), or close other programs",
         )
-    if has_ended(error):
-        return Facts(
-            "ended",
-            SparkEndedError().message,
-            hint="run again; if it ends at the same records, raise `driver.memory` in the profile, or find the "
-            "one that does it with a small `max_records` under `epoch`",
+    if (ended := SparkEndedError.of(error)) is not None:
+        by_records = (
+            "run again; if it ends at the same records, raise `driver.memory` in the profile, or find the "
+            "one that does it with a small `max_records` under `epoch`"
         )
+        return Facts("ended", ended.message, hint=by_records if ended.for_memory else ended.hint or "")
     cause = _cause(str(error)) or type(error).__name__
     return Facts("crashed" if cause.startswith(_CRASHED) else "unknown", cause)
 
@@ -75,9 +75,14 @@ def worker_facts(error: BaseException) -> Facts | None:
         return None
     try:
         # The last one: errors that are chained before it may contain a record's own text.
-        return Facts(**json.loads(found[-1]["facts"]))
+        return from_json(Facts, found[-1]["facts"])
     except (ValueError, TypeError):  # cut off by Spark
         return None
+
+
+def cause_of(text: str) -> str:
+    """An error of an expression, as Java prints it, in a line that helps a user."""
+    return _cause(f": {text}")
 
 
 def _cause(text: str) -> str:
@@ -96,5 +101,5 @@ def _cause(text: str) -> str:
     java = [found for line in lines if (found := _JAVA.match(line))]
     if java:  # the first that Spark has a name for, else the one at the bottom
         best = next((found for found in java if (found["text"] or "").startswith("[")), java[-1])
-        return best["text"] or best["error"]
-    return lines[0] if lines else ""
+        return without_advice(best["text"] or best["error"])
+    return without_advice(lines[0]) if lines else ""

@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..operators.declarations import Declaration, Place, Sink, Source
+from ..operators.declarations import Aggregate, Declaration, Materialize, Place, Sink, Source, Table
 from ..records.types import split_columns
-from ..topology import GlobalTable, Store, Subtopology
+from ..topology import GlobalTable, OnError, Store, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
+from .step_texts import step_texts
 from .steps import Engine, PythonStep, Step, do_steps, read_later
 
 
@@ -138,10 +139,13 @@ def _names(keep: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if keep is None else tuple(keep)
 
 
-def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable[[Pipe], Pipe]], Subtopology]:
+def subtopology(
+    number: int, name: str, *, file: str = "", on_error: Mapping[OnError, Sequence[Place]] | None = None
+) -> Callable[[Callable[[Pipe], Pipe]], Subtopology]:
     """A decorator that makes a subtopology of a function. Its operators say what it reads, writes and stores.
 
     `number`: how its tasks are shown. `name`: how positions are kept. `file`: the YAML that its lines are meant of.
+    `on_error`: the lines of steps whose flow says what becomes of a record that fails there.
     Raises ValueError where a step reads an edge that none makes.
     """
 
@@ -155,6 +159,7 @@ def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable
         nodes: list[Declaration] = [node for step in steps if isinstance(step, PythonStep) for node in step.nodes]
         sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
         sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
+        letters = {n.topic.name: n.dead_letter for n in nodes if isinstance(n, Source) and n.dead_letter is not None}
         kept = [(store, node.at) for node in nodes if isinstance(store := getattr(node, "store", None), Store)]
         stores = {store.name: store for store, _ in kept}
         tables = {table.name: table for node in nodes if isinstance(table := getattr(node, "table", None), GlobalTable)}
@@ -164,11 +169,17 @@ def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable
             partitions=max((topic.partitions for topic in sources.values()), default=0),
             build=build,
             sources=tuple(sources.values()),
-            sinks=tuple(sinks.values()),
+            sinks=(*sinks.values(), *letters.values()),
             stores=tuple(stores.values()),
             global_tables=tuple(tables.values()),
             places={store.name: str(at) for store, at in reversed(kept) if at},
             repartition_topics=tuple(dict.fromkeys(repartition_topics(nodes))),
+            steps=tuple(step_texts(steps)),
+            on_error={_place(at, file): policy for policy, places in (on_error or {}).items() for at in places},
+            dead_letters=letters,
+            starts={n.topic.name: n.start for n in nodes if isinstance(n, Source) and n.start is not None},
+            fillers=tuple(fillers(nodes)),
+            settings=tuple((n.flow, "emit", n.emit) for n in nodes if isinstance(n, Aggregate | Table)),
         )
 
     return of
@@ -177,6 +188,15 @@ def subtopology(number: int, name: str, *, file: str = "") -> Callable[[Callable
 def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:
     """The names of the topics that these write for other subtopologies of their application alone."""
     return (node.topic.name for node in nodes if isinstance(node, Sink) and node.mode == "repartition")
+
+
+def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:
+    """What writes the rows of each store."""
+    filled: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, Table | Aggregate | Materialize) and node.store.name not in filled:
+            filled[node.store.name] = node.flow
+            yield StoreFiller(node.store.name, node.flow, [*filled.values()].count(node.flow))
 
 
 def _placed(step: Step, file: str) -> Step:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from ...errors import HeadwaterError, MachineError, shortened
 from ...plugins.errors import named
-from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..dataclass_json import to_plain
+from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
+from .numbering import TouchedRecordError
 from .pipe import TextError
 from .stage import StepError
 
@@ -21,15 +23,20 @@ class Facts:
     """What is known about an error that ended an epoch's job.
 
     `kind`: `step`: a step failed on its input, and `at` (file:line in the YAML) is the step. `corrupted`: a store must
-    be restored, found in a trial. `outside`: no record can be the cause, but a file, the log or the machine. `crashed`:
-    the worker was ended by the system. `ended`: what executes the job is gone. `unknown`: anything else. `cause`,
-    `hint`: for people.
+    be restored, found in a trial. `missing`: the file `path` of records is not there, found in a trial. `outside`: no
+    record can be the cause, but a file, the log or the machine. `crashed`: the worker was ended by the system. `ended`:
+    what executes the job is gone. `unknown`: anything else. `cause`, `hint`: for people. `numbers`: in a trial, the
+    records that the step cannot process, as it numbers them (`EpochPlan.numbered`); none if it does not tell.
+    `stateless`: whether the step has looked at each record alone.
     """
 
-    kind: Literal["step", "corrupted", "outside", "crashed", "ended", "unknown"]
+    kind: Literal["step", "corrupted", "missing", "outside", "crashed", "ended", "unknown"]
     cause: str
     at: str = ""
     hint: str = ""
+    path: str = ""
+    numbers: tuple[int, ...] = ()
+    stateless: bool = False
 
 
 class StageFailedError(Exception):
@@ -39,7 +46,7 @@ class StageFailedError(Exception):
     """
 
     def __init__(self, facts: Facts) -> None:
-        super().__init__(json.dumps(asdict(facts)))
+        super().__init__(json.dumps(to_plain(facts)))
         self.facts = facts
 
 
@@ -59,9 +66,11 @@ def facts_of(error: Exception) -> Facts:
         case StepError():
             own = error.cause
             cause = str(own) if isinstance(own, HeadwaterError | ValueError) else named(own)
-            return Facts("step", shortened(cause), error.at)
-        case TextError():  # a text that Spark SQL made: the step is found later
+            return Facts("step", shortened(cause), error.at, numbers=error.numbers, stateless=error.step == "Source")
+        case TextError() | TouchedRecordError():  # of a step in Spark SQL, which is found later
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
+        case RecordsMissingError():
+            return Facts("missing", error.reason, hint=error.way_out or "", path=error.path)
         case TaskCorruptedError():
             return Facts("corrupted", error.reason, hint=error.way_out or "")
         case TaskMigratedError():  # a store that is ahead: no other driver has a part in this one's generation

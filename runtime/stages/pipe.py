@@ -3,6 +3,9 @@
 The order of arrival is the order of processing. A stage sends the rows of all its live edges in path order, and numbers
 the rows that it receives. A *flat* pipe has the columns of its only edge. A *tagged* pipe has a struct column `@<edge>`
 for each edge. In a data row exactly one of them is not null, in a control row none.
+
+A *numbered* pipe also says of each row which record it comes from. So a row that a step in between could not process,
+which then has the kind `FAILED`, names its record, and the next stage leaves out all rows of that record.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ import pyarrow.compute as pc
 from ...errors import HeadwaterError
 from ..operators.declarations import Flow
 from ..operators.rows import Rows, after_old, path_order, physical_columns
-from ..records.arrays import Int64s, to_numpy, typed
+from ..records.arrays import Int8s, Int64s, to_numpy, typed
 from ..records.kinds import Kind
 from ..records.types import parse_columns
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
 """The first columns of every batch. `_meta`: the payload of a control row, otherwise headers and state, see `_pack`."""
+
+NUMBER = "@@number"
+"""A fifth such column (bigint), of a numbered pipe: the record's number in the order of taking, see `numbering.py`."""
 
 _SHOWN = 40
 """The most bytes of a broken text that an error shows."""
@@ -42,36 +48,45 @@ class TextError(HeadwaterError):
         self.value = value
 
 
-def pipe_schema(flows: Mapping[str, Flow]) -> pa.Schema:
+def pipe_schema(flows: Mapping[str, Flow], numbered: bool = False) -> pa.Schema:
     """The columns of a pipe with these edges."""
     data = {name: physical_columns(flow) for name, flow in flows.items()}
     if len(data) == 1:
         fields = list(next(iter(data.values())).items())
     else:
         fields = [(f"@{name}", pa.struct(list(columns.items()))) for name, columns in data.items()]
-    return pa.schema([*META, *fields])
+    return pa.schema([*META, *([(NUMBER, pa.int64())] if numbered else []), *fields])
 
 
-def send(edges: Mapping[str, Rows], flows: Mapping[str, Flow], end: str, now: int) -> Iterator[pa.RecordBatch]:
+def send(
+    edges: Mapping[str, Rows], flows: Mapping[str, Flow], end: str, now: int, numbers: Int64s | None = None
+) -> Iterator[pa.RecordBatch]:
     """Batches with a task's rows on the edges `flows`, in path order, then the control row with payload `end`.
 
-    `now`: the epoch's planned time in ms, for edges with `_now`.
+    `now`: the epoch's planned time in ms, for edges with `_now`. `numbers`: of a numbered pipe, by the first level of
+    the rows' path.
     """
-    schema = pipe_schema(flows)
+    schema = pipe_schema(flows, numbers is not None)
     parts = [_conform(edges[name], flow, now) for name, flow in flows.items()]
+    numbered = [] if numbers is None else [pa.concat_arrays([pa.array(numbers[part.path[0]]) for part in parts])]
     if len(parts) == 1:
-        columns = [*_meta(parts[0]), *(parts[0].columns[name] for name in schema.names[len(META) :])]
+        data = schema.names[len(META) + len(numbered) :]
+        columns = [*_meta(parts[0]), *numbered, *(parts[0].columns[name] for name in data)]
     else:
         order = pa.array(path_order(parts))
-        columns = [column.take(order) for column in [*_concat_meta(parts), *_tagged(parts, schema)]]
+        tagged = _tagged(parts, schema)
+        columns = [column.take(order) for column in [*_concat_meta(parts), *numbered, *tagged]]
     if any(map(len, parts)):
         yield from pa.Table.from_arrays(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)
-    yield send_end(flows, end)
+    yield _end(schema, end)
 
 
-def send_end(flows: Mapping[str, Flow], end: str) -> pa.RecordBatch:
+def send_end(flows: Mapping[str, Flow], end: str, numbered: bool = False) -> pa.RecordBatch:
     """The control row with payload `end`: all there is of a task that has no rows."""
-    schema = pipe_schema(flows)
+    return _end(pipe_schema(flows, numbered), end)
+
+
+def _end(schema: pa.Schema, end: str) -> pa.RecordBatch:
     control = {"_kind": [int(Kind.CONTROL)], "_ts": [0], "_order": [0], "_meta": [end]}
     return pa.RecordBatch.from_pydict({name: control.get(name, [None]) for name in schema.names}, schema=schema)
 
@@ -127,7 +142,8 @@ def _concat_meta(parts: Sequence[Rows]) -> list[pa.Array]:
 def _tagged(parts: Sequence[Rows], schema: pa.Schema) -> list[pa.Array]:
     """A struct column for each part, not null only in its own rows. The rows of all parts follow one another."""
     columns = []
-    for mine, field in enumerate(list(schema)[len(META) :]):
+    fields = [field for field in schema if pa.types.is_struct(field.type)]
+    for mine, field in enumerate(fields):
         runs = [pa.nulls(len(part), field.type) for part in parts]
         arrays = [parts[mine].columns[child.name] for child in field.type]
         runs[mine] = pa.StructArray.from_arrays(arrays, fields=list(field.type))
@@ -137,38 +153,62 @@ def _tagged(parts: Sequence[Rows], schema: pa.Schema) -> list[pa.Array]:
 
 @dataclass(frozen=True)
 class Arrived:
-    """One task's rows by edge, and the payload of its control row."""
+    """One task's rows by edge, and the payload of its control row.
+
+    Of a numbered pipe: `numbers`, by the first level of the rows' path, and `failed`: the numbers of the records that a
+    step before could not process. None of their rows are in `edges`.
+    """
 
     edges: dict[str, Rows]
     end: str
+    numbers: Int64s | None = None
+    failed: tuple[int, ...] = ()
 
 
-def receive(batches: Iterable[pa.RecordBatch], flows: Mapping[str, Flow]) -> Iterator[Arrived]:
+def receive(batches: Iterable[pa.RecordBatch], flows: Mapping[str, Flow], numbered: bool = False) -> Iterator[Arrived]:
     """The tasks one by one, each as soon as its control row has arrived."""
-    schema = pipe_schema(flows)
+    schema = pipe_schema(flows, numbered)
     pending: list[pa.RecordBatch] = []
     for batch in batches:
         start = 0
-        for end in np.flatnonzero(to_numpy(batch.column(0)) < 0).tolist():
+        for end in np.flatnonzero(to_numpy(batch.column(0)) == Kind.CONTROL).tolist():
             pending.append(batch.slice(start, end - start))
-            yield Arrived(_edges(pending, flows, schema), batch.column(3)[end].as_py())
+            yield _arrived(pending, flows, schema, batch.column(3)[end].as_py())
             pending, start = [], end + 1
         if start < len(batch):
             pending.append(batch.slice(start))
 
 
-def _edges(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: pa.Schema) -> dict[str, Rows]:
-    columns = [
-        typed(pa.concat_arrays([batch.column(number) for batch in batches]), field.type)
+def _arrived(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: pa.Schema, end: str) -> Arrived:
+    columns = {
+        field.name: typed(pa.concat_arrays([batch.column(number) for batch in batches]), field.type)
         for number, field in enumerate(schema)
-    ]
-    for column, field in zip(columns, schema, strict=True):
-        _check_text(column, field.name)
-    kind = to_numpy(columns[0]).astype(np.int8, copy=False)
-    path: Int64s = np.cumsum(~after_old(kind)) - 1
-    headers, state = _unpack(columns[3])
-    whole = Rows((path,), kind, to_numpy(columns[1]), to_numpy(columns[2]), headers, {}, (), (), state)
-    data = columns[len(META) :]
+    }
+    if NUMBER not in columns:
+        return Arrived(_edges(columns, flows), end)
+    numbers = to_numpy(columns.pop(NUMBER))
+    failed = np.unique(numbers[to_numpy(columns["_kind"]) == Kind.FAILED])
+    if len(failed):
+        # All rows of a record go, also those that other steps have made of it.
+        kept = np.flatnonzero(~np.isin(numbers, failed))
+        numbers = numbers[kept]
+        columns = {name: column.take(pa.array(kept)) for name, column in columns.items()}
+    first = ~after_old(_kinds(columns))
+    return Arrived(_edges(columns, flows), end, numbers[first], tuple(failed.tolist()))
+
+
+def _kinds(columns: Mapping[str, pa.Array]) -> Int8s:
+    return to_numpy(columns["_kind"]).astype(np.int8, copy=False)
+
+
+def _edges(columns: Mapping[str, pa.Array], flows: Mapping[str, Flow]) -> dict[str, Rows]:
+    for name, column in columns.items():
+        _check_text(column, name)
+    _, timestamp, order, meta, *data = columns.values()
+    kinds = _kinds(columns)
+    path: Int64s = np.cumsum(~after_old(kinds)) - 1
+    headers, state = _unpack(meta)
+    whole = Rows((path,), kinds, to_numpy(timestamp), to_numpy(order), headers, {}, (), (), state)
     if len(flows) == 1:
         ((name, flow),) = flows.items()
         return {name: _with_flow(whole, data, flow)}

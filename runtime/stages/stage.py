@@ -20,36 +20,45 @@ import pyarrow as pa
 from ...errors import HeadwaterError
 from ..dataclass_json import from_json, to_json
 from ..log.commit_records import Listed, TaskCommit
+from ..log.errors import RangeMissingError
 from ..log.log import Log, epoch_file_name
 from ..operators.aggregates.sums import SumOverflowError
 from ..operators.declarations import Flow
-from ..operators.node import Edges, Node
-from ..operators.order.partition_group import NegativeTimestampError
+from ..operators.node import Edges, Node, RowFailedError
+from ..operators.order.partition_group import NegativeTimestampError, TakenRecords
 from ..operators.rows import Rows, concat, path_order
 from ..operators.source import Source, take
 from ..operators.task_epoch import TaskEpoch, Written
 from ..records.arrays import Int64s
 from ..records.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
-from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
+from ..tasks.measured import Volume
 from ..tasks.outcome import TaskOutcome, Trouble
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import GlobalTable, Store, Topic
+from .dead_letters import counted, letters_of, volume_of, write_letters
+from .numbering import Numbering, refuse_touched
 from .pipe import pipe_schema, receive, send, send_end
+from .stopwatch import Stopwatch, bytes_taken, now
 
 OUTCOME = pa.schema([("outcome", pa.string())])
 """The columns of the last stage's result: one row for each task, the JSON of its TaskOutcome."""
 
 
 class StepError(HeadwaterError):
-    """A step could not process the records of a task. `step`: the operator's name, `at`: its place in the YAML."""
+    """A step could not process the records of a task. `step`: the operator's name, `at`: its place in the YAML.
 
-    def __init__(self, step: str, at: str, task: str, cause: Exception) -> None:
+    `numbers`: of the records, where the step can tell, in the order of taking; in a trial as `EpochPlan.numbered` says.
+    """
+
+    def __init__(self, step: str, at: str, task: str, cause: Exception, numbers: Sequence[int] = ()) -> None:
         super().__init__(f"{at or step}: {cause}")
         self.step = step
         self.at = at
         self.task = task
         self.cause = cause
+        self.numbers = tuple(numbers)
 
 
 class Worker(Protocol):
@@ -69,125 +78,180 @@ class Worker(Protocol):
 
 
 @dataclass(frozen=True)
+class _Work:
+    """A task on its way through a stage: what it has come to so far, and its rows. `numbering`: of a numbered pipe."""
+
+    outcome: TaskOutcome
+    edges: Edges = field(default_factory=dict)
+    numbering: Numbering | None = None
+
+    def run(self, node: Node, epoch: TaskEpoch) -> None:
+        """Have an operator change the rows."""
+        if self.numbering is None:
+            node.run(self.edges, epoch)
+        else:
+            self.numbering.run(node, self.edges, epoch)
+
+
+@dataclass(frozen=True)
 class Stage:
     """Callable on an iterator of batches, for `mapInArrow`.
 
     `reads`: edges that come through the pipe; none in the first stage, whose input has a column `thread`. `yields`:
     edges that go on; none in the last stage, which yields OUTCOME rows. `open_worker` is called where the stage runs.
+    `numbered`: whether rows travel with the numbers of their records (`pipe.py`).
     """
 
     nodes: tuple[Node, ...]
     open_worker: Callable[[], AbstractContextManager[Worker]]
     reads: Mapping[str, Flow] = field(default_factory=dict)
     yields: Mapping[str, Flow] = field(default_factory=dict)
+    numbered: bool = False
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the stage's result."""
-        return pipe_schema(self.yields) if self.yields else OUTCOME
+        return pipe_schema(self.yields, self.numbered) if self.yields else OUTCOME
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the tasks of the batches.
 
-        Raises StepError, LogError. Only in a trial: TaskMigratedError, TaskCorruptedError.
+        Raises StepError, TouchedRecordError, LogError. Only in a trial: TaskMigratedError, TaskCorruptedError.
         """
         with self.open_worker() as worker:
-            for outcome, edges in self._later(batches, worker) if self.reads else self._first(batches, worker):
-                said = to_json(outcome)
+            for work in self._later(batches, worker) if self.reads else self._first(batches, worker):
+                said = to_json(work.outcome)
                 if not self.yields:
                     yield pa.RecordBatch.from_arrays([pa.array([said], pa.string())], schema=OUTCOME)
-                elif outcome.trouble is None:
-                    yield from send(edges, self.yields, said, worker.plan.now)
+                elif work.outcome.trouble is None:
+                    numbers = work.numbering.numbers() if work.numbering is not None else None
+                    yield from send(work.edges, self.yields, said, worker.plan.now, numbers)
                 else:
-                    yield send_end(self.yields, said)
+                    yield send_end(self.yields, said, self.numbered)
 
-    def _first(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskOutcome, Edges]]:
+    def _first(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[_Work]:
         for batch in batches:
             for thread in batch.column(batch.schema.get_field_index("thread")).to_pylist():
                 for task in worker.plan.threads[thread]:
-                    yield self._outcome(task, None, worker)
+                    yield self._done(task, None, worker)
 
-    def _later(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[tuple[TaskOutcome, Edges]]:
+    def _later(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[_Work]:
         plans = worker.plan.tasks
-        for arrived in receive(batches, self.reads):
+        ready = now()
+        for arrived in receive(batches, self.reads, self.numbered):
             before = from_json(TaskOutcome, arrived.end)
-            if (commit := before.commit) is None:
-                yield before, {}
+            if before.commit is None:
+                yield _Work(before)
             else:
+                # While this stage worked on another task, nobody waited for this one.
+                waited = now() - max(ready, before.measured.handed_over)
+                refuse_touched(arrived.failed)
+                outcome = replace(before, failed=(*before.failed, *arrived.failed))
+                numbering = None if arrived.numbers is None else Numbering(arrived.numbers)
                 task = plans[before.key(worker.plan.application)]
-                yield self._outcome(task, (commit, arrived.edges), worker)
+                yield self._done(task, _Work(outcome, arrived.edges, numbering), worker, waited)
+            ready = now()
 
-    def _outcome(
-        self, task: TaskPlan, arrived: tuple[TaskCommit, Edges] | None, worker: Worker
-    ) -> tuple[TaskOutcome, Edges]:
+    def _done(self, task: TaskPlan, arrived: _Work | None, worker: Worker, waited: float = 0.0) -> _Work:
         """What a task comes to here, and its rows. An error of its stores is its own; any other ends the job.
 
-        `arrived`: what it has come to in the stages before; None in the first one.
+        `arrived`: what it has come to in the stages before; None in the first one. `waited`: for how long, in seconds.
         """
+        stopwatch = Stopwatch(waited)
         try:
             worker.refuse_others()
-            commit, edges = arrived or self._taken(task, worker)
-            return TaskOutcome.done(self._run(task, commit, edges, worker)), edges
+            work = arrived or self._taken(task, worker, stopwatch)
+            commit = self._run(task, work, worker, stopwatch)
+            measured = stopwatch.added_to(work.outcome.measured)
+            return replace(work, outcome=replace(work.outcome, commit=commit, measured=measured))
         except (TaskCorruptedError, TaskMigratedError) as error:
             if worker.plan.trial:  # nobody reads the outcomes of a trial
                 raise
-            return TaskOutcome.troubled(task.key, Trouble.of(error)), {}
+            return _Work(TaskOutcome.troubled(task.key, Trouble.of(error)))
 
-    def _taken(self, task: TaskPlan, worker: Worker) -> tuple[TaskCommit, Edges]:
-        """The records that a task takes."""
+    def _taken(self, task: TaskPlan, worker: Worker, stopwatch: Stopwatch) -> _Work:
+        """The records that a task takes. Raises RecordsMissingError."""
         sources = [node for node in self.nodes if isinstance(node, Source)]
         try:
-            taken, edges = take(task, sources, worker.log)
+            with stopwatch.phase("read"):
+                taken, edges = take(task, sources, worker.log)
         except NegativeTimestampError as error:
             at = next((str(node.at) for node in sources if node.topic.name == error.record.topic), "")
-            raise StepError("Source", at, str(task.key), error) from error
+            first = worker.plan.first_number(task.key)
+            numbers = [first + number for number in error.numbers]
+            raise StepError("Source", at, str(task.key), error, numbers) from error
+        except RangeMissingError as error:
+            raise RecordsMissingError(error.message, error.path, way_out=error.hint) from error
+        with stopwatch.phase("write"):
+            letters = self._letters(task, taken, sources, worker, stopwatch)
         commit = TaskCommit(
             task.key.subtopology,
             task.key.partition,
             taken.positions,
             taken.stream_time,
             clocks=task.clocks,
+            segments=letters,
+            dropped=counted(taken.left_out.values()),
             records=len(taken),
         )
-        return commit, _numbered(edges) if worker.plan.trial else edges
+        stopwatch.volume += Volume(read_bytes=bytes_taken(task, taken.positions))
+        if worker.plan.trial:
+            first = worker.plan.first_number(task.key)
+            edges = {name: replace(rows, order=rows.path[0] + first) for name, rows in edges.items()}
+        numbering = Numbering.of_taken(len(taken)) if self.numbered else None
+        return _Work(TaskOutcome.done(commit), edges, numbering)
 
-    def _run(self, task: TaskPlan, commit: TaskCommit, edges: Edges, worker: Worker) -> TaskCommit:
+    def _letters(
+        self, task: TaskPlan, taken: TakenRecords, sources: Sequence[Source], worker: Worker, stopwatch: Stopwatch
+    ) -> tuple[Listed, ...]:
+        """Write the dead letters of the records that the plan leaves out."""
+        if worker.plan.trial or not taken.left_out:
+            return ()
+        letters = letters_of(task, taken, taken.left_out, [source.topic for source in sources], worker.log)
+        topics = {source.topic.name: source.dead_letter for source in sources}
+        listed = tuple(write_letters(worker.plan, task.key, letters, topics, worker.log))
+        stopwatch.volume += volume_of(listed)
+        return listed
+
+    def _run(self, task: TaskPlan, work: _Work, worker: Worker, stopwatch: Stopwatch) -> TaskCommit:
         """Run the operators, write the records that they make, and list these in the task's commit."""
+        commit = work.outcome.commit
+        assert commit is not None
         epoch = TaskEpoch(
             task.key.partition,
             worker.plan.now,
             commit.clocks,
-            lambda store: worker.store(task, store),
-            worker.global_table,
+            lambda store: stopwatch.opened(store.name, lambda: worker.store(task, store)),
+            lambda table: stopwatch.opened(table.store.name, lambda: worker.global_table(table)),
         )
-        name = str(task.key)
-        for node in self.nodes:
-            try:
-                node.run(edges, epoch)
-            except HeadwaterError as error:
-                if not isinstance(error, SumOverflowError):  # errors of a store or of the log keep their own type
-                    raise
-                raise StepError(type(node).__name__, str(node.at), name, error) from error
-            except (OSError, MemoryError):  # so do errors of the machine
-                raise
-            except Exception as error:
-                raise StepError(type(node).__name__, str(node.at), name, error) from error
+        self._run_nodes(task, work, epoch, stopwatch)
+        with stopwatch.phase("write"):
+            written = tuple(_write(task, epoch, worker, stopwatch))
         return replace(
             commit,
             clocks=epoch.clocks,
-            segments=(*commit.segments, *_write(task, epoch, worker)),
+            segments=(*commit.segments, *written),
             globals_={**commit.globals_, **{table: _seen(worker.plan, table) for table in epoch.global_tables}},
             dropped=dict(epoch.dropped + Counter(commit.dropped)),
             applied={**commit.applied, **{name: store.position for name, store in epoch.stores.items()}},
         )
 
-
-def _numbered(edges: Edges) -> Edges:
-    """Rows with the number of their record instead of its `_order`, so that a row that fails names its record.
-
-    Operators only pass `_order` on. It is used when records are written, which is not done here.
-    """
-    return {name: replace(rows, order=rows.path[0]) for name, rows in edges.items()}
+    def _run_nodes(self, task: TaskPlan, work: _Work, epoch: TaskEpoch, stopwatch: Stopwatch) -> None:
+        name = str(task.key)
+        for node in self.nodes:
+            try:
+                with stopwatch.phase("operators"):
+                    work.run(node, epoch)
+            except RowFailedError as error:
+                raise StepError(type(node).__name__, str(node.at), name, error.cause, [error.order]) from error
+            except SumOverflowError as error:
+                raise StepError(type(node).__name__, str(node.at), name, error) from error
+            except HeadwaterError:  # errors of a store or of the log keep their own type
+                raise
+            except (OSError, MemoryError):  # so do errors of the machine
+                raise
+            except Exception as error:
+                raise StepError(type(node).__name__, str(node.at), name, error) from error
 
 
 def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
@@ -195,8 +259,8 @@ def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
     return {partition: sum(lanes.values()) for partition, lanes in plan.pinned(table).items()}
 
 
-def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Listed]:
-    """Write the records of sinks and the changes of stores, topic by topic."""
+def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker, stopwatch: Stopwatch) -> Iterator[Listed]:
+    """Write the records of sinks and the changes of stores, topic by topic; `stopwatch` is told how much that is."""
     plan, partition = worker.plan, task.key.partition
     name = epoch_file_name(plan.incarnation, plan.generation, plan.epoch, task.key, plan.attempt)
     for topic, parts in epoch.sinks.values():
@@ -205,12 +269,16 @@ def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker) -> Iterator[Listed]
             table, partitions = _records(topic, parts)
             if plan.trial:
                 continue
-            yield from worker.log.write(plan.application, topic.name, name, table, partitions, partition)
+            listed = worker.log.write(plan.application, topic.name, name, table, partitions, partition)
+            stopwatch.volume += Volume(written_records=len(table), written_bytes=sum(each.size for each in listed))
+            yield from listed
     for store, rows in epoch.stores.items():
         changed = rows.changes()
         if changed is not None and not plan.trial:
             changelog = changelog_topic(plan.application, store)
-            yield from worker.log.write(plan.application, changelog, name, changed, partition, partition)
+            listed = worker.log.write(plan.application, changelog, name, changed, partition, partition)
+            stopwatch.volume += Volume(changed_records=len(changed), changed_bytes=sum(each.size for each in listed))
+            yield from listed
 
 
 def _records(topic: Topic, parts: Sequence[Written]) -> tuple[pa.Table, Int64s]:

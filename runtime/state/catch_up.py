@@ -134,8 +134,9 @@ def changes(step: Slice, log: RangeReader) -> Iterator[Changes]:
 
 
 def _records(step: Slice, log: RangeReader) -> Iterator[pa.RecordBatch]:
+    reader = log.ahead((part.within, part.start) for part in step.parts)
     for part in step.parts:
-        for fetched in log.read(part.within, part.start, ("key", "value")):
+        for fetched in reader.read(part.within, part.start, ("key", "value")):
             yield fetched.before(part.end)
             if fetched.end >= part.end:
                 break

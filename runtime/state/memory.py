@@ -12,7 +12,6 @@ import stat
 import tempfile
 import uuid
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 
 import psutil
@@ -66,11 +65,11 @@ class MemoryBackend:
             _own(self._root)
             self._remove_abandoned()
             with suppress(FileExistsError):  # Another process may be at it too.
-                link.symlink_to(self._root / blake2b(str(link).encode(), digest_size=12).hexdigest())
+                link.symlink_to(self._root / uuid.uuid4().hex)  # of no name: the directory may be renamed
         place = link.readlink()
         _own(place.parent)
         _own(place)
-        if not (place / _OWNER).exists():
+        if _owner(place) != str(link):
             # Written in one step: a place whose owner file names no existing link is removed by others.
             temporary = place / f"{_OWNER}.{uuid.uuid4().hex}"
             write_text(temporary, str(link))
@@ -107,6 +106,13 @@ class MemoryBackend:
             with suppress(FileNotFoundError):  # Another process may be at it too.
                 if not Path(owner.read_text()).is_symlink():
                     shutil.rmtree(owner.parent)
+
+
+def _owner(place: Path) -> str | None:
+    """The link that led to a place when it was opened last; None if it never was."""
+    with suppress(FileNotFoundError):
+        return (place / _OWNER).read_text()
+    return None
 
 
 def _own(folder: Path) -> None:

@@ -19,12 +19,14 @@ from ..log.ranges import RangeReader
 from ..records.window_keys import first_visible_start, first_window_key
 from ..task_id import TaskKey
 from ..tasks.checkpoints import Checkpoints
+from ..tasks.measured import StoreSize
 from ..tasks.plan import StoreInput
 from ..topology import Store
 from .catch_up import RECORDS_PER_SLICE, apply_slices, catch_up, slices, start_empty
+from .directories.horizon import check_horizon, forget_horizon
 from .offset_checkpoint import NAME
 from .pace import Pace
-from .store import CheckpointedStore, StateStore, StoreBackend, StoreDamagedError
+from .store import CheckpointedStore, StateStore, StoreBackend, StoreDamagedError, size_of
 from .synced_commit import keep_note, note_sync
 
 
@@ -88,12 +90,19 @@ class ProcessorStateManager:
         with self._corruption_marked(name) as found:
             return found.store.position
 
+    def size(self, name: str) -> StoreSize | None:
+        """How large a store is, if its backend tells. Raises StoreDamagedError."""
+        with self._corruption_marked(name) as found:
+            return size_of(found.store)
+
     def catch_up(self, planned: StoreInput) -> StateStore:
         """Bring a store to a planned position, without the rows that have expired by then.
 
-        For an epoch, and before a store is closed. Raises TaskMigratedError, TaskCorruptedError, StoreDamagedError.
+        For an epoch, and before a store is closed. Raises TaskMigratedError, TaskCorruptedError, StoreDamagedError,
+        DeletionsMissedError.
         """
         with self._corruption_marked(planned.store) as found:
+            check_horizon(found.path, found.store.position, planned.horizon)
             note_sync(found.path, planned.commit)
             catch_up(found.store, planned, self._log, expire_below(found.declared, planned))
             self.checkpoint()
@@ -104,7 +113,7 @@ class ProcessorStateManager:
 
         For a store that is restored, and for a standby task's. A store beyond the position stays as it is: the driver
         decides what to think of it. One that has lost rows without a changelog begins empty, see `lost`. `most`: the
-        most records of a slice. Raises TaskCorruptedError, StoreDamagedError.
+        most records of a slice. Raises TaskCorruptedError, StoreDamagedError, DeletionsMissedError.
         """
         pace = pace or Pace()
         with self._corruption_marked(planned.store) as found:
@@ -114,6 +123,7 @@ class ProcessorStateManager:
             note_sync(found.path, planned.commit)
             if position > planned.position:
                 return position
+            check_horizon(found.path, position, planned.horizon)
             if not found.declared.changelog and start_empty(found.store, planned):
                 self.lost.add(planned.store)
                 return found.store.position
@@ -135,6 +145,7 @@ class ProcessorStateManager:
             note_sync(found.path, planned.commit)
             if found.store.position >= position:
                 return None
+            forget_horizon(found.path)
             done = put(found.backend, found.path)
             found.store = found.backend.open(found.path)
             return done

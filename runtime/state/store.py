@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from ...errors import HeadwaterError, MachineError
 from ..tasks.errors import TaskCorruptedError
+from ..tasks.measured import StoreSize
 
 Changes = tuple[Sequence[bytes], Sequence[bytes | None]]
 """Keys and their new values, in two lists; None deletes. Of several changes of a key the last one wins."""
@@ -68,6 +69,19 @@ class StateStore(Protocol):
 
     def close(self) -> None:
         """Make everything applied durable and close the files. Not needed for correctness. It may be called again."""
+
+
+class SizedStore(StateStore, Protocol):
+    """A StateStore that knows how large it is."""
+
+    @property
+    def size(self) -> StoreSize:
+        """How large it is at this moment. Asked in every epoch, so it has to be cheap."""
+
+
+def size_of(store: StateStore) -> StoreSize | None:
+    """How large a store is; None where its backend does not tell."""
+    return cast(SizedStore, store).size if hasattr(type(store), "size") else None
 
 
 class CheckpointedStore(StateStore, Protocol):

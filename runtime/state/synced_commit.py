@@ -15,15 +15,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from zlib import crc32
 
 from ...private_files import make_folder
 from ...unusable_paths import unusable_paths_told
 from ..log.commit_records import CommitMark
 from ..log.durable_files import sync_directory, sync_file
 from ..log.log import Log
-from .directories.machine import started_at
-from .whole_files import write_whole
+from ..log.placed.log import log_of_places
+from .whole_files import half_written, write_whole
 
 _SUFFIX = ".commit"
 _UNKNOWN = CommitMark("", 0, 0)
@@ -75,11 +74,10 @@ def is_of(log: Log, store: Path) -> bool:
 
 
 def has(log: Log, commit: CommitMark) -> bool:
-    """Whether a log has exactly this commit."""
+    """Whether a log has exactly this commit, which may be folded."""
     if not commit.number:
         return False
-    data = log.commits(commit.application).read(commit.number)
-    return data is not None and crc32(data) == commit.checksum
+    return log_of_places(log).commits(commit.application).checksum(commit.number) == commit.checksum
 
 
 def noted(directory: Path) -> Iterator[Path]:
@@ -90,10 +88,7 @@ def noted(directory: Path) -> Iterator[Path]:
 
 def half_noted(directory: Path) -> Iterator[Path]:
     """Files that processes left behind which were killed while writing notes below an application's directory."""
-    for path in directory.glob(f"*/.*{_SUFFIX}.*"):
-        pid = path.suffix[1:]
-        if pid.isdecimal() and started_at(int(pid)) is None:
-            yield path
+    return half_written(directory, f"*/.*{_SUFFIX}")
 
 
 def note_of(store: Path) -> Path:

@@ -14,9 +14,9 @@ from ..log.log import Log
 from ..log.offset_order import by_offset
 from ..records.keys import encode_keys
 from ..records.kinds import Kind
-from ..records.schema import key_columns, value_columns
+from ..records.schema import key_columns, topic_schema, value_columns
 from ..task_id import StoreId, TaskKey
-from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import EpochPlan, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store
 from .codec import RowCodec
@@ -92,7 +92,10 @@ def _unreadable_told(what: str, store: Store) -> Iterator[None]:
     """
     try:
         yield
-    except (RangeMissingError, CorruptSegmentError) as error:
+    except RangeMissingError as error:
+        cause = f"{what} cannot be brought forward: {error.message}"
+        raise RecordsMissingError(cause, error.path, store.name, error.hint) from error
+    except CorruptSegmentError as error:
         cause = f"{what} cannot be brought forward: {error.message}"
         raise TaskCorruptedError(cause, store=store.name, way_out=error.hint) from error
 
@@ -139,7 +142,7 @@ def _apply_rest(
                     f"global table {table.name} has lost records of {topic.topic} {partition}", store=table.store.name
                 )
         starts = [(each, of_partition.get(lane.lane, 0)) for lane in topic.lanes for each in lane.ranges]
-        for found in by_offset(log, starts):
+        for found in by_offset(log, starts, topic_schema(table.topic)):
             held = _applied(store, held, partition, found.ends, [_upserts(table, codec, found.records)])
             if not may_go_on():
                 return

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from ...private_files import opener
+from ...private_files import opener, path_told
+from .directories.machine import started_at
 
 
 def write_whole(path: Path, text: str, *, durably: bool = False) -> None:
@@ -17,7 +19,7 @@ def write_whole(path: Path, text: str, *, durably: bool = False) -> None:
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     while True:
-        with open(temporary, "w", encoding="utf-8", opener=opener) as file:
+        with path_told(temporary), open(temporary, "w", encoding="utf-8", opener=opener) as file:
             file.write(text)
             file.flush()
             if durably:
@@ -30,3 +32,13 @@ def write_whole(path: Path, text: str, *, durably: bool = False) -> None:
     for name in os.listdir(path.parent):
         if name.startswith(f"{path.name}.") and name.rpartition(".")[2].isdecimal():
             (path.parent / name).unlink(missing_ok=True)
+
+
+def half_written(folder: Path, names: str) -> Iterator[Path]:
+    """Files that `write_whole` has left behind because its process was killed. `names`: a pattern of `Path.glob`, of
+    the files that were to be replaced.
+    """
+    for path in folder.glob(f"{names}.*"):
+        pid = path.suffix[1:]
+        if pid.isdecimal() and started_at(int(pid)) is None:
+            yield path

@@ -79,6 +79,18 @@ class TaskCorruptedError(HeadwaterError):
         self.store = store
 
 
+class RecordsMissingError(TaskCorruptedError):
+    """Records that a plan names are not there: `path` is the file that had them. Nothing is wrong with a store.
+
+    If commits list the file no more, other files have the records, and a new plan names these. `store`: the one that
+    the records were for; None where a task was to read them itself.
+    """
+
+    def __init__(self, reason: str, path: str, store: str | None = None, way_out: str | None = None) -> None:
+        super().__init__(reason, store=store, way_out=way_out)
+        self.path = path
+
+
 class IllegalTaskStateError(HeadwaterError):
     """An operation that a task's state does not allow. It is a bug of the caller and never caused by data."""
 

@@ -6,13 +6,16 @@ Times are milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ..log.commit_records import CommitMark, TaskCommit
 from ..log.ranges import LogRange
 from ..task_id import TaskKey
+
+_NUMBER_BITS = 40
+"""A task takes fewer records than this many bits can count."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class StoreInput:
     """The position that a store must have before the epoch: its changelog is applied up to `position`.
 
     `ranges`: committed ranges of the changelog from `applied` (what the client's copy is known to hold) to `position`.
-    `clock`: the committed clock by which rows expire. `commit`: the last commit that this was read from.
+    `clock`: the committed clock by which rows expire. `commit`: the last commit that this was read from. `horizon`: up
+    to where the changelog may lack deletions, see `state/directories/horizon.py`.
     """
 
     store: str
@@ -63,11 +67,39 @@ class StoreInput:
     ranges: tuple[LogRange, ...]
     clock: int = -1
     commit: CommitMark | None = None
+    horizon: int = 0
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A record that a step (`file:line`, empty if unknown) cannot process: its epoch is worked out without it.
+
+    `dead_letter`: whether the record is kept in the dead-letter topic of its source. `error`: why it failed.
+    """
+
+    topic: str
+    lane: int
+    position: int
+    step: str = ""
+    error: str = ""
+    dead_letter: bool = False
+
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The records that steps get in a trial, by their numbers in the order of taking: only these, or all but these."""
+
+    numbers: tuple[int, ...]
+    only: bool
 
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """One task's epoch."""
+    """One task's epoch. `left_out`: records that it consumes without giving them to any step. `shown`: in a trial, what
+    steps get of the others; None: all.
+    """
 
     key: TaskKey
     max_records: int
@@ -75,6 +107,8 @@ class TaskPlan:
     clocks: Mapping[str, int]
     inputs: tuple[TopicInput, ...]
     stores: tuple[StoreInput, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    shown: Shown | None = None
 
     def advanced_by(self, commit: TaskCommit) -> bool:
         """Whether an epoch has made progress: it has taken records, or passed positions without records."""
@@ -96,7 +130,9 @@ class EpochPlan:
     plugins are found, as the arguments of PluginManager: directory, modules, names left out. `incarnation`: of the
     application. `process_id`: the client process for which the plan was made. `assignment`: the number of the
     assignment that was the newest then, which is that of the commit that notes it. `trial`: everything is worked out,
-    and nothing written; then several threads may have parts of one task.
+    and nothing written; then several threads may have parts of one task, and rows have the numbers of their records
+    instead of `_order`, so that a row that fails names its record. `place`: of the application in the log, if it
+    is not its name.
     """
 
     application: str
@@ -114,16 +150,53 @@ class EpochPlan:
     plugins: tuple[str, tuple[str, ...], tuple[str, ...]] = ("", (), ())
     incarnation: str = ""
     trial: bool = False
+    place: str = ""
+
+    @property
+    def places(self) -> dict[str, str]:
+        """What a worker has to know of the log's places, so that it need not look."""
+        return {self.application: self.place or self.application}
 
     @property
     def tasks(self) -> dict[TaskKey, TaskPlan]:
         """The plan of each task."""
         return {task.key: task for thread in self.threads for task in thread}
 
+    def first_number(self, task: TaskKey) -> int:
+        """In a trial, the number of a task's first record: the tasks' numbers lie apart, in the order of the plan."""
+        return list(self.tasks).index(task) << _NUMBER_BITS
+
+    def numbered(self, number: int) -> tuple[TaskKey, int]:
+        """The inverse: the task of a number, and that of the record among those that the task takes, from 0."""
+        return list(self.tasks)[number >> _NUMBER_BITS], number & ((1 << _NUMBER_BITS) - 1)
+
+    def without(self, left_out: Mapping[TaskKey, Sequence[LeftOut]]) -> EpochPlan:
+        """The same plan, in which tasks leave out these records too."""
+        return self.changed(lambda task: replace(task, left_out=(*task.left_out, *left_out.get(task.key, ()))))
+
+    def showing(self, numbers: Iterable[int], *, only: bool) -> EpochPlan:
+        """The plan of a trial in which steps get only these records, or all but these, by `numbered`."""
+        by_task: dict[TaskKey, list[int]] = {key: [] for key in self.tasks}
+        for task, number in map(self.numbered, numbers):
+            by_task[task].append(number)
+        return self.changed(lambda task: replace(task, shown=Shown(tuple(by_task[task.key]), only)))
+
+    def only(self, tasks: Collection[TaskKey]) -> EpochPlan:
+        """The same plan without the other tasks."""
+        threads = tuple(tuple(task for task in thread if task.key in tasks) for thread in self.threads)
+        return replace(self, threads=threads)
+
+    def changed(self, change: Callable[[TaskPlan], TaskPlan]) -> EpochPlan:
+        """The same plan with other plans of its tasks."""
+        return replace(self, threads=tuple(tuple(map(change, thread)) for thread in self.threads))
+
     def limited(self, records: int) -> EpochPlan:
         """The same plan, in which each task takes no more than `records`."""
-        threads = tuple(tuple(replace(task, max_records=records) for task in thread) for thread in self.threads)
-        return replace(self, threads=threads)
+        return self.changed(lambda task: replace(task, max_records=records))
+
+    def limited_to(self, task: TaskKey, records: int) -> EpochPlan:
+        """The same plan, in which one task takes no more than `records`, and the others none."""
+        return self.changed(lambda each: replace(each, max_records=records if each.key == task else 0))
 
     def advancing(self, commits: Iterable[TaskCommit]) -> tuple[TaskCommit, ...]:
         """The epoch's commits of tasks that made progress, see `TaskPlan.advanced_by`."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pyspark
 import pytest
@@ -19,17 +20,20 @@ from jsonschema import Draft7Validator
 
 from headwater import Project, RunFailedError
 from headwater.cli.main import main
-from headwater.runtime.driver.reports.events import ApplicationStopped, EpochCommitted, Event
+from headwater.runtime.driver.reports.counters import EPOCH_PHASES
+from headwater.runtime.driver.reports.events import ApplicationStopped, EpochCommitted, Event, StatusTaken
+from headwater.runtime.driver.reports.observers import Observers
 from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
 from headwater.runtime.log.declared_topics import WriterChangedError
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.metrics.endpoint import served
 from headwater.runtime.progress.full_refresh import ReaderError, readers
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.tasks.errors import LockError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-from shop import BEST_DAYS, DAILY, last_values, selected_by
+from shop import BEST_DAYS, DAILY, last_values
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,7 +85,13 @@ def test_run_results_have_the_form_of_their_schema(built: Project) -> None:
     schema = json.loads((ROOT / "schemas" / "run_results.json").read_text())
 
     assert [error.message for error in Draft7Validator(schema).iter_errors(written)] == []
-    assert written["applications"][0]["records"] == 19
+    (application,) = written["applications"]
+    assert application["records"] == 19
+    metrics = application["metrics"]
+    assert min(metrics["seconds"].values()) > 0
+    tasks = [task for client in metrics["clients"] for task in client["tasks"]]
+    assert sum(task["counts"]["consumed_records"] for task in tasks) == 19
+    assert sum(task["counts"]["seconds"]["sql"] for task in tasks) > 0
 
 
 @pytest.mark.spark
@@ -94,10 +104,22 @@ def test_records_appended_after_a_build_are_taken_up_by_the_next(built: Project)
 
 
 @pytest.mark.spark
-def test_full_refresh_computes_everything_again(built: Project) -> None:
-    results = built.build(full_refresh=True)
+def test_full_refresh_computes_everything_again_and_metrics_are_served_meanwhile(built: Project) -> None:
+    scraped: list[str] = []
+
+    class Scraping:
+        def on(self, event: Event) -> None:
+            if isinstance(event, StatusTaken):
+                scraped.append(urlopen(url).read().decode())
+
+    with served(0) as (statuses, url):
+        results = built.build(full_refresh=True, observer=Observers(statuses, Scraping()))
 
     assert results.records == 19
+    assert 'headwater_application_consumed_records_total{application="shop-sales"} 0.0' in scraped[0]
+    assert 'headwater_application_consumed_records_total{application="shop-sales"} 19.0' in scraped[-1]
+    spent = re.findall(r'headwater_epoch_seconds_total{[^}]*phase="(\w+)"[^}]*} (\S+)', scraped[-1])
+    assert {phase for phase, seconds in spent if float(seconds) > 0} == set(EPOCH_PHASES)
     assert sum(1 for _ in built.read("daily_sales")) == len(DAILY)
 
 
@@ -118,6 +140,30 @@ def test_topology_whose_output_was_read_is_not_refreshed_alone(built: Project, s
 
 
 @pytest.mark.spark
+def test_renamed_topology_that_says_what_it_was_goes_on(built: Project, spark_session: SparkSession) -> None:
+    renamed = built.root / "topologies" / "sales.yml"
+    renamed.write_text(renamed.read_text().replace("topology: sales", "topology: revenue\nwas: sales"))
+    project = Project(built.root, session=spark_session)
+
+    (planned,) = project.plan().applications
+    assert [(change.kind, str(change.verdict)) for change in planned.changes] == [("topology.renamed", "compatible")]
+    assert project.plan().orphans == ()
+    assert last_values(project.query("sales_by_day")) == DAILY
+    (result,) = project.run(until_caught_up=True).applications
+
+    assert (result.application, result.generation, result.records) == ("shop-revenue", 2, 0)
+    assert last_values(project.read("daily_sales")) == last_values(project.query("sales_by_day")) == DAILY
+    assert project.plan().changes == ()
+    listed = CliRunner().invoke(main, ["log", "ls", "--project-dir", str(built.root)])
+    assert "shop-revenue was renamed or computed again: its commits and files are named shop-sales" in listed.output
+    assert "shop-revenue-sales_by_day-changelog" in listed.output
+    verified = CliRunner().invoke(main, ["log", "verify", "--project-dir", str(built.root)])
+    assert verified.exit_code == 0, verified.output
+    tasks = CliRunner().invoke(main, ["tasks", "--project-dir", str(built.root)])
+    assert "shop-revenue" in tasks.output
+
+
+@pytest.mark.spark
 def test_renamed_topology_is_refused_until_it_is_fully_refreshed_as_the_error_says(
     built: Project, spark_session: SparkSession
 ) -> None:
@@ -130,8 +176,8 @@ def test_renamed_topology_is_refused_until_it_is_fully_refreshed_as_the_error_sa
     for result in failed.applications:
         assert "was written by shop-sales so far, and is written by shop-revenue now" in str(result.error)
         assert "headwater run --full-refresh --select 'revenue+'" in str(result.error)
-    with pytest.raises(WriterChangedError):
-        project.read("daily_sales")
+        assert "if revenue is sales under a new name, put `was: sales` into its file" in str(result.error)
+    assert last_values(project.read("daily_sales")) == DAILY  # the old result is there meanwhile
     with pytest.raises(WriterChangedError):
         project.query("sales_by_day")
     Project(built.root, session=spark_session, select=["revenue+"]).full_refresh()
@@ -144,24 +190,18 @@ def test_renamed_topology_is_refused_until_it_is_fully_refreshed_as_the_error_sa
 
 
 @pytest.mark.spark
-def test_flow_moved_to_another_topology_is_refused_until_both_are_fully_refreshed(
-    built: Project, spark_session: SparkSession
-) -> None:
+def test_flow_moved_to_another_topology_takes_its_topic_with_it(built: Project, spark_session: SparkSession) -> None:
     (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
     Project(built.root, session=spark_session).run(until_caught_up=True)
     (built.root / "topologies" / "good_days.yml").write_text(BEST_DAYS.replace("topology: best", "topology: good"))
     (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS.replace("to: best_days", "to: other_days"))
     project = Project(built.root, session=spark_session)
+    assert sum(1 for _ in project.read("best_days")) == 3  # of its writer so far
 
-    project.run(until_caught_up=True, check=False)
-    with pytest.raises(WriterChangedError) as raised:
-        project.read("best_days")
-    select = selected_by(raised.value.hint)
-    assert select == ["best_days+ good_days+"]
-    Project(built.root, session=spark_session, select=select).full_refresh()
     project.run(until_caught_up=True)
 
-    assert sum(1 for _ in project.read("best_days")) == sum(1 for _ in project.read("other_days")) == 3
+    assert sum(1 for _ in project.read("best_days")) == 3
+    assert project.plan().changes == ()
 
 
 @pytest.mark.spark
@@ -234,7 +274,7 @@ def test_runner_is_a_program_of_its_own(
     runner = str(shop / "target" / "sales" / "runner.py")
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [*program, runner, "--until-caught-up"],
+        [*program, runner, "--until-caught-up", "--log-format", "json", "--metrics-port", "0"],
         capture_output=True,
         text=True,
         check=False,
@@ -244,3 +284,7 @@ def test_runner_is_a_program_of_its_own(
 
     assert done.returncode == 0, done.stderr
     assert last_values(project.read("daily_sales")) == DAILY
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    told = [each["event"] for each in said]
+    assert told[:1] + told[-2:] == ["metrics_served", "application_ended", "run_ended"]
+    assert sum(each["fields"]["records"] for each in said if each["event"] == "epoch_committed") == 19

@@ -90,24 +90,21 @@ def test_changed_seed_with_full_refresh_restarts_what_has_read_it(built: Project
 
 
 @pytest.mark.spark
-def test_topic_seeded_with_other_partitions_is_refused_until_it_is_seeded_again_as_the_error_says(
+def test_topic_with_other_partitions_gets_its_records_put_there_by_the_next_run(
     built: Project, spark_session: SparkSession
 ) -> None:
     topics = built.root / "topics" / "orders.yml"
     topics.write_text(topics.read_text().replace("partitions: 2", "partitions: 7", 1))
     project = Project(built.root, session=spark_session)
 
-    for refresh in (False, True):
-        if refresh:
-            project.full_refresh()
-        (failed,) = project.run(until_caught_up=True, check=False).applications
-        assert "orders is declared otherwise than when its records were written: partitions was" in str(failed.error)
-        assert "headwater seed orders --full-refresh" in str(failed.error)
-    with pytest.raises(TopicChangedError):
-        project.seed(["orders"])
-    assert sum(1 for _ in project.read("orders")) == 10
-    project.seed(["orders"], full_refresh=True)
+    moved = [each for each in project.plan().changes if each.kind == "topic.repartitioned"]
+    assert {each.what for each in moved} == {"its 10 records are put into 7 partitions instead of 2"}
+    with pytest.raises(TopicChangedError, match="headwater run --select 'orders\\+'"):
+        project.append("orders", [{**next(iter(project.read("orders"))).value, "order_id": 99}])
+    assert [each.outcome for each in project.seed(["orders"])] == ["unchanged"]
     project.run(until_caught_up=True)
 
     assert max(record.partition for record in project.read("orders")) > 1
     assert last_values(project.read("daily_sales")) == DAILY
+    assert [each.outcome for each in project.seed(["orders"])] == ["unchanged"]
+    assert project.plan().changes == ()

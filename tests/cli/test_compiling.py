@@ -32,7 +32,7 @@ def test_parse_of_a_faulty_project_shows_the_place(headwater: Headwater, shop: P
     result = headwater("parse")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("shop/topologies/sales.yml:11:11: error HW302: ")
+    assert result.stderr.startswith("shop/topologies/sales.yml:12:11: error HW302: ")
     assert "Did you mean 'orders'?" in result.stderr
 
 
@@ -43,7 +43,7 @@ def test_findings_as_json_are_data(headwater: Headwater, command: str) -> None:
 
     assert result.exit_code == 1
     (found,) = json.loads(result.stdout)["diagnostics"]
-    assert (found["code"], found["line"], found["severity"]) == ("HW302", 11, "error")
+    assert (found["code"], found["line"], found["severity"]) == ("HW302", 12, "error")
 
 
 @pytest.mark.usefixtures("break_it")
@@ -128,11 +128,11 @@ def test_ls_lists_resources_with_their_places(
     monkeypatch.chdir(shop)
 
     assert headwater("ls").stdout.splitlines() == [
-        "topic     orders              topics/orders.yml:2",
-        "topic     daily_sales         topics/orders.yml:16",
-        "topology  sales               topologies/sales.yml:1",
-        "store     sales.sales_by_day  topologies/sales.yml:5",
-        "flow      sales.sales         topologies/sales.yml:10",
+        "topic     orders              topics/orders.yml:3",
+        "topic     daily_sales         topics/orders.yml:17",
+        "topology  sales               topologies/sales.yml:2",
+        "store     sales.sales_by_day  topologies/sales.yml:6",
+        "flow      sales.sales         topologies/sales.yml:11",
     ]
 
 
@@ -376,7 +376,17 @@ def test_plugins_that_are_no_list_of_names_are_shown_in_their_place(
 
 @pytest.mark.parametrize(
     "written",
-    ["racks: [a]", "epoch: 3", "epoch: {interval: 3}", "epoch: {deadline: soon}", "client_tags: 3", "spark: 3"],
+    [
+        "racks: [a]",
+        "epoch: 3",
+        "epoch: {interval: 3}",
+        "epoch: {deadline: soon}",
+        "client_tags: 3",
+        "spark: 3",
+        "lineage: {}",
+        "lineage: {url: a, file: b}",
+        "lineage: {file: b, api_key: c}",
+    ],
 )
 def test_target_that_does_not_fit_is_shown_in_its_place(headwater: Headwater, shop: Path, written: str) -> None:
     lines = ["shop:", "  target: local", "  targets:", "    local:", f"      {written}"]
@@ -402,3 +412,12 @@ def test_spark_settings_of_a_faulty_target_are_those_that_fit(shop: Path) -> Non
 
     (shop / "profiles.yml").write_text("\n".join([*lines[:4], "      spark: 3"]) + "\n")
     assert spark_of(load_project(shop, Diagnostics())) == {"master": "local[2]"}
+
+
+def test_start_of_a_flow_is_in_the_code_of_its_source(headwater: Headwater, shop: Path) -> None:
+    path = shop / "topologies" / "sales.yml"
+    path.write_text(
+        path.read_text().replace("    from: orders\n", '    from: orders\n    start: "2024-05-02T00:00:00Z"\n')
+    )
+    assert headwater("compile").exit_code == 0
+    assert 'start="2024-05-02T00:00:00Z"' in (shop / "target" / "sales" / "job.py").read_text()

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from headwater.api.tasks import ApplicationTasks
 from headwater.cli.tasks import headline
+from headwater.errors import HeadwaterError
+from headwater.runtime.driver.beginning import LogGoneError
 from headwater.runtime.driver.group.group import ALONE_SECONDS, MOST_DAMAGES
 from headwater.runtime.driver.reports.event_texts import lost, sentence
-from headwater.runtime.driver.reports.events import ClientJoined, ClientLost, ClientRefused, Event, StoreDamaged
+from headwater.runtime.driver.reports.events import (
+    ClientJoined,
+    ClientLost,
+    ClientRefused,
+    Event,
+    StoreDamaged,
+    StoreOutdated,
+)
 from headwater.runtime.driver.reports.status import RunStatus
-from headwater.runtime.progress.errors import FencedError
+from headwater.runtime.log.errors import (
+    CommitDamagedError,
+    CommitFormatError,
+    CommitsMissingError,
+    CorruptSegmentError,
+    RangeMissingError,
+    RecordsPlace,
+    SegmentError,
+    SnapshotsDamagedError,
+    UnsupportedFileSystemError,
+)
+from headwater.runtime.progress.errors import ConsumedRecordsMissingError, FencedError
+from headwater.runtime.state.directories.known_log import OtherLogError
 from headwater.runtime.state.directories.process_file import PATIENCE_S, Owner
 from headwater.runtime.tasks.errors import LockError
 
@@ -28,6 +50,7 @@ STATUS = RunStatus("shop-sales", 1, "host", Owner("boot", 4711, 0.0), 0, 0, 1000
         ClientJoined("", "executor-2"),
         ClientRefused("", "executor-2", "..."),
         StoreDamaged("", "client-1", "orders", 2, "..."),
+        StoreOutdated("", "client-1", "orders", 2, 1_200, 40_000),
     ],
 )
 def test_page_has_the_sentences_of_events(event: Event) -> None:
@@ -46,7 +69,38 @@ def test_page_has_the_words_of_errors_and_of_tasks() -> None:
         ("silent", "may have stopped"),
     ):
         assert f"`{words}`" in PAGE
-        assert words in headline(ApplicationTasks("shop-sales", 0, condition, STATUS))  # type: ignore[arg-type]
+        assert words in headline(ApplicationTasks("shop-sales", 0, condition, STATUS))[0]  # type: ignore[arg-type]
+
+
+def told(error: SegmentError) -> SegmentError:
+    error.tell(RecordsPlace("...", 0, 40, 120))
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        told(RangeMissingError("...")),
+        told(CorruptSegmentError("...", 3)),
+        CommitDamagedError("shop-sales", 17, "damaged", "..."),
+        CommitDamagedError("shop-sales", 17, "missing, though later ones are there", "..."),
+        SnapshotsDamagedError("shop-sales", (), 4400),
+        CommitsMissingError("shop-sales", Path(), Path()),
+        LogGoneError("shop-sales", "..."),
+        OtherLogError(Path("..."), "..."),
+        UnsupportedFileSystemError("...", "..."),
+        FencedError("shop-sales", 1, 2),
+        FencedError("shop-sales", 1, None),
+        LockError("...", 4711),
+        CommitFormatError(6, 5),
+        ConsumedRecordsMissingError("...", ()),
+    ],
+)
+def test_table_of_errors_has_the_words_of_messages(error: HeadwaterError) -> None:
+    table = (DOCS / "operations.md").read_text("utf-8").partition("## Errors, and what to do")[2].partition("\n## ")[0]
+    messages = re.findall(r"`([^`]+)`", table)
+    pieces = [[piece.strip() for piece in each.split("...") if piece.strip()] for each in messages]
+    assert any(each and all(piece in error.message for piece in each) for each in pieces), error.message
 
 
 def test_page_has_the_limits_of_the_code() -> None:

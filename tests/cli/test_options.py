@@ -33,7 +33,7 @@ def test_project_is_found_from_a_folder_inside_it_and_told(inside: Path) -> None
 
 def test_findings_and_places_are_told_from_the_current_folder(inside: Path, break_it: None) -> None:
     assert "\n../topologies/sales.yml:" in run("parse").stderr
-    assert "  ../topics/orders.yml:2\n" in run("ls", "--type", "topic").stdout
+    assert "  ../topics/orders.yml:3\n" in run("ls", "--type", "topic").stdout
 
 
 def test_project_of_the_current_folder_is_not_told(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,18 @@ def test_pause_and_resume_say_what_they_have_changed(headwater: Headwater, log: 
     assert headwater("resume").stdout == "shop-sales is not paused\n"
 
 
+def test_pause_says_once_which_records_stay_in_the_log_until_it_ends(
+    headwater: Headwater, shop: Path, log: Log
+) -> None:
+    topic = shop / "topics" / "orders.yml"
+    topic.write_text(topic.read_text().replace("partitions: 2", "partitions: 2\n    retention: 1h"))
+    assert headwater("pause").stdout.splitlines() == [
+        "shop-sales is paused: `headwater resume` ends that",
+        "  until then the log keeps what it has not read of orders",
+    ]
+    assert "until then" not in headwater("pause").stdout
+
+
 def test_application_that_never_ran_cannot_be_paused(headwater: Headwater, shop: Path) -> None:
     result = headwater("pause")
     assert (result.exit_code, result.stderr) == (
@@ -52,11 +64,11 @@ def test_pause_works_while_a_topology_of_the_project_is_broken(headwater: Headwa
 def test_tasks_tells_a_pause_and_whether_the_run_stands_still(headwater: Headwater, log: Log) -> None:
     headwater("pause")
     log.write_status("shop-sales", status().to_text())
-    second = headwater("tasks").stdout.splitlines()[1]
-    assert second.startswith("paused since 2")
-    assert second.endswith("; `headwater resume` ends the pause; what it has begun is not finished yet")
+    third = headwater("tasks").stdout.splitlines()[2]
+    assert third.startswith("paused since 2")
+    assert third.endswith("; `headwater resume` ends the pause; what it has begun is not finished yet")
     log.write_status("shop-sales", status(paused=True).to_text())
-    assert headwater("tasks").stdout.splitlines()[1].endswith("; `headwater resume` ends the pause")
+    assert headwater("tasks").stdout.splitlines()[2].endswith("; `headwater resume` ends the pause")
     found = json.loads(headwater("tasks", "--format", "json").stdout)
     jsonschema.validate(found, SCHEMA)
     (application,) = found["applications"]

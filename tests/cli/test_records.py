@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from terminal import on_terminal
 
 from headwater import Project
 
@@ -36,6 +37,45 @@ def test_changed_seed_is_an_error_that_names_full_refresh(headwater: Headwater, 
     assert "--full-refresh" in refused.stderr
     assert headwater("seed", "--full-refresh").stdout.splitlines()[1].split() == ["orders", "11", "replaced"]
     assert len(records(headwater("read", "orders", "--format", "json"))) == 11
+
+
+def test_full_refresh_keeps_what_was_appended_unless_that_is_to_be_dropped(headwater: Headwater, shop: Path) -> None:
+    headwater("seed")
+    line = records(headwater("read", "orders", "--format", "json"))[0]
+    line = {**line, "timestamp": 5, "headers": {"from": "test"}, "key": {"order_id": 77}}
+    headwater("seed", "orders", "--append", stdin=json.dumps(line))
+
+    seeded = headwater("seed", "--full-refresh")
+    assert seeded.stderr == (
+        "topic orders starts again with its seed: in place of 10 records of before; it keeps 1 appended record, "
+        "behind it\n"
+    )
+    kept = seeded.stdout.splitlines()[1].split()
+    assert kept == ["orders", "10", "replaced;", "1", "appended", "record", "kept"]
+    found = records(headwater("read", "orders", "--format", "json"))
+    (appended,) = [each for each in found if each["key"] == {"order_id": 77}]
+    assert (len(found), appended["timestamp"], appended["headers"]) == (11, 5, {"from": "test"})
+
+    assert headwater("seed", "--drop-appended").exit_code == 2
+    asked = headwater("seed", "--full-refresh", "--drop-appended")  # a script has to say yes to this
+    assert (asked.exit_code, "it loses 1 appended record" in asked.stderr) == (1, True)
+    assert len(records(headwater("read", "orders", "--format", "json"))) == 11
+    dropped = headwater("seed", "--full-refresh", "--drop-appended", "--yes").stdout.splitlines()[1].split()
+    assert dropped == ["orders", "10", "replaced"]
+
+
+def test_full_refresh_asks_on_a_terminal_and_a_no_changes_nothing(headwater: Headwater, shop: Path) -> None:
+    headwater("seed")
+    with (shop / "seeds" / "orders.csv").open("a") as file:
+        file.write("11,tea,1,4.5,2024-05-04T08:00:00Z\n")
+    command = [sys.executable, "-m", "headwater.cli.main", "seed", "--project-dir", str(shop), "--full-refresh"]
+
+    shown = on_terminal(command, 100, typed="n\n")
+
+    assert "topic orders starts again with its seed: in place of 10 records of before\n" in shown
+    assert shown.endswith("Remove this for good, and start again? [y/N]: Aborted!\n")
+    assert len(records(headwater("read", "orders", "--format", "json"))) == 10
+    assert "replaced" in on_terminal([*command, "--yes"], 100)
 
 
 def test_topic_without_a_seed_is_wrong_use(headwater: Headwater) -> None:
@@ -156,10 +196,10 @@ def test_topic_declared_otherwise_than_its_records_is_shown_as_these_are_and_war
     assert shown.stdout == before
     assert shown.stderr == (
         "warning: orders is shown as it was declared when its records were written: "
-        "key was 'order_id bigint' and is 'number string'\n"
+        "key: + number string, - order_id bigint\n"
     )
     with Project(shop) as project:
-        assert project.declared_otherwise("orders") == "key was 'order_id bigint' and is 'number string'"
+        assert project.declared_otherwise("orders") == "key: + number string, - order_id bigint"
         assert project.declared_otherwise("daily_sales") is None
         assert project.read("orders").schema.field("order_id").type == "int64"
 
@@ -268,3 +308,14 @@ def test_error_in_the_profile_keeps_from_reading(headwater: Headwater) -> None:
 
     assert result.exit_code == 1
     assert "--target: error HW009: There is no target 'nope'.\n  hint: There are: local.\n" in result.stderr
+
+
+def test_file_without_append_is_wrong_use_and_seeds_nothing(headwater: Headwater, tmp_path: Path) -> None:
+    day = tmp_path / "day.jsonl"
+    day.write_text("{}\n")
+
+    refused = headwater("seed", "orders", "--file", str(day))
+
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--file is for --append" in refused.stderr
+    assert headwater("seed").stdout.splitlines()[1].split() == ["orders", "10", "seeded"]

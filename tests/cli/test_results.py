@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headwater.cli.results import show_run
 from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
+from headwater.runtime.driver.reports.status import RunStatus
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure
 from headwater.runtime.task_id import TaskId
 
@@ -51,3 +53,39 @@ def test_run_before_seed_is_told_how_topics_are_filled(capsys: pytest.CaptureFix
 
     show_run(RunResults(0, 0.5, (result(),)))
     assert "consumed all its input" in capsys.readouterr().out
+
+
+def test_dropped_records_are_told_below_the_table_that_counts_them(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = RunStatus("a-b", 1, "host", None, 0, 0, 1000, 3, 2, False, (), epochs=7, seconds={"read": 2.0})
+    show_run(RunResults(0, 3.0, (ApplicationResult("a-b", "caught_up", 1, 2, 3, 3.0, {"late": 2}, metrics=metrics),)))
+    assert capsys.readouterr().out.splitlines() == [
+        "application  status     records  commits  dropped  run time",
+        "a-b          caught up        3        2        2     3.0 s",
+        "  a-b: 2 records dropped, late",
+        "",
+        "application  records/s  epoch time  most of it",
+        "a-b                  1       2.0 s  read 100%",
+    ]
+
+
+@pytest.mark.parametrize("error", ["commit 1 of a-b is damaged", "the disk is full"])
+def test_error_says_once_of_which_application_it_is(capsys: pytest.CaptureFixture[str], error: str) -> None:
+    show_run(RunResults(0, 3.0, (ApplicationResult("a-b", "failed", 1, 2, 3, 3.0, error=error),)))
+    said = capsys.readouterr().err
+    assert said.count("a-b") == 1
+    assert error in said
+
+
+def test_run_is_told_where_its_time_went(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = {"planning": 0.1, "read": 2.0, "sql": 5.0, "operators": 3.0, "state": 0.0, "write": 1.0, "commit": 0.1}
+    metrics = RunStatus("a-b", 1, "host", None, 0, 0, 1000, 90_000, 2, False, (), epochs=7, seconds=seconds)
+    done = ApplicationResult("a-b", "caught_up", 1, 2, 90_000, 30.0, metrics=metrics)
+    idle = ApplicationResult("a-c", "caught_up", 1, 0, 0, 1.0, metrics=replace(metrics, epochs=0, seconds={}))
+
+    show_run(RunResults(0, 31.0, (done, idle)))
+    assert capsys.readouterr().out.split("\n\n")[1].splitlines() == [
+        "application  records/s  epoch time  most of it",
+        "a-b              3,000      11.2 s  sql 45%, operators 27%, read 18%",
+    ]
+    show_run(RunResults(0, 1.0, (idle,)))
+    assert "most of it" not in capsys.readouterr().out

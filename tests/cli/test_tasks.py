@@ -22,8 +22,10 @@ from terminal import on_terminal
 from headwater import Project
 from headwater.api.tasks import ApplicationTasks
 from headwater.cli.tasks import Screen
+from headwater.runtime.driver.reports.counters import TaskCounts
 from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
 from headwater.runtime.state.directories.process_file import Owner
+from headwater.runtime.tasks.measured import Seconds, StoreSize, Volume
 
 Headwater = Callable[..., Result]
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "tasks.json").read_text())
@@ -70,9 +72,10 @@ def test_application_that_never_ran_says_how_to_start_it(headwater: Headwater) -
 
 def test_running_application_has_a_line_for_each_task(headwater: Headwater, write: Write) -> None:
     write(status())
-    head, columns, *rows = headwater("tasks").stdout.splitlines()
+    head, run, columns, *rows = headwater("tasks").stdout.splitlines()
     assert head.startswith("shop-sales has run since 20")
-    assert head.endswith(f"process {os.getpid()}, 19 records in 2 commits")
+    assert run.startswith("generation 4 on ")
+    assert run.endswith(f", process {os.getpid()}, 19 records in 2 commits")
     assert columns.split() == ["client", "task", "role", "state", "stores", "lag", "rate", "since"]
     assert [row.split("  ")[0] for row in rows] == ["client-1"] * 3 + ["client-2 on worker-7"]
     assert [" ".join(row.split()[1:-1]) for row in rows[:3]] == [
@@ -93,24 +96,24 @@ def test_run_that_was_killed_is_told_as_such_with_what_it_wrote_last(headwater: 
         owner = Owner.of(process.pid) or Owner("", process.pid, 0.0)
     write(status(owner=replace(this_process()[1], pid=owner.pid, started=owner.started), written_at=now() - 3_690_000))
     result = headwater("tasks")
-    first = result.stdout.splitlines()[0]
-    assert first.startswith(
-        f"warning: shop-sales does not run any more: its process {owner.pid} is gone. What it wrote last, 61 min ago"
-    )
-    assert "1_0" in result.stdout
+    first, second, columns, *_ = result.stdout.splitlines()
+    assert first == f"warning: shop-sales does not run any more: its process {owner.pid} is gone"
+    assert second.startswith("what it wrote last, 61 min ago (20")
+    assert columns.split() == ["client", "task", "role", "state", "stores", "lag"]
+    assert "1_0   active   was restoring 25 %" in result.stdout
 
 
 def test_driver_elsewhere_that_writes_nothing_may_have_stopped(headwater: Headwater, write: Write) -> None:
     write(status(host="far-away", owner=Owner("another boot", 7, 0.0), written_at=now() - 390_000, every=1000))
-    first = headwater("tasks").stdout.splitlines()[0]
-    assert first.startswith("warning: shop-sales may have stopped: its driver on far-away writes nothing any more. ")
-    assert "6 min ago" in first
+    first, second, *_ = headwater("tasks").stdout.splitlines()
+    assert first == "warning: shop-sales may have stopped: its driver on far-away writes nothing any more"
+    assert "6 min ago" in second
 
 
 def test_driver_here_that_lives_but_writes_nothing_is_busy(headwater: Headwater, write: Write) -> None:
     write(status(written_at=now() - 390_000, every=1000))
     assert headwater("tasks").stdout.startswith(
-        f"warning: shop-sales is busy: its driver, process {os.getpid()}, is there, but writes nothing. What it wrote"
+        f"warning: shop-sales is busy: its driver, process {os.getpid()}, is there, but writes nothing\nwhat it wrote"
     )
 
 
@@ -120,9 +123,43 @@ def test_run_that_ended_says_how(headwater: Headwater, write: Write) -> None:
     assert first.startswith("shop-sales does not run: caught up 90 min ago (20")
 
 
+def failed() -> RunStatus:
+    error = "topologies/sales.yml:14: record orders[0]@3 cannot be processed: division by zero\n  record: {}"
+    return status(
+        ended="failed", error=error, hint="fix the step and run again", failed_tasks=("0_0",), host="laptop-of-ada"
+    )
+
+
+def test_failed_run_says_its_cause_in_a_line_with_the_way_on_and_lists_no_task_as_running(
+    headwater: Headwater, write: Write
+) -> None:
+    write(failed())
+    head, error, hint, run, columns, *rows = headwater("tasks").stdout.splitlines()
+    assert head.startswith("shop-sales does not run: failed 0 s ago (20")
+    assert error == "error: topologies/sales.yml:14: record orders[0]@3 cannot be processed: division by zero"
+    assert hint == "  hint: fix the step and run again; target/run_results.json has all of the run's results"
+    assert run == "generation 4 on laptop-of-ada, 19 records in 2 commits; at its end:"
+    assert columns.split() == ["client", "task", "role", "state", "stores", "lag"]
+    assert [" ".join(row.split()[1:]) for row in rows[:3]] == [
+        "0_0 active failed 1,200",
+        "1_0 active was restoring 25 % sales_by_day 750",
+        "1_1 standby was running sales_by_day 3",
+    ]
+
+
+def test_lines_above_the_table_fit_80_columns(shop: Path, write: Write) -> None:
+    for each in (status(host="laptop-of-ada"), failed(), status(ended="caught_up", host="laptop-of-ada")):
+        write(each)
+        printed = on_terminal([*COMMAND, "--project-dir", str(shop)], 80, {"NO_COLOR": "1"})
+        above = printed[: printed.index("client")].splitlines()
+        said = [line for line in above if not line.startswith(("error:", "  hint:"))]
+        assert len(said) == 2, printed
+        assert max(map(len, said)) <= 80
+
+
 def test_run_without_clients_says_so(headwater: Headwater, write: Write) -> None:
     write(status(clients=()))
-    assert headwater("tasks").stdout.splitlines()[2].strip() == "no client"
+    assert headwater("tasks").stdout.splitlines()[3].strip() == "no client"
 
 
 def test_status_of_a_newer_version_is_an_error_with_the_way_out(headwater: Headwater, write: Write) -> None:
@@ -136,7 +173,7 @@ def test_status_of_a_newer_version_is_an_error_with_the_way_out(headwater: Headw
 
 
 def test_json_has_the_form_of_its_schema(headwater: Headwater, write: Write) -> None:
-    for each in (None, status(), status(ended="failed"), status(owner=None), status(clients=())):
+    for each in (None, status(), failed(), status(owner=None), status(clients=())):
         if each is not None:
             write(each)
         found = json.loads(headwater("tasks", "--format", "json").stdout)
@@ -156,7 +193,8 @@ def test_json_has_the_form_of_its_schema(headwater: Headwater, write: Write) -> 
         "rate": 50.0,
         "restored": 0.25,
         "seconds_left": 15.0,
-        "stores": [{"store": "sales_by_day", "position": 250, "end": 1000}],
+        "stores": [{"store": "sales_by_day", "position": 250, "end": 1000, "rows": None, "bytes": None}],
+        "counts": None,
     }
 
 
@@ -206,7 +244,50 @@ def test_watched_screen_has_what_is_on_its_way_first_and_says_what_has_no_room()
     screen.print(Screen([ApplicationTasks(APPLICATION, found.written_at, "running", found)]))
 
     lines = [line.split() for line in screen.export_text().splitlines()]
-    assert lines[2][:4] == ["client-1", "0_30", "active", "restoring"]
-    assert lines[3][:2] == ["client-1", "0_0"]
-    assert lines[-1][:4] == ["and", str(40 - (len(lines) - 4)), "more", "tasks;"]
+    assert lines[3][:4] == ["client-1", "0_30", "active", "restoring"]
+    assert lines[4][:2] == ["client-1", "0_0"]
+    assert lines[-1][:4] == ["and", str(40 - (len(lines) - 5)), "more", "tasks;"]
     assert len(lines) <= 12
+
+
+def counted() -> RunStatus:
+    volume = Volume(5_200_000, 9_000, 410_000, 1_000, 90_000)
+    counts = TaskCounts(7, 84_194, Seconds(0.5, 1.0, 0.3, 0.1, 0.1), volume, {"sales.yml:7:late": 12})
+    store = StoreStatus("sales_by_day", 100, 100, StoreSize(1, 36_864))
+    tasks = (
+        TaskStatus("0_0", "sales", 0, "active", "running", now(), 0, 0.0, (store,), counts),
+        TaskStatus("0_1", "sales", 1, "standby", "running", now(), 0, 0.0, (replace(store, size=None),)),
+    )
+    return status(clients=(ClientStatus("client-1", 2, "", tasks),))
+
+
+def test_verbose_shows_what_each_task_has_done_and_its_stores(headwater: Headwater, write: Write) -> None:
+    write(counted())
+    assert headwater("tasks", "-v").stdout.split("\n\n")[1].splitlines() == [
+        "task             consumed          written          dropped   time  most of it         stores",
+        "0_0                84,194  5.2 MB   10,000  500 kB       12  2.0 s  sql 50%, read 25%"
+        "  sales_by_day 1 row, 37 kB",
+        "0_1 on client-1",
+    ]
+    assert "consumed" not in headwater("tasks").stdout
+
+
+def test_verbose_screen_and_terminal_of_80_columns_have_whole_words(shop: Path, write: Write) -> None:
+    write(counted())
+    printed = on_terminal([*COMMAND, "--project-dir", str(shop), "-v"], 80, {"NO_COLOR": "1"})
+    assert max(len(line) for line in printed.split("\n\n")[1].splitlines()) <= 80, printed
+    assert {"sql", "50%,", "sales_by_day"} <= set(printed.split())
+    screen = Console(width=120, height=12, record=True, file=io.StringIO())
+    screen.print(Screen([ApplicationTasks(APPLICATION, now(), "running", counted())], verbose=True))
+    assert "sales_by_day 1 row, 37 kB" in screen.export_text()
+
+
+def test_counts_as_json_have_the_form_of_their_schema(headwater: Headwater, write: Write) -> None:
+    write(counted())
+    found = json.loads(headwater("tasks", "--format", "json").stdout)
+    assert [error.message for error in jsonschema.Draft7Validator(SCHEMA).iter_errors(found)] == []
+    task, standby = found["applications"][0]["run"]["clients"][0]["tasks"]
+    assert task["counts"]["dropped"] == {"sales.yml:7:late": 12}
+    assert task["counts"]["seconds"] == {"read": 0.5, "sql": 1.0, "operators": 0.3, "state": 0.1, "write": 0.1}
+    assert task["stores"][0]["bytes"] == 36_864
+    assert standby["counts"] is None

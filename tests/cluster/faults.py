@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
 import delays
 from waiting import wait_until
 
-from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import (
     ClientJoined,
@@ -35,6 +34,7 @@ from headwater.runtime.driver.reports.events import (
     TasksPlaced,
 )
 from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.commit_json import decode_commit
 from headwater.runtime.log.commit_records import EpochRecord

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
 import delays
 from waiting import wait_until
 
-from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.reports.events import ClientLost, EpochCommitted, Event, Observer
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState

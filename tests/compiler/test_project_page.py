@@ -14,7 +14,7 @@ import pytest
 from headwater import Project
 
 PAGE = (Path(__file__).parents[2] / "docs" / "project.md").read_text("utf-8")
-HEADWATER, PROFILES, STEPS, TOPICS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+HEADWATER, PROFILES, _OBJECT_STORE, STEPS, TOPICS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 ORDERS = "topics:\n  orders:\n    partitions: 2\n    value:\n      quantity: int\n"
 TOPOLOGY = "topology: sales\nflows:\n  large:\n    from: orders\n    to: large_orders\n" + textwrap.indent(
     STEPS, "    "

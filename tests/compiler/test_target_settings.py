@@ -32,3 +32,8 @@ def test_script_of_racks_is_from_the_projects_folder(tmp_path: Path, script: str
     found = settings(tmp_path, "racks:", f"  script: {script}")
     assert found.racks == {}
     assert found.rack_script == str(tmp_path / script)
+
+
+def test_file_of_lineage_is_from_the_projects_folder_and_a_url_stays(tmp_path: Path) -> None:
+    found = settings(tmp_path, "lineage:", "  file: runs/lineage.jsonl", "  namespace: prod", "  description: ours")
+    assert found.lineage == {"file": str(tmp_path / "runs" / "lineage.jsonl"), "namespace": "prod"}

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from headwater.compiler.language.judge import Refusal, Request, Verdict
 
@@ -16,14 +17,19 @@ def recorded() -> dict[Request, Verdict]:
     """The verdicts of the file, by expression and columns."""
     entries = json.loads(VERDICTS.read_text()) if VERDICTS.exists() else []
     return {
-        (entry["expression"], entry["columns"]): entry["type"] if "type" in entry else Refusal(**entry["refused"])
+        (entry["expression"], entry["columns"]): entry["type"] if "type" in entry else refusal(entry["refused"])
         for entry in entries
     }
 
 
 def of_compiler(verdict: object) -> Verdict:
     """A verdict of Spark's analyzer, whose refusals have the fields of the compiler's."""
-    return verdict if isinstance(verdict, str) else Refusal(**vars(verdict))
+    return verdict if isinstance(verdict, str) else refusal(asdict(verdict))  # type: ignore[call-overload]
+
+
+def refusal(fields: Mapping[str, Any]) -> Refusal:
+    """A refusal of its fields as plain data."""
+    return Refusal(**{**fields, "further": tuple(map(refusal, fields.get("further", ())))})
 
 
 def record(verdicts: Mapping[Request, Verdict]) -> None:

@@ -47,11 +47,14 @@ FAMILIES = (
         "is. Filters: `abs first float int join last length lower replace string trim upper`. Tests: `boolean mapping "
         "none number sequence string`.",
     ),
-    ("Schemas", codes.SCHEMA, "Each file has a JSON Schema in `schemas/`, which editors can use for completion."),
+    ("Schemas", codes.SCHEMA, "Each file has a JSON Schema, which [editors](editors.md) show and complete by."),
     ("References", codes.REFERENCES, "Names of topics, tables, stores, flows and functions."),
     ("Expressions", codes.EXPRESSIONS, "Expressions are Spark SQL."),
     ("Topologies", codes.TOPOLOGY, "What steps may be put together."),
     ("Plugins", codes.PLUGINS, "What plugins are asked for."),
+    ("Records that fail", codes.FAILING_RECORDS, "Which records can be left out, and where they are kept."),
+    ("Renames", codes.RENAMES, "What `was` says: [renaming](changing.md#renaming)."),
+    ("Starts", codes.STARTS, "Where a new reader of a topic begins: [start](language.md#where-a-new-reader-begins)."),
 )
 
 

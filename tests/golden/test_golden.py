@@ -55,7 +55,7 @@ def files_of(target: Path) -> dict[str, str]:
     return {
         path.relative_to(target).as_posix(): path.read_text("utf-8")
         for path in sorted(target.rglob("*"))
-        if path.suffix in (".py", ".json") and ".cache" not in path.parts
+        if path.suffix in (".py", ".json") and not {".cache", ".schemas"} & {*path.parts}
     }
 
 

@@ -40,13 +40,13 @@ def test_builtins_are_there_without_any_plugin() -> None:
     assert list(manager.assignors) == ASSIGNORS
     assert list(manager.restore_strategies) == ["changelog", "snapshot"]
     assert list(manager.store_backends) == ["lmdb", "memory", "rocksdb"]
-    assert list(manager.logs) == ["embedded"]
+    assert list(manager.logs) == ["embedded", "object_store"]
     assert (list(manager.serdes), list(manager.commands)) == ([], [])
 
 
 def test_every_builtin_can_be_made_and_says_what_it_is(tmp_path: Path) -> None:
     manager = PluginManager(installed=False)
-    options = {"embedded": {"path": str(tmp_path)}}
+    options = {"embedded": {"path": str(tmp_path)}, "object_store": {"uri": tmp_path.as_uri()}}
 
     for registry in (manager.assignors, manager.restore_strategies, manager.store_backends, manager.logs):
         for name, registration in registry.items():
@@ -230,4 +230,4 @@ print(list(PluginManager().logs), list(PluginManager(block=["theirs"]).logs))
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(tmp_path)}
     ).stdout
 
-    assert shown == "['embedded', 'theirs'] ['embedded']\n"
+    assert shown == "['embedded', 'object_store', 'theirs'] ['embedded', 'object_store']\n"

@@ -11,7 +11,7 @@ import yaml
 from projects.expected import Row, Stream, Table
 
 from headwater import Project
-from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.spark.cluster import SparkCluster
 

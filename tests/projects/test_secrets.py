@@ -21,6 +21,7 @@ SECRETS = {
     "DESCRIPTION": "hushdescription",
     "META": "hushmeta",
     "TAG": "hushtag",
+    "LINEAGE_KEY": "hushlineage",
 }
 PATHS = {"LOG_PATH": "elsewhere", "STATE_DIR": "somewhere"}
 """What a path is made of shows in messages and in the file system; `target/` does not hold it."""
@@ -48,6 +49,9 @@ shop:
         type: embedded
         path: "{{ env_var('LOG_PATH') }}/log"
       state_dir: "{{ env_var('STATE_DIR') }}/state"
+      lineage:
+        url: "http://127.0.0.1:1"
+        api_key: "{{ env_var('LINEAGE_KEY') }}"
       clients: "{{ env_var('CLIENTS') | int }}"
       epoch:
         interval: "{{ env_var('INTERVAL') }}"

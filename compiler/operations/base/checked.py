@@ -41,7 +41,10 @@ class PlacedOperation:
 
 @dataclass(frozen=True)
 class CheckedFlow:
-    """A flow without errors. `sources`: topics, tables and flows by name. `at`, `to_at`: `file:line`."""
+    """A flow without errors. `sources`: topics, tables and flows by name. `at`, `to_at`: `file:line`.
+
+    `start`: where it begins in its topics, as the YAML says it; None: at the first records.
+    """
 
     name: str
     sources: tuple[str, ...]
@@ -51,6 +54,7 @@ class CheckedFlow:
     to: Topic | None
     at: str
     to_at: str = ""
+    start: str | None = None
 
 
 @dataclass(frozen=True)

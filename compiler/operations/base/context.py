@@ -41,19 +41,23 @@ class Carried:
 class TopologyContext:
     """One topology during the checks. `names`: its tables and flows. `shapes`: those of the checked ones.
 
-    `stores`: the declared stores. `repartitions`: repartition topics by name, with their partitions and, if it is
+    `stores`: the declared stores. `complete`: whether all of its names
+    are known. `repartitions`: repartition topics by name, with their partitions and, if it is
     shared, the flow whose readers share it. `default_stores`: names of stores that are not declared.
+    `regrouped`: flows that get the changes of a regrouped table.
     """
 
     application: str
     names: Collection[str]
     stores: Mapping[str, StoreModel]
     carried: Carried
+    complete: bool = True
     tables: dict[str, CheckedTable] = field(default_factory=dict)
     flows: dict[str, CheckedFlow] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     repartitions: dict[str, tuple[int, str | None]] = field(default_factory=dict)
     default_stores: set[str] = field(default_factory=set)
+    regrouped: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,9 @@ class FlowContext:
         """A boolean expression over one row; None if an error was reported."""
         predicate = self.expressions([scalar], scope_of(shape))[0]
         if predicate is not None and predicate.type not in (None, "boolean"):
-            self.report("HW412", predicate.position, f"This must be a boolean; it is of type {predicate.type}.")
+            hint = "`||` joins texts; write `or`." if "||" in predicate.sql.text else None
+            message = f"This must be a boolean; it is of type {predicate.type}."
+            self.report("HW412", predicate.position, message, hint)
             return None
         return predicate
 

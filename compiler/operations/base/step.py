@@ -65,9 +65,10 @@ class StepAction(ABC):
 
 @dataclass(frozen=True)
 class Step(StepPlace):
-    """One step: its place, and its action (None if an error was reported)."""
+    """One step: its place, and its action (None if an error was reported). `was`: former names, the latest first."""
 
     action: StepAction | None
+    was: tuple[Scalar, ...] = ()
 
 
 def streams_only(word: str, shape: Shape) -> Refusal | None:

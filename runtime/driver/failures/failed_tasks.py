@@ -1,38 +1,76 @@
-"""What ends a task for this run, and the run with it once all open epochs are committed.
+"""The tasks that have stopped in a run, and when that leaves nothing to do.
 
-Of a record that a step cannot process: `record_search` finds it. Topics have an `on_error`, of which there is only
-`fail` so far: this is that. And of stores that cannot be restored.
+A task stops for a record that must not be left out (`record_search`): the others go on, in this application and in
+others. It also stops if its stores cannot be restored, or records are missing: then the run ends once all open epochs
+are committed, as the machine may be the cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Set
 
 from ....errors import HeadwaterError
 from ...task_id import TaskKey
+from ...topology import Topic, Topology
+from ..errors import RecordError, RecordErrors
 from ..reports.events import Observer, TaskFailed
 
 
 class FailedTasks:
     """The tasks that have failed in this run. Used from the loop's thread only.
 
-    `tasks`: those that have stopped; they begin no more epochs. `first`: the error that ends the run.
+    `tasks`: those that have stopped; they begin no more epochs. `ends_run`: whether the run ends because of them.
     """
 
     def __init__(self, application: str, observer: Observer) -> None:
         self._application = application
         self._observer = observer
         self._tasks: set[TaskKey] = set()
-        self.first: HeadwaterError | None = None
+        self._errors: list[HeadwaterError] = []
+        self.ends_run = False
 
     @property
     def tasks(self) -> Set[TaskKey]:
         """The tasks that have stopped."""
         return self._tasks
 
+    @property
+    def error(self) -> HeadwaterError | None:
+        """What to tell of them: the first error that ends the run, or all errors of records; None if there is none."""
+        of_records = [error for error in self._errors if isinstance(error, RecordError)]
+        if self.ends_run:
+            return next(error for error in self._errors if not isinstance(error, RecordError))
+        return RecordErrors(of_records) if len(of_records) > 1 else next(iter(of_records), None)
+
     def add(self, tasks: Iterable[TaskKey], error: HeadwaterError) -> None:
-        """Stop tasks, and have the run end once the open epochs are committed."""
-        self.first = self.first or error
+        """Stop tasks."""
+        self._errors.append(error)
+        self.ends_run = self.ends_run or not isinstance(error, RecordError)
         for task in tasks:
             self._tasks.add(task)
             self._observer.on(TaskFailed(self._application, task.subtopology, task.partition, error.message))
+
+
+def stranded(topology: Topology, failed: Collection[TaskKey], ended: Collection[str]) -> bool:
+    """Whether no task can get a record any more: it has stopped, or all that it reads is written by tasks that have.
+
+    `ended`: the applications of the run that have ended.
+    """
+    going: set[str] = set()
+
+    def comes(topic: Topic, written: dict[str, str]) -> bool:
+        if topic.name in written:
+            return written[topic.name] in going
+        return topic.writer is None or topic.writer not in ended
+
+    written = {topic.name: part.name for part in topology.subtopologies for topic in part.sinks}
+    while True:
+        more = {
+            part.name
+            for part in topology.subtopologies
+            if any(TaskKey(topology.application, part.name, task) not in failed for task in range(part.partitions))
+            and any(comes(topic, written) for topic in part.sources)
+        }
+        if more == going:
+            return not going
+        going = more

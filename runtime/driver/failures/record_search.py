@@ -1,10 +1,12 @@
-"""Finds the record that made a job fail.
+"""Finds the records that made a job fail, and has the epoch worked out without those that may be left out.
 
-The first error ends the whole job. So the epoch's tasks are run again one by one, and those that succeed are committed.
-For a task that fails, the cluster may find the first failing record at once. Otherwise prefixes of the task's input are
-tried, many in one job, until the record is known. Then the steps that do not name themselves in errors are run one
-after another, until the first failing step is known. If a worker says that no record is the cause (a full disk), none
-is looked for.
+The first error ends the whole job. The job is asked which records fail, of all tasks at once; it knows that of most
+steps. What `on_error` says of each of them decides: a task with a record that must not be left out has failed, the
+others go on without theirs, and no step has seen anything of such a record. If the job cannot tell, the tasks are run
+one by one, and of a task that fails prefixes of its input are tried, many in one job, until the first record is known.
+
+Only a step that raises an error for a record is that record's fault. If a worker says that no record is the cause (a
+full disk), none is looked for; and a record whose worker the system ends is named, but never left out.
 
 A worker that the system ends says nothing. A damaged page of a store can do that, so the stores of a task whose worker
 has ended twice are looked at first, and a record is blamed only if it happens again.
@@ -12,187 +14,232 @@ has ended twice are looked at first, and a record is blamed only if it happens a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ....errors import HeadwaterError
 from ...chosen_plugins import ChosenPlugins
-from ...progress.last_record import last_record
+from ...log.errors import RangeMissingError
+from ...log.log import Log
+from ...progress.named_records import taken_count
 from ...task_id import TaskKey
-from ...tasks.errors import TaskCorruptedError
+from ...tasks.errors import RecordsMissingError, TaskCorruptedError
 from ...tasks.outcome import TaskOutcome, Trouble
 from ...tasks.plan import EpochPlan, TaskPlan
 from ...topology import PluginRef, Subtopology
-from ..cluster import MOST_TRIED, EpochJob
-from ..errors import JobError, RecordError
-
-_LADDER = 8
-"""The factor by which the first prefixes grow. A trial costs as much as its records, so short prefixes come first."""
-
+from ..cluster import EpochJob, Failing
+from ..errors import MOST_NAMED, JobError, RecordError
+from .left_out import Sorted, left_out, record_error, sorted_out, with_left_out
+from .prefixes import first_failing, refuse_outside
 
 Outcomes = tuple[tuple[TaskOutcome, ...], tuple[RecordError, ...]]
-"""What the tasks of an epoch have come to, and the record that stops one of them."""
+"""What the tasks of an epoch have come to, and the records that stop some of them."""
+
+
+def settled(job: EpochJob, part: Subtopology, plan: EpochPlan, outcomes: Sequence[TaskOutcome]) -> Outcomes:
+    """The outcomes of an epoch in which the job itself has left out records that fail: by what `on_error` says, they
+    are counted and kept as dead letters, or they stop their tasks. Raises whatever the job and the log raise.
+    """
+    if not any(each.failed for each in outcomes):
+        return tuple(outcomes), ()
+    search = _Search(job, part, plan, ())
+    search.settle_left_out(plan, outcomes)
+    return tuple(search.outcomes), tuple(search.failures.values())
 
 
 def isolate(
     job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception, examined: Container[TaskKey] = ()
 ) -> Outcomes:
-    """Run each task of a failed epoch alone. Returns the outcomes of those that have one, and what stops the others.
+    """Work out a failed epoch without the records that fail. Returns the outcomes of tasks that have one, and what
+    stops the others.
 
     A task whose worker is ended by the system has a trouble, unless its stores are `examined`. Raises the error itself
     if it is one of Headwater's own, JobError if no task fails because of a record.
     """
-    outcomes: list[TaskOutcome] = []
-    failed: list[tuple[EpochPlan, Exception]] = []
-    _refuse_outside(job, part, plan, error)
-    for alone in _alone(plan):
-        task = _task(alone)
+    return _Search(job, part, plan, examined).settle(error)
+
+
+@dataclass
+class _Search:
+    """One failed epoch. `plan`: what is left of it, with the next attempt, as attempts are part of file names."""
+
+    job: EpochJob
+    part: Subtopology
+    plan: EpochPlan
+    examined: Container[TaskKey]
+    outcomes: list[TaskOutcome] = field(default_factory=list)
+    failures: dict[TaskKey, RecordError] = field(default_factory=dict)
+
+    def settle(self, error: Exception) -> Outcomes:
+        refuse_outside(self.job, self.part, self.plan, error)
+        if self.job.facts(error).kind == "crashed" or not self._settle_together():
+            for alone in _alone(self.plan):
+                self._settle_alone(alone)
+        return tuple(self.outcomes), tuple(self.failures.values())
+
+    def settle_left_out(self, plan: EpochPlan, outcomes: Sequence[TaskOutcome]) -> None:
+        """Take outcomes. The steps and reasons of records that the job has left out are asked for first."""
+        failed = {each.key(plan.application): each.failed for each in outcomes if each.failed}
+        found = self.job.reasons(replace(plan, trial=True), failed) if failed else ()
+        rest = sorted_out(self.part, plan, found, self._log)
+        written = [
+            with_left_out(self.part, plan, each, rest.left_out[key], self._log) if key in rest.left_out else each
+            for each in outcomes
+            if (key := each.key(plan.application)) not in rest.stopped
+        ]
+        for task, failing in rest.stopped.items():
+            self._stop(plan.only([task]), task, failing)
+        self.outcomes.extend(written)
+
+    def _run(self, plan: EpochPlan) -> None:
+        self.settle_left_out(plan, self.job.run(plan))
+
+    def _settle_together(self) -> bool:
+        """Whether all tasks have come to something, without the records of which the job can tell that they fail."""
         try:
-            outcomes.extend(job.run(alone))
-        except Exception as again:
-            _refuse_outside(job, part, alone, again)
-            facts = job.facts(again)
-            if facts.kind == "crashed" and task.stores and task.key not in examined:
-                outcomes.append(
-                    TaskOutcome.troubled(task.key, Trouble("corrupted", f"its worker was ended twice: {facts.cause}"))
-                )
-            else:
-                failed.append((alone, again))
-    failures: list[RecordError] = []
-    for alone, first in failed[:1]:  # one failed record ends the run, so only the first failed task is searched
+            while found := self._failing(self.plan):
+                self._leave_out(found)
+                if not self.plan.tasks or self._runs(self.plan):
+                    return True
+        except (TaskCorruptedError, RangeMissingError):  # of one task: which one, it says when it is alone
+            pass
+        return False
+
+    def _runs(self, plan: EpochPlan) -> bool:
+        """Whether the tasks come to something as they are planned now."""
         try:
-            failures.append(_blame(job, part, alone, first))
-        except TaskCorruptedError as damaged:
-            outcomes.append(TaskOutcome.troubled(_task(alone).key, Trouble.of(damaged)))
-    return tuple(outcomes), tuple(failures)
+            self._run(self._next(plan))
+        except Exception as error:
+            refuse_outside(self.job, self.part, plan, error)
+            return False
+        return True
 
+    def _settle_alone(self, plan: EpochPlan) -> None:
+        """The same for a single task, of which the job cannot tell the records that fail."""
+        task = _task(plan)
+        while True:
+            try:
+                self._run(self._next(plan))
+                return
+            except Exception as error:
+                refuse_outside(self.job, self.part, plan, error)
+                facts = self.job.facts(error)
+                if facts.kind == "crashed" and task.stores and task.key not in self.examined:
+                    cause = f"its worker was ended twice: {facts.cause}"
+                    self.outcomes.append(TaskOutcome.troubled(task.key, Trouble("corrupted", cause)))
+                    return
+                try:
+                    left = self._without_first(plan, error)
+                except TaskCorruptedError as damaged:
+                    self.outcomes.append(TaskOutcome.troubled(task.key, Trouble.of(damaged)))
+                    return
+                except RangeMissingError as gone:  # found here, when the record was to be told
+                    missing = RecordsMissingError(gone.message, gone.path, way_out=gone.hint)
+                    self.outcomes.append(TaskOutcome.troubled(task.key, Trouble.of(missing)))
+                    return
+                if left is None:
+                    return
+                plan = left
 
-def _refuse_outside(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> None:
-    """Raise an error that no record can cause: one of Headwater's own, of the machine, or of a cluster that is gone."""
-    if isinstance(error, HeadwaterError):
-        raise error
-    facts = job.facts(error)
-    match facts.kind:
-        case "corrupted":
-            raise TaskCorruptedError(facts.cause, way_out=facts.hint or None) from error
-        case "outside":
-            raise JobError(plan.application, part.name, facts.cause, facts.hint or None) from error
-        case "ended":
-            cause = f"{facts.cause} It worked on {_in_flight(plan)}"
-            raise JobError(plan.application, part.name, cause, facts.hint or None) from error
+    def _without_first(self, plan: EpochPlan, error: Exception) -> EpochPlan | None:
+        """The plan of a task without the records that fail first; None if they stop the task. Raises JobError."""
+        found, by_a_step = self._blame(plan, error)
+        rest = sorted_out(self.part, plan, found, self._log) if by_a_step else Sorted({}, {_task(plan).key: found})
+        for task, failing in rest.stopped.items():
+            self._stop(plan, task, failing)
+        return None if rest.stopped else plan.without(rest.left_out)
 
+    def _blame(self, plan: EpochPlan, error: Exception) -> tuple[list[Failing], bool]:
+        """The records that fail first, and whether a step has said so of them."""
+        found = self._failing(plan)
+        if found:
+            return list(found), True
+        task = _task(plan)
+        bad = first_failing(self.job, self.part, plan)
+        if bad is None:  # the failure was not a record's: for example, a worker was killed
+            raise JobError(plan.application, self.part.name, self.job.facts(error).cause) from error
+        limited = plan.limited(bad)
+        again = self._error_of(limited, self.job.run)
+        number = taken_count(self.part, _task(limited), self._log) - 1
+        if bad == 0 or again is None or number + 1 < bad:
+            # It is one more than `bad` where that would part a change of a regrouped table.
+            raise JobError(plan.application, self.part.name, self.job.facts(again or error).cause) from error
+        facts = self.job.facts(again)
+        step = facts.at
+        if not step:
+            step = next((at for at, run in self.job.steps() if self._error_of(limited, run) is not None), "")
+        return [Failing(task.key, number, step, facts.cause)], facts.kind == "step"
 
-def _in_flight(plan: EpochPlan) -> str:
-    """The records of a plan: `words[0]@0 to 19`."""
-    ranges = [
-        f"{topic.topic}[{task.key.partition}]@{lane.ranges[0].start_offset} to {lane.ranges[-1].end_offset - 1}"
-        for thread in plan.threads
-        for task in thread
-        for topic in task.inputs
-        for lane in topic.lanes
-        if lane.ranges
-    ]
-    return ", ".join(ranges) or "no records"
-
-
-def _alone(plan: EpochPlan) -> list[EpochPlan]:
-    """One plan for each task, on its own thread. It has the next attempt, so that no file is written twice."""
-    return [
-        replace(
-            plan,
-            attempt=plan.attempt + 1,
-            threads=tuple((task,) if number == thread else () for number in range(len(plan.threads))),
-        )
-        for thread, tasks in enumerate(plan.threads)
-        for task in tasks
-    ]
-
-
-def _blame(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> RecordError:
-    task = _task(plan)
-    bad = _first_failing(job, part, plan)
-    if bad is None:  # the failure was not a record's: for example, a worker was killed
-        raise JobError(plan.application, part.name, job.facts(error).cause) from error
-    # Each try has an attempt of its own, because attempts are part of file names.
-    attempts = iter(range(plan.attempt + 1, 1_000_000))
-
-    def error_of(run: Callable[[EpochPlan], Any]) -> Exception | None:
+    def _error_of(self, plan: EpochPlan, run: Callable[[EpochPlan], Any]) -> Exception | None:
         try:
-            _refuse_trouble(run(replace(plan.limited(bad), attempt=next(attempts))))
+            _refuse_trouble(run(self._next(plan)))
         except Exception as failed:
-            _refuse_outside(job, part, plan, failed)
+            refuse_outside(self.job, self.part, plan, failed)
             return failed
         return None
 
-    found = error_of(job.run)
-    if bad == 0 or found is None:
-        raise JobError(plan.application, part.name, job.facts(found or error).cause) from error
-    error = found
-    record = last_record(part, _task(plan.limited(bad)), ChosenPlugins(plan.plugins).log(PluginRef(*plan.log)))
-    if record is None or record.number < bad:  # it is one more where `bad` would part a change of a regrouped table
-        raise JobError(plan.application, part.name, job.facts(error).cause) from error
-    facts = job.facts(error)
-    step = facts.at
-    if not step:
-        step = next((at for at, run in job.steps() if error_of(run) is not None), "")
-    return RecordError(
-        task=task.key,
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        step=step,
-        value=record.json,
-        cause=facts.cause,
-    )
+    def _failing(self, plan: EpochPlan) -> list[Failing]:
+        """What the job can tell, of records that fail certainly. Raises errors that no record can cause.
+
+        Of a step behind a store that is only the first record, if no step fails for those before it.
+        """
+        found = self._told(plan)
+        certain: list[Failing] = []
+        while found and not (certain := [each for each in found if each.certain]):
+            first = min(found, key=lambda each: each.number)
+            before = plan.only([first.task]).limited(first.number)
+            found = self._told(before)
+            if not found:
+                return [first]
+        return certain
+
+    def _told(self, plan: EpochPlan) -> Sequence[Failing]:
+        try:
+            return self.job.failing(replace(plan, trial=True))
+        except Exception as error:
+            refuse_outside(self.job, self.part, plan, error)
+            return ()
+
+    def _leave_out(self, found: Sequence[Failing]) -> None:
+        """Go on without the records that may be left out, and without the tasks that others stop."""
+        plan, rest = self.plan, sorted_out(self.part, self.plan, found, self._log)
+        self.plan = plan.without(rest.left_out).only([key for key in plan.tasks if key not in rest.stopped])
+        for task, failing in rest.stopped.items():
+            self._stop(plan.only([task]), task, failing)
+
+    def _stop(self, plan: EpochPlan, task: TaskKey, failing: Sequence[Failing]) -> None:
+        """Note the error of a task that stops. It names all records of the epoch of which the job can tell."""
+        failing, found = list(failing), list(failing)
+        while found and len(failing) < MOST_NAMED:
+            plan = plan.without(left_out(self.part, plan, found, self._log))
+            try:
+                found = self._failing(plan)
+            except HeadwaterError:  # there is something else as well, and the next run says so
+                break
+            failing.extend(found)
+        self.failures[task] = record_error(self.part, plan.tasks[task], failing, self._log)
+
+    def _next(self, plan: EpochPlan) -> EpochPlan:
+        self.plan = replace(self.plan, attempt=self.plan.attempt + 1)
+        return replace(plan, attempt=self.plan.attempt)
+
+    @property
+    def _log(self) -> Log:
+        return ChosenPlugins(self.plan.plugins).log(PluginRef(*self.plan.log), self.plan.places)
+
+
+def _alone(plan: EpochPlan) -> Iterator[EpochPlan]:
+    """One plan for each task, on its own thread."""
+    return (plan.only([task]) for task in plan.tasks)
+
+
+def _task(plan: EpochPlan) -> TaskPlan:
+    (task,) = plan.tasks.values()
+    return task
 
 
 def _refuse_trouble(outcomes: Iterable[TaskOutcome] | None) -> None:
     for outcome in outcomes or ():
         if (trouble := outcome.trouble) is not None:
             raise TaskCorruptedError(trouble.cause, store=trouble.store or None, way_out=trouble.way_out or None)
-
-
-def _first_failing(job: EpochJob, part: Subtopology, plan: EpochPlan) -> int | None:
-    """The length of the shortest prefix of records that fails; None if none does.
-
-    The cluster is asked first. If it cannot tell, growing prefixes are tried, and then the gap between the last that
-    passed and the first that failed. Each job divides the gap into as many parts as it can try. A length counts as good
-    once its prefix, or a longer one, has passed.
-    """
-    task = _task(plan)
-    number = job.first_failing(replace(plan, trial=True))
-    # The answer counts only if the epoch itself fails with the records up to there.
-    if number is not None and job.try_each(plan, [replace(task, max_records=number + 1)]).failed is not None:
-        return number + 1
-    most = min(task.max_records, sum(lane.end - lane.position for topic in task.inputs for lane in topic.lanes))
-    good, bad = -1, most + 1
-    while counts := _ladder(good, most) if bad > most else _between(good, bad):
-        trial = job.try_each(plan, [replace(task, max_records=count) for count in counts])
-        if trial.failed is not None:
-            number, error = trial.failed
-            _refuse_outside(job, part, plan, error)
-            bad = counts[number]
-        good = max([good, *(counts[number] for number in trial.passed if counts[number] < bad)])
-    return None if bad > most else bad
-
-
-def _ladder(good: int, most: int) -> list[int]:
-    """The lengths above `good` that the next job tries, from 0, 1, 8, 64 and so on, and `most`."""
-    rungs, count = [0], 1
-    while count < most:
-        rungs.append(count)
-        count *= _LADDER
-    return [rung for rung in dict.fromkeys([*rungs, most]) if rung > good][:MOST_TRIED]
-
-
-def _between(good: int, bad: int) -> list[int]:
-    """Lengths between the two, evenly spaced, as many as one job tries."""
-    gap = bad - good
-    if gap - 1 <= MOST_TRIED:
-        return list(range(good + 1, bad))
-    return [good + gap * part // (MOST_TRIED + 1) for part in range(1, MOST_TRIED + 1)]
-
-
-def _task(plan: EpochPlan) -> TaskPlan:
-    return next(task for thread in plan.threads for task in thread)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from ...progress.committed import Committed
 from ...task_id import TaskKey
 from ...tasks.errors import TaskCorruptedError
-from ...tasks.outcome import TaskOutcome
+from ...tasks.outcome import TaskOutcome, Trouble
 from ...tasks.stream_task import StreamTask
+from ..errors import JobError
 from ..group.group import Group
 from ..group.member import GroupMember
 from ..reports.events import Observer, TaskBeginsAgain
+from .failed_tasks import FailedTasks
 
 
 class Troubles:
@@ -20,10 +23,14 @@ class Troubles:
     by the system, the stores are not the cause.
     """
 
-    def __init__(self, application: str, group: Group, observer: Observer) -> None:
+    def __init__(
+        self, application: str, group: Group, committed: Committed, failed: FailedTasks, observer: Observer
+    ) -> None:
         self._application = application
         self._observer = observer
         self._group = group
+        self._committed = committed
+        self._failed = failed
         self.examined: frozenset[TaskKey] = frozenset()
 
     def settle(self, member: GroupMember, tasks: Sequence[StreamTask], outcomes: Sequence[TaskOutcome]) -> None:
@@ -31,8 +38,10 @@ class Troubles:
 
         Corrupted or migrated: the stores are examined and restored, as far as their changelogs can be read. Migrated
         means here that a store is further than its plan, and as no other driver has this one's generation, its position
-        is to be looked up again. An old assignment: nothing, as the next plan has the new one. The wrong client: all of
-        the client's tasks are lost, and it joins again, which is what Kafka Streams does about TaskMigratedException.
+        is to be looked up again. Missing records: nothing, if others have taken their place since the epoch was
+        planned, as the next plan has these; else the task fails, or the store that lacks them is examined. An old
+        assignment: nothing, as the next plan has the new one. The wrong client: all of the client's tasks are lost, and
+        it joins again, which is what Kafka Streams does about TaskMigratedException.
         """
         troubled = {each.key(self._application): each.trouble for each in outcomes if each.trouble is not None}
         fine = [task.id for task in tasks if task.id.key(self._application) not in troubled]
@@ -41,7 +50,12 @@ class Troubles:
         if any(trouble.kind == "wrong_client" for trouble in troubled.values()):
             self._group.lose(member)
             return
-        damaged = {key: each for key, each in troubled.items() if each.kind in ("corrupted", "migrated")}
+        missing = self._missing(troubled)
+        for key in [key for key, each in missing.items() if not each.store]:
+            gone = missing.pop(key)
+            error = JobError(self._application, key.subtopology, gone.cause, gone.way_out or None)
+            self._failed.add([key], error)
+        damaged = missing | {key: each for key, each in troubled.items() if each.kind in ("corrupted", "migrated")}
         self.examined |= damaged.keys()
         for key, each in damaged.items():
             self._observer.on(
@@ -52,3 +66,8 @@ class Troubles:
             ids = [task.id for task in tasks if task.id.key(self._application) in alike]
             causes = "; ".join(dict.fromkeys(alike.values()))
             self._group.recover(member, ids, TaskCorruptedError(causes, ids, way_out=way_out or None))
+
+    def _missing(self, troubled: Mapping[TaskKey, Trouble]) -> dict[TaskKey, Trouble]:
+        """The tasks for which records are missing that commits list."""
+        missing = {key: each for key, each in troubled.items() if each.kind == "missing"}
+        return {key: each for key, each in missing.items() if self._committed.lists(each.path)}

@@ -7,20 +7,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ...log.state import LogState
 from ...placing.client import Client
 from ...state.directories.directory import StateDirectory
 from ...state.directories.process_file import Owner, ProcessFile
+from ...state.directories.renamed import take_over_renamed
 
 
 class ClientDirectories:
     """One lock for each client. An executor has its directory on its own machine, and is left alone here.
 
+    `own`: the state of the application. If it was renamed, its directories are, too.
     `owner`: the process that works on the stores; nothing is locked where the system does not tell.
     """
 
-    def __init__(self, state_dir: Path, application: str, owner: Owner | None) -> None:
+    def __init__(self, state_dir: Path, own: LogState, owner: Owner | None) -> None:
         self._state_dir = state_dir
-        self._application = application
+        self._own = own
         self._owner = owner
         self._locks: dict[str, ExitStack] = {}
 
@@ -41,7 +44,9 @@ class ClientDirectories:
         Raises LockError when another process has it.
         """
         if client.executor is None and self._owner is not None:
-            directory = StateDirectory(self._state_dir, client.folder, self._application)
+            own = self._own
+            take_over_renamed(self._state_dir, own.application, own.former, own.incarnation, client.folder)
+            directory = StateDirectory(self._state_dir, client.folder, own.application)
             with ExitStack() as stack:
                 stack.enter_context(directory.locked())
                 ProcessFile.take_over(directory.path, self._owner)

@@ -71,7 +71,7 @@ class Group:
         self._committed = committed
         self._plugins = plugins
         self._observer = observer or Silent()
-        self._directories = ClientDirectories(Path(settings.state_dir), topology.application, cluster.owner())
+        self._directories = ClientDirectories(Path(settings.state_dir), committed.own, cluster.owner())
         self._joining = Joining(cluster, topology, settings, committed, self._observer)
         self._stack = ExitStack()
         self._pool: ThreadPoolExecutor

@@ -38,6 +38,7 @@ from ..reports.events import (
     SnapshotUnusable,
     StoreDamaged,
     StoreLost,
+    StoreOutdated,
 )
 from ..reports.restore_events import RestoreEvents
 from .member import GroupMember
@@ -82,7 +83,9 @@ class Joining:
             log_identity=committed.log.identity(),
             plugins=origin_of(settings),
             stores=tuple(store for part in topology.subtopologies for store in part.stores),
-            tables=tuple(table.store for part in topology.subtopologies for table in part.global_tables),
+            tables=topology.global_tables,
+            former=tuple(sorted(committed.own.former)),
+            renamed=dict(committed.own.renaming.stores),
         )
 
     def begin(
@@ -176,10 +179,12 @@ class Joining:
         )
 
     def _tell(self, client: str, answer: StoreAnswer) -> None:
-        """Of a store that was damaged, has lost its rows, or has a snapshot that cannot be loaded."""
+        """Of a store that was damaged, has lost its rows, begins again, or has a snapshot that cannot be loaded."""
         at = self._topology.application, client, answer.store, answer.partition
         if answer.damage:
             self._observer.on(StoreDamaged(*at, answer.damage))
+        if answer.outdated:
+            self._observer.on(StoreOutdated(*at, answer.outdated, answer.horizon))
         if answer.lost:
             self._observer.on(StoreLost(*at))
         if answer.unusable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -22,6 +22,7 @@ from ...state.restore_listener import RestoreListener
 from ...state.restore_strategy import RestoreStrategy
 from ...task_id import StoreId, TaskId, TopicPartition
 from ...tasks.interfaces import Commits
+from ...tasks.measured import StoreSize
 from ...tasks.stream_task import StreamTask
 from ...tasks.task_manager import DeclaredTask, TaskManager
 from ...topology import Subtopology, Topology
@@ -90,6 +91,15 @@ class GroupMember:
         """The tasks of a subtopology that each thread of the client runs, whatever state they are in."""
         dealt = deal_to_threads([task.id for task in self.tasks.active], self.client.threads)
         return [[task for task in thread if task.subtopology == part.number] for thread in dealt]
+
+    def size(self, store: StoreId) -> StoreSize | None:
+        """How large the client's copy of a store is, as far as is known."""
+        return self._stores.size(store)
+
+    def note_sizes(self, partition: int, sizes: Mapping[str, StoreSize]) -> None:
+        """Note how large an epoch of a task has found its stores, by name."""
+        for name, size in sizes.items():
+            self._stores.note_size(StoreId(name, partition), size)
 
     def save_with(self, make: Callable[[LinkedStores], StoreSaver]) -> None:
         """Have snapshots of the stores saved."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ...placing.assigned import Move
@@ -23,9 +23,13 @@ WORTH_A_LINE = 100_000
 """Changelog records by which a store is restored: less takes a moment."""
 
 
-def counted(number: int, thing: str) -> str:
-    """`1 record`, `2,000 records`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+UNFINISHED = "its new result is not complete, and the old one stays"
+"""Of a result that is computed again, where a run ends before."""
+
+
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """`1 record`, `2,000 records`. `things`: the plural, if it is not made with an s."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
 def waiting(records: int, writers: Sequence[str]) -> str:
@@ -41,6 +45,11 @@ def nothing_in(topics: Sequence[str]) -> str:
         f"there are no records in {first_of(topics)} yet: `headwater seed` fills {'it' if one else 'them'} from "
         f"{'its seed' if one else 'their seeds'} (so does `headwater build`), `headwater seed --append` from elsewhere"
     )
+
+
+def _read_again(records: Mapping[str, int]) -> str:
+    found = ", ".join(f"{counted(count, 'record')} of {topic}" for topic, count in records.items())
+    return f": {found}" if found else ""
 
 
 def not_carried_out(assignor: str, message: str, entries: Sequence[str]) -> str:
@@ -59,10 +68,27 @@ def lost(store: str, partition: int, client: str) -> str:
     )
 
 
+_LEFT = {
+    "fold": "old commits stay in the log for now, as something went wrong when they were removed",
+    "remove": "superfluous files stay in the log for now, as something went wrong when they were removed",
+    "clean": "the log takes more space than it needs for now, as something went wrong when it was cleaned",
+}
+
+
+def held_back(reader: str, since: int | None) -> str:
+    """Why records wait for a reader, and what to do. `since`: when it committed last, ms; None: never."""
+    ran = "has never run" if since is None else f"committed last at {moment(since)}"
+    return (
+        f"{reader} has still to read them, and {ran}: run it, or, if its topology is not in the project any more, "
+        f"`headwater remove {reader}`"
+    )
+
+
 StoreEvent = (
     events.StoreRestoring
     | events.StoreRestored
     | events.StoreDamaged
+    | events.StoreOutdated
     | events.SnapshotUnusable
     | events.SnapshotNotSaved
     | events.ForeignStoresWiped
@@ -93,6 +119,20 @@ def sentence(event: Event) -> str:
             return f"{event.application}: paused at {moment(event.since)}; `headwater resume` ends the pause"
         case events.ApplicationResumed():
             return f"{event.application}: resumed"
+        case events.TopicRepartitioned():
+            instead = f" instead of {event.was}" if event.was != event.partitions else ""
+            by = f", by the key {event.key or '(none)'}" if event.key != event.old_key else ""
+            return (
+                f"{event.topic}: {counted(event.records, 'record')} put into {counted(event.partitions, 'partition')}"
+                f"{instead}{by}, in {event.seconds:.1f} s"
+            )
+        case events.RecomputationBegun():
+            name = event.application.partition("-")[2]
+            return f"{event.application}: recomputing {name} beside the running result{_read_again(event.records)}"
+        case events.ResultSwitched():
+            return f"{event.application}: switched to the result that was computed again; the old one is given up"
+        case events.RecomputationUnfinished():
+            return f"{event.application}: {UNFINISHED}: {event.cause}"
         case events.NothingToRead():
             return f"{event.application}: {nothing_in(event.topics)}"
         case events.EpochCommitted():
@@ -109,6 +149,28 @@ def sentence(event: Event) -> str:
         case events.TaskBeginsAgain():
             task = f"{event.application}/{event.subtopology}: task {event.partition}"
             return f"{task} begins again on {event.client}, while the others go on: {event.cause}"
+        case events.UpkeepFailed():
+            return f"{event.application}: {_LEFT[event.work]}: {event.cause}"
+        case events.StatusTaken():
+            clients = event.status.clients
+            copies = counted(sum(len(client.tasks) for client in clients), "task")
+            done = counted(event.status.records, "record")
+            return f"{event.application}: {copies} on {counted(len(clients), 'client')}, {done} so far"
+        case events.LogCleaned():
+            before = counted(event.before, "segment")
+            return f"{event.application}: log cleaned, {before} became {event.after:,} ({event.seconds:.1f} s)"
+        case events.ClusterEnded():
+            return (
+                f"{event.application}: ends without a commit of what was open, as {event.cause}; nothing is lost: the "
+                "next run does it again"
+            )
+        case events.RecordsHeldBack():
+            stays = f"{counted(event.records, 'record')} of {event.topic} cannot be cleaned away"
+            return f"{event.application}: {stays}: {held_back(event.reader, event.since)}"
+        case events.LineageNotSent():
+            return (
+                f"OpenLineage events cannot be sent to {event.target}, which the run does not wait for: {event.cause}"
+            )
         case events.ApplicationStopped():
             return (
                 f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
@@ -135,6 +197,11 @@ def _of_store(event: StoreEvent) -> str:
             return f"{store} is restored on {event.client} by {counted(event.records, 'record')}"
         case events.StoreDamaged():
             return f"{store} was damaged on {event.client} and is wiped: {event.cause}"
+        case events.StoreOutdated():
+            return (
+                f"{store} is restored from nothing on {event.client}: it stood at position {event.position:,} of its "
+                f"changelog, and deletions before {event.horizon:,} are not there any more"
+            )
         case events.SnapshotUnusable():
             return f"{store} is restored on {event.client} without a snapshot that cannot be loaded: {event.cause}"
         case events.SnapshotNotSaved():
@@ -206,8 +273,10 @@ class Lines:
         self._told: dict[str, float] = {}
 
     def on(self, event: Event) -> None:
-        """Print it, unless it is one of many: of stores that are restored, all together are told every ten seconds, and
-        the end of each that took some time."""
+        """Print it, unless it is one of many. Statuses are for programs. Of stores that are restored, all together are
+        told every ten seconds, and the end of each that took some time."""
+        if isinstance(event, events.StatusTaken):
+            return
         restoring = self._restoring.setdefault(event.application, Restoring(self._seconds))
         restoring.on(event)
         if isinstance(event, events.StoreRestoring):

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ...placing.assigned import Move
 from ...task_id import TaskId
+
+if TYPE_CHECKING:  # what prints events need not load the log for it
+    from .status import RunStatus
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,47 @@ class ApplicationResumed:
     """The pause has ended: the application goes on."""
 
     application: str
+
+
+@dataclass(frozen=True)
+class TopicRepartitioned:
+    """The records of a topic were put elsewhere: `records` of them, from `was` into `partitions` partitions, by `key`
+    instead of `old_key`. `application`: that of what is fed from outside. `seconds`: how long it took.
+    """
+
+    application: str
+    topic: str
+    records: int
+    was: int
+    partitions: int
+    old_key: str
+    key: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RecomputationBegun:
+    """The application's result is computed again beside the one that is there, or goes on to be. `records`: topic ->
+    those that are read again, of topics that are not computed again themselves.
+    """
+
+    application: str
+    records: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ResultSwitched:
+    """The result that was computed again is caught up, and has taken the place of the old one."""
+
+    application: str
+
+
+@dataclass(frozen=True)
+class RecomputationUnfinished:
+    """The result that is computed again cannot be completed by this run: `cause`. The old one stays."""
+
+    application: str
+    cause: str
 
 
 @dataclass(frozen=True)
@@ -190,6 +234,20 @@ class StoreDamaged:
 
 
 @dataclass(frozen=True)
+class StoreOutdated:
+    """A client's copy of a store was wiped and begins again from the first position: it stood at `position` of its
+    changelog, of which deletions before `horizon` are dropped by now. So it may have had rows that are deleted.
+    """
+
+    application: str
+    client: str
+    store: str
+    partition: int
+    position: int
+    horizon: int
+
+
+@dataclass(frozen=True)
 class SnapshotUnusable:
     """The snapshot with which a store was to be restored cannot be loaded: `cause`. An older one is loaded, or the
     changelog applied.
@@ -210,6 +268,19 @@ class SnapshotNotSaved:
     client: str
     store: str
     partition: int
+    cause: str
+
+
+@dataclass(frozen=True)
+class UpkeepFailed:
+    """Old commits could not be folded (`fold`), superfluous files not removed (`remove`), or segments not merged,
+    compacted or removed that have expired (`clean`): `cause`.
+
+    The log takes more space until it succeeds. It is tried again; the same cause is told once.
+    """
+
+    application: str
+    work: Literal["fold", "remove", "clean"]
     cause: str
 
 
@@ -250,13 +321,64 @@ class StoreLost:
 
 
 @dataclass(frozen=True)
+class StatusTaken:
+    """How the run stands, with all its numbers: about once a second, and once more at its end."""
+
+    application: str
+    status: RunStatus
+
+
+@dataclass(frozen=True)
+class LogCleaned:
+    """Small segments of the log were merged, compacted, or their records have expired: `before` segments have become
+    `after`. `seconds`: how long it took, beside the epochs.
+    """
+
+    application: str
+    before: int
+    after: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RecordsHeldBack:
+    """`records` of a topic would have expired or be compacted by now, but `reader` has not consumed them, and does not
+    run. `since`: when it committed last, in ms since 1970; None: never. Told once for each topic and reader.
+    """
+
+    application: str
+    topic: str
+    reader: str
+    records: int
+    since: int | None
+
+
+@dataclass(frozen=True)
 class ApplicationStopped:
-    """The loop has ended. `reason`: caught up, interrupted, failed, fenced."""
+    """The loop has ended. `reason`: caught up, interrupted, failed, fenced. `error`: the sentence that has ended it."""
 
     application: str
     reason: str
     records: int
     commits: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class ClusterEnded:
+    """What executes the epochs was ended while the run was ending, too: `cause`. What was open is not committed."""
+
+    application: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class LineageNotSent:
+    """OpenLineage's server or file (`target`) does not take an event: `cause`. Told once in a run, which goes on."""
+
+    application: str
+    target: str
+    cause: str
 
 
 Event = (
@@ -268,6 +390,10 @@ Event = (
     | ClientRefused
     | ApplicationPaused
     | ApplicationResumed
+    | TopicRepartitioned
+    | RecomputationBegun
+    | ResultSwitched
+    | RecomputationUnfinished
     | NothingToRead
     | EpochCommitted
     | Waiting
@@ -276,12 +402,19 @@ Event = (
     | StoreRestoring
     | StoreRestored
     | StoreDamaged
+    | StoreOutdated
     | SnapshotUnusable
     | SnapshotNotSaved
+    | UpkeepFailed
     | ForeignStoresWiped
     | CopiesRemoved
     | StoreLost
+    | StatusTaken
+    | LogCleaned
+    | ClusterEnded
+    | RecordsHeldBack
     | ApplicationStopped
+    | LineageNotSent
 )
 
 

@@ -63,7 +63,7 @@ class Restoring:
                 now = event.position, self._seconds()
                 found = self._stores.setdefault(key, RestoringStore(*key, *now, *now, event.end))
                 found.position, found.heard, found.end = *now, event.end
-            case events.StoreRestored() | events.StoreDamaged() | events.StoreLost():
+            case events.StoreRestored() | events.StoreDamaged() | events.StoreOutdated() | events.StoreLost():
                 self._stores.pop((event.client, event.store, event.partition), None)
             case events.ClientLost():
                 self._stores = {key: each for key, each in self._stores.items() if each.client != event.client}

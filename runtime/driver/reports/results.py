@@ -9,9 +9,15 @@ from typing import Any, Literal
 
 from ....errors import HeadwaterError
 from .event_texts import counted
+from .figures import run_figures
+from .status import RunStatus
 
 Status = Literal["caught_up", "interrupted", "failed", "fenced", "not_started"]
 """`not_started`: the run was stopped, or lost another application, before it came to this one."""
+
+Recomputation = Literal["switched", "unfinished"]
+"""What became of a result that was computed again: it has taken the place of the old one, or the old one stays so far.
+"""
 
 FAILED: tuple[Status, ...] = ("failed", "fenced")
 """The statuses of an application that ended with an error or was taken over."""
@@ -24,7 +30,9 @@ class ApplicationResult:
     `records`: consumed. `dropped`: `<step>:<reason>` -> records. `waiting`: records that may not be taken before the
     applications in `waits_for` have caught up. `empty`: topics fed from outside that have never had a record. `error`:
     the sentence that ended it. `assignment`: client -> task ids. `placement`: how the last assignment was made
-    (see `Assigned`). `lost`: a sentence for each store that has lost its rows.
+    (see `Assigned`). `lost`: a sentence for each store that has lost its rows. `recomputation`: where the result was
+    computed again. `metrics`: the run's last numbers; None
+    where it did not come to claim the application.
     """
 
     application: str
@@ -42,6 +50,8 @@ class ApplicationResult:
     assignment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     placement: Mapping[str, Any] | None = None
     lost: tuple[str, ...] = ()
+    recomputation: Recomputation | None = None
+    metrics: RunStatus | None = None
 
     def __repr__(self) -> str:
         done = f"{counted(self.records, 'record')}, {counted(self.commits, 'commit')}, {self.seconds:.1f} s"
@@ -98,6 +108,8 @@ class RunResults:
                     "assignment": {client: list(tasks) for client, tasks in sorted(result.assignment.items())},
                     "placement": None if result.placement is None else dict(result.placement),
                     "lost": list(result.lost),
+                    "recomputation": result.recomputation,
+                    "metrics": None if result.metrics is None else run_figures(result.metrics),
                 }
                 for result in self.applications
             ],

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from ....errors import HeadwaterError
 from ...dataclass_json import from_plain, to_plain
 from ...state.directories.machine import boot_id
 from ...state.directories.process_file import Owner
+from ...tasks.measured import StoreSize
+from .counters import EpochCounts, TaskCounts
 
 VERSION = 1
 """Of the form. A reader ignores fields that it does not know, so it grows only where one changes its meaning."""
@@ -42,11 +45,15 @@ class NewerStatusError(HeadwaterError):
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """A store of a task. `position`: changelog records that the copy has applied, `end`: those that are committed."""
+    """A store of a task. `position`: changelog records that the copy has applied, `end`: those that are committed.
+
+    `size`: None where it is not known.
+    """
 
     name: str
     position: int
     end: int
+    size: StoreSize | None = None
 
     as_list: ClassVar[bool] = True
 
@@ -57,7 +64,8 @@ class TaskStatus:
 
     `role`, `state`: values of TaskType and State. `since`: when it came to this state, ms since 1970. `lag`: records
     committed to its topics and not consumed, of a running active task; of all others changelog records that its stores
-    lack. `rate`: how many of these it has taken in a second, lately.
+    lack. `rate`: how many of these it has taken in a second, lately. `counts`: of an active task, since the run began,
+    also on other clients.
     """
 
     id: str
@@ -69,8 +77,14 @@ class TaskStatus:
     lag: int
     rate: float
     stores: tuple[StoreStatus, ...] = ()
+    counts: TaskCounts | None = None
 
     as_list: ClassVar[bool] = True
+
+    @property
+    def processes(self) -> bool:
+        """Whether it takes records, and its lag is of its topics."""
+        return self.role == "active" and self.state == "running"
 
     @property
     def restored(self) -> float:
@@ -81,7 +95,7 @@ class TaskStatus:
     @property
     def seconds_left(self) -> float | None:
         """How long its stores need to catch up at the present rate; None where that is not known, or not a question."""
-        if self.role == "active" and self.state == "running":
+        if self.processes:
             return None
         if not self.lag:
             return 0.0
@@ -90,12 +104,16 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class ClientStatus:
-    """A client with its tasks, the active ones first. `host`: empty if it lies in the driver."""
+    """A client with its tasks, the active ones first. `host`: empty if it lies in the driver.
+
+    `epochs`: since the run began, by subtopology.
+    """
 
     name: str
     threads: int
     host: str
     tasks: tuple[TaskStatus, ...]
+    epochs: tuple[EpochCounts, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,8 +121,10 @@ class RunStatus:
     """A run of an application, as its driver saw it at `written_at`. Times are ms since 1970, by the driver's clock.
 
     `host`, `owner`: of the driver. `rebalancing`: tasks are on their way from client to client. `every`: ms from one
-    status to the next. `ended`: how it ended, as in a run's results; None while it runs. `paused`: no epoch is open,
-    and none begins.
+    status to the next. `ended`: how it ended, as in a run's results; None while it runs. `error`, `hint`: what has
+    ended it. `failed_tasks`: ids of the tasks that have stopped by an error of theirs. `paused`: no epoch is open, and
+    none begins. `dropped`: `<step>:<reason>` -> records; those of global tables are of no task. `epochs`, `seconds`:
+    how many there have been, and their time by EPOCH_PHASES, on all clients that there have been.
     """
 
     application: str
@@ -121,6 +141,12 @@ class RunStatus:
     ended: str | None = None
     paused: bool = False
     version: int = VERSION
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    epochs: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+    hint: str | None = None
+    failed_tasks: tuple[str, ...] = ()
 
     def to_text(self) -> str:
         """The text that the log keeps."""

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from ....errors import MachineError
+from ....errors import HeadwaterError, MachineError
+from ...assignment.measured_tasks import tasks_of
+from ...log.errors import LogError
 from ...progress.committed import Committed
 from ...progress.planner import Planner
+from ...task_id import StoreId, TaskKey
 from ...tasks.assigned_tasks import TaskDescription
 from ...tasks.state import State, TaskType
 from ...topology import Settings, Topology
 from ..epoch_commits import Tally
 from ..group.group import Group
 from ..group.member import GroupMember
+from .counters import Counters
+from .events import Observer, StatusTaken
 from .status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
 
 EVERY_SECONDS = 1.0
 """The least time between two statuses."""
+
+LOOKS_TO_A_STATUS = 5
+"""How seldom a status is written to a log that wants few looks: object stores charge ten times as much for a write."""
 
 MOST_SHARE = 0.02
 """The most of the loop's time that goes into statuses: with thousands of tasks they come less often."""
@@ -37,8 +45,8 @@ _Kept = tuple[str, TaskType, State]
 class StatusWriter:
     """Used from the loop's thread, from the claim of the application on: before it, another run's status stands there.
 
-    `seconds`: a clock that never goes back. A status that cannot be written is left out: what is wrong with the disk,
-    the next commit says.
+    `observer` is given each status, too. `seconds`: a clock that never goes back. A status that cannot be written is
+    left out: what is wrong with the disk, the next commit says.
     """
 
     def __init__(
@@ -49,8 +57,11 @@ class StatusWriter:
         generation: int,
         group: Group,
         tally: Tally,
+        counters: Counters,
+        observer: Observer,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._topology = topology
         self._application = topology.application
         self._parts = {part.number: part for part in topology.subtopologies}
         self._committed = committed
@@ -58,51 +69,78 @@ class StatusWriter:
         self._generation = generation
         self._group = group
         self._tally = tally
+        self._counters = counters
+        self._observer = observer
         self._seconds = seconds
         self._host, self._owner = this_process()
         self._started = _now()
-        self._due = float("-inf")
+        self._due = self._due_in_log = float("-inf")
+        self._every_in_log = LOOKS_TO_A_STATUS * committed.log.look_seconds()
         self._since: dict[tuple[str, str], tuple[_Kept, int]] = {}
         self._samples: deque[tuple[float, dict[tuple[str, str], tuple[_Kept, int]]]] = deque(maxlen=SAMPLES)
         self._last: RunStatus | None = None
+
+    @property
+    def last(self) -> RunStatus | None:
+        """The last status; None before the first one."""
+        return self._last
 
     def write_if_due(self, rebalancing: bool, paused: bool = False) -> None:
         """Write how things stand, unless that was just done. Costs nothing until it is due.
 
         `paused`: nothing is worked on, and nothing begins.
         """
-        if self._seconds() >= self._due or (self._last is not None and paused != self._last.paused):
+        if self._last is not None and paused != self._last.paused:
             self.write(rebalancing, paused)
+        elif self._seconds() >= self._due:
+            status = self._taken(rebalancing, paused)
+            if self._seconds() >= self._due_in_log:
+                self._write(status)
 
     def write(self, rebalancing: bool = False, paused: bool = False) -> None:
         """Write how things stand."""
+        self._write(self._taken(rebalancing, paused))
+
+    def end(self, how: str, error: HeadwaterError | None = None, failed: Collection[TaskKey] = ()) -> None:
+        """The run is over: say so, with the tasks as they were at last.
+
+        `error`: what has ended it. `failed`: the tasks that have stopped by an error of theirs. A run that was taken
+        over writes nothing: another one writes now.
+        """
+        if self._last is not None:
+            self._last = replace(
+                self._last,
+                written_at=_now(),
+                records=self._tally.records,
+                commits=self._tally.commits,
+                rebalancing=False,
+                paused=False,
+                ended=how,
+                dropped=dict(self._tally.dropped),
+                epochs=self._counters.epochs,
+                seconds=self._counters.seconds(),
+                error=None if error is None else error.message,
+                hint=None if error is None else error.hint,
+                failed_tasks=tuple(
+                    str(task) for task in sorted(tasks_of(self._topology)) if task.key(self._application) in failed
+                ),
+            )
+            self._observer.on(StatusTaken(self._application, self._last))
+            if how != "fenced":
+                self._write(self._last)
+
+    def _taken(self, rebalancing: bool, paused: bool) -> RunStatus:
         begun = self._seconds()
         found = replace(self._status(rebalancing, begun), paused=paused)
         every = max(EVERY_SECONDS, WITH_TEXT * (self._seconds() - begun) / MOST_SHARE)
         self._due = begun + every
-        self._last = replace(found, every=round(every * 1000))
-        self._write(self._last)
-
-    def end(self, how: str) -> None:
-        """The run is over: say so, with the tasks as they were at last.
-
-        Nothing is said by a run that was taken over: another one writes now.
-        """
-        if self._last is not None and how != "fenced":
-            self._write(
-                replace(
-                    self._last,
-                    written_at=_now(),
-                    records=self._tally.records,
-                    commits=self._tally.commits,
-                    rebalancing=False,
-                    paused=False,
-                    ended=how,
-                )
-            )
+        self._last = replace(found, every=round(max(every, self._every_in_log) * 1000))
+        self._observer.on(StatusTaken(self._application, self._last))
+        return self._last
 
     def _write(self, status: RunStatus) -> None:
-        with suppress(OSError, MachineError):
+        self._due_in_log = self._seconds() + self._every_in_log
+        with suppress(OSError, MachineError, LogError):
             self._committed.log.write_status(self._application, status.to_text())
 
     def _status(self, rebalancing: bool, seconds: float) -> RunStatus:
@@ -114,6 +152,7 @@ class StatusWriter:
                 member.client.threads,
                 member.client.executor.host if member.client.executor else "",
                 tuple(self._tasks(member, now, seconds, sample)),
+                tuple(self._counters.unit(member.client.name, part.name) for part in self._parts.values()),
             )
             for member in self._group.members.values()
         )
@@ -131,6 +170,9 @@ class StatusWriter:
             commits=self._tally.commits,
             rebalancing=rebalancing,
             clients=clients,
+            dropped=dict(self._tally.dropped),
+            epochs=self._counters.epochs,
+            seconds=self._counters.seconds(),
         )
 
     def _tasks(
@@ -140,7 +182,7 @@ class StatusWriter:
             key, kept = (member.client.name, str(task.id)), (member.client.name, task.type, task.state)
             if self._since.get(key, (None, 0))[0] != kept:
                 self._since[key] = kept, now
-            stores = tuple(self._stores(task))
+            stores = tuple(self._stores(member, task))
             processes = task.type is TaskType.ACTIVE and task.state is State.RUNNING
             done = self._consumed(task) if processes else sum(store.position for store in stores)
             sample[key] = kept, done
@@ -156,13 +198,14 @@ class StatusWriter:
                 else sum(max(0, store.end - store.position) for store in stores),
                 rate=self._rate(key, kept, done, seconds),
                 stores=stores,
+                counts=self._counters.shown(task.id.name, task.id.partition) if task.type is TaskType.ACTIVE else None,
             )
 
-    def _stores(self, task: TaskDescription) -> Iterator[StoreStatus]:
+    def _stores(self, member: GroupMember, task: TaskDescription) -> Iterator[StoreStatus]:
         for store in self._parts[task.id.subtopology].stores:
-            yield StoreStatus(
-                store.name, task.offsets.get(store.name, 0), self._planner.end(store.name, task.id.partition)
-            )
+            position, end = task.offsets.get(store.name, 0), self._planner.end(store.name, task.id.partition)
+            size = member.size(StoreId(store.name, task.id.partition))
+            yield StoreStatus(store.name, position, end, size)
 
     def _consumed(self, task: TaskDescription) -> int:
         """Positions in its topics, added up: only differences of this mean anything."""

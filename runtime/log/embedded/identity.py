@@ -1,28 +1,13 @@
-"""The id of a log. A log gets it when it is made, and a copy keeps it.
-
-A state directory remembers the log that its stores were made of (see `state.directories.process_file`). So a log that
-is missing, not mounted or moved is noticed, and an empty folder in its place is not taken for a new log.
-"""
+"""The file of a log's id in a directory, see `log_id`."""
 
 from __future__ import annotations
 
-import json
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
 from ..durable_files import link, sync_directory, write_durably
-from ..errors import LogError
-
-NAME = "log.json"
-
-
-class LogFileError(LogError):
-    """The file with the log's id cannot be read: `path`."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is damaged: it should say which log this is", "put it back from a copy of the log")
-        self.path = path
+from ..log_id import NAME, id_in, new_id
 
 
 def identity_of(root: Path) -> str:
@@ -32,12 +17,10 @@ def identity_of(root: Path) -> str:
     """
     path = root / NAME
     try:
-        content = json.loads(path.read_text("utf-8"))
-        return str(uuid.UUID(content["id"]))
+        content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return ""
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LogFileError(path) from error
+    return id_in(content, path)
 
 
 def ensure_identity(root: Path) -> None:
@@ -48,7 +31,7 @@ def ensure_identity(root: Path) -> None:
     if identity_of(root):
         return
     temporary = root / f".{uuid.uuid4().hex}.tmp"
-    write_durably(temporary, json.dumps({"id": str(uuid.uuid4())}).encode() + b"\n")
+    write_durably(temporary, new_id())
     try:
         with suppress(FileExistsError):
             link(temporary, root / NAME)

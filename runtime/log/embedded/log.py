@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,16 +15,19 @@ import pyarrow as pa
 
 from ....private_files import make_folder, opener, write_text
 from ....unusable_paths import unusable_paths_told
-from ..commits import DirectoryCommitStore
 from ..durable_files import check_directory, make_directory, sync_directory, sync_file, write_durably
 from ..errors import CorruptSegmentError, RangeMissingError, SavedFileError
 from ..log import LogFile, SavedFile
-from ..ranges import Fetched, LogRange
-from ..segments.files import byte_ranges, decode_batch, encode_segments
-from ..segments.segment import FileRange, Segment, segment_path
+from ..ranges import Columns, Fetched, LogRange
+from ..rewritten import Rewritten
+from ..saved_files import pieces, summed
+from ..segments.files import byte_ranges
+from ..segments.reading import fetch
+from ..segments.segment import FileRange, Segment
+from ..segments.writing import write_rewritten, write_segments
+from .commits import DirectoryCommitStore
 from .identity import ensure_identity, identity_of
 from .leftovers import remove_leftovers
-from .saved_files import pieces, summed
 
 _FILES = {"segments": "*/*.seg", "snapshots": "*/*.snap"}
 
@@ -51,9 +54,20 @@ class EmbeddedLog:
             self.commits(application).enter()
 
     @unusable_paths_told
+    def remove_leftovers(self) -> None:
+        """See `Log.remove_leftovers`."""
+        remove_leftovers(self.root)
+        for application in self.applications():
+            self.commits(application).remove_refused()
+
+    @unusable_paths_told
     def identity(self) -> str:
         """See `Log.identity`. Raises LogFileError."""
         return identity_of(self.root)
+
+    def look_seconds(self) -> float:
+        """See `Log.look_seconds`."""
+        return 0.0
 
     @unusable_paths_told
     def applications(self) -> list[str]:
@@ -79,30 +93,22 @@ class EmbeddedLog:
         lane: int,
     ) -> tuple[Segment, ...]:
         """See `Log.write`."""
-        if not table.num_rows:
-            return ()
-        path = segment_path(application, topic, name)
-        data, segments = encode_segments(path, topic, table, partitions, lane)
-        target = self.root / path
-        make_directory(target.parent)
-        write_durably(target, memoryview(data))
-        # The file's name must be durable before a commit that lists it is.
-        sync_directory(target.parent)
-        return segments
+        return write_segments(self._keep, application, topic, name, table, partitions, lane)
 
-    def read(
-        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[Fetched]:
+    @unusable_paths_told
+    def write_rewritten(
+        self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
+    ) -> tuple[Segment, ...]:
+        """See `Log.write_rewritten`."""
+        return write_rewritten(self._keep, application, topic, name, parts)
+
+    def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
         """See `RangeReader.read`: batch by batch, as the file has them."""
-        file = FileRange.of(within.token)
-        start = within.start if start is None else start
-        position = within.start
-        for number, batch in enumerate(file.batches):
-            if position + batch.rows > start:
-                records = decode_batch(self._read(file, number), file, number, columns)
-                found = Fetched.adjacent(records, position, within.start_offset + position - within.start)
-                yield found[max(start - position, 0) :]
-            position += batch.rows
+        return fetch(within, start, columns, self._read)
+
+    def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> EmbeddedLog:  # noqa: ARG002
+        """See `RangeReader.ahead`."""
+        return self
 
     @unusable_paths_told
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
@@ -130,13 +136,13 @@ class EmbeddedLog:
 
     def files(self, application: str) -> Iterator[LogFile]:
         """See `Log.files`."""
-        found = [path for kind, each in _FILES.items() for path in (self.root / kind / application).glob(each)]
-        for path in sorted(found):
+        paths = [path for kind, each in _FILES.items() for path in (self.root / kind / application).glob(each)]
+        for path in sorted(paths):
             try:
-                modified = path.stat().st_mtime_ns // 1_000_000
+                found = path.stat()
             except FileNotFoundError:
                 continue
-            yield LogFile(path.relative_to(self.root).as_posix(), modified)
+            yield LogFile(path.relative_to(self.root).as_posix(), found.st_mtime_ns // 1_000_000, found.st_size)
 
     @unusable_paths_told
     def remove(self, path: str) -> None:
@@ -157,6 +163,8 @@ class EmbeddedLog:
             sync_directory(path.parent)
             # Another process may be removing it too, and `remove_leftovers` removes the rest.
             shutil.rmtree(path, ignore_errors=True)
+        if not self.commits(application).first():  # somebody who still saw the commits may have made the entry again
+            self._entry(application).unlink(missing_ok=True)
 
     @unusable_paths_told
     def write_status(self, application: str, status: str) -> None:
@@ -204,6 +212,13 @@ class EmbeddedLog:
         except FileNotFoundError:
             return None
 
+    def _keep(self, path: str, data: pa.Buffer) -> None:
+        target = self.root / path
+        make_directory(target.parent)
+        write_durably(target, memoryview(data))
+        # The file's name must be durable before a commit that lists it is.
+        sync_directory(target.parent)
+
     def _pause(self, application: str) -> Path:
         return self.root / "paused" / application
 
@@ -227,8 +242,11 @@ class EmbeddedLog:
             for start, length in ranges:
                 # A file that ends early is damaged: it was whole when the commit listed it.
                 if os.preadv(handle, [data[at : at + length]], start) != length:
-                    raise CorruptSegmentError(file.path, None)
+                    raise CorruptSegmentError(file.path, batch)
                 at += length
+        except OSError as error:
+            error.filename = error.filename or str(self.root / file.path)  # `preadv` knows none
+            raise
         finally:
             os.close(handle)
         return data

@@ -15,12 +15,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...records.schema import HEADERS
-from ..errors import CorruptSegmentError, MissingColumnsError
+from ...records.schema import HEADERS, may_be_missing
+from ...records.types import ddl
+from ...records.widening import as_schema, unreadable
+from ..errors import ColumnTypeError, CorruptSegmentError, MissingColumnsError
+from ..ranges import Columns
 from .segment import Batch, FileRange, Segment
 
 BATCH_ROWS = 16_384
 """The most rows of a batch. A reader decodes at least one batch."""
+
+POSITION, OFFSET = "_position", "_offset"
+"""Columns of a rewritten file in which positions, or offsets, do not follow from record to record."""
 
 _MESSAGE_PREFIX = 8
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -75,10 +81,12 @@ def byte_ranges(file: FileRange, batch: int) -> list[tuple[int, int]]:
     return [(0, file.head), (wanted.start, wanted.length)]
 
 
-def decode_batch(data: memoryview, file: FileRange, batch: int, columns: Sequence[str] | None) -> pa.RecordBatch:
-    """A batch from the bytes of its ranges, with the columns asked for, in that order.
+def decode_batch(data: memoryview, file: FileRange, batch: int, columns: Columns) -> pa.RecordBatch:
+    """A batch from the bytes of its ranges, with the columns asked for, in that order; then, where the file has them,
+    those of positions and offsets.
 
-    A column `_headers` that the file lacks is null. Raises CorruptSegmentError, MissingColumnsError.
+    For columns that the file lacks, or has in another type, see `RangeReader.read`. Raises CorruptSegmentError,
+    MissingColumnsError, ColumnTypeError.
     """
     # Before Arrow sees the bytes: so damage is always found as damage, whatever Arrow would make of it.
     if file.head_checksum not in (None, zlib.crc32(data[: file.head])):
@@ -140,20 +148,31 @@ def _batches(records: pa.RecordBatch, data: memoryview, starts: Ints, lengths: I
     ]
 
 
-def _indices(schema: pa.Schema, file: FileRange, columns: Sequence[str] | None) -> list[int]:
+def _indices(schema: pa.Schema, file: FileRange, columns: Columns) -> list[int]:
     """Which fields to decode. Arrow takes an empty list for all of them, so there is always one."""
     if columns is None:
         return []
-    missing = [name for name in columns if name not in schema.names and name != HEADERS]
+    if isinstance(columns, pa.Schema):
+        missing = [name for name in columns.names if name not in schema.names and not may_be_missing(name)]
+        for name, stored, wanted in unreadable(schema, columns):
+            raise ColumnTypeError(file.path, name, ddl(stored), ddl(wanted))
+        columns = columns.names
+    else:
+        missing = [name for name in columns if name not in schema.names and name != HEADERS]
     if missing:
         raise MissingColumnsError(file.path, missing)
-    return [index for index, name in enumerate(schema.names) if name in columns] or [0]
+    taken = {*columns, POSITION, OFFSET}
+    return [index for index, name in enumerate(schema.names) if name in taken] or [0]
 
 
-def _select(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+def _select(batch: pa.RecordBatch, columns: Sequence[str] | pa.Schema) -> pa.RecordBatch:
+    if isinstance(columns, pa.Schema):
+        places = [batch.schema.field(name) for name in (POSITION, OFFSET) if name in batch.schema.names]
+        return as_schema(batch, pa.schema([*columns, *places]))
     if batch.schema.names == list(columns):
         return batch
     if HEADERS in columns and HEADERS not in batch.schema.names:
         batch = batch.append_column(HEADERS, pa.nulls(batch.num_rows, pa.string()))
     # `included_fields` keeps the order of the file.
-    return batch.select(list(columns))
+    places = [name for name in (POSITION, OFFSET) if name in batch.schema.names]
+    return batch.select([*columns, *places])

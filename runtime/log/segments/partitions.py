@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import accumulate, islice
 from math import inf
 
-from ..errors import CommitOrderError
+from ..errors import CommitOrderError, SegmentsChangedError
 from ..ranges import LogRange
 from .segment import Segment
 
 
 @dataclass
 class Partition:
-    """One partition of a topic: its segments by offset, the same by lane, and the end of each lane.
+    """One partition of a topic: its segments by first offset, the same by lane, and the end of each lane.
 
-    `lane_bytes`: for each segment of a lane, the bytes of all that were ever there up to its end. `widest`: the most
-    offsets that a segment takes up.
+    `lane_bytes`: for each segment of a lane, the bytes of the lane up to its end, of segments that are gone too.
+    `widest`: the most offsets that a segment takes up.
     """
 
     segments: list[Segment] = field(default_factory=list)
@@ -34,7 +35,7 @@ class Partition:
         self.lanes.setdefault(segment.lane, []).append(segment)
         before = self.lane_bytes.setdefault(segment.lane, [])
         before.append((before[-1] if before else 0) + segment.size)
-        self.end = segment.end_offset
+        self.end = max(self.end, segment.end_offset)  # of a snapshot's segments, an earlier one may reach further
         self.lane_ends[segment.lane] = segment.end_position
         self.widest = max(self.widest, segment.end_offset - segment.base_offset)
 
@@ -81,17 +82,63 @@ class Partition:
             self.segments = [each for each in self.segments if each.lane != lane or each.end_position > last]
         return gone
 
+    def replaced_by(self, segment: Segment) -> slice:
+        """Which segments of its lane a rewritten one replaces. Raises SegmentsChangedError if they are not there, or
+        do not span exactly what it spans.
+        """
+        listed = self.lanes.get(segment.lane, [])
+        first = bisect_left(listed, segment.base_position, key=lambda each: each.base_position)
+        last = bisect_left(listed, segment.end_position, key=lambda each: each.end_position)
+        found = listed[first : last + 1]
+        if not found or _places(found[0], found[-1]) != _places(segment, segment):
+            raise SegmentsChangedError(segment.topic, segment.partition, segment.base_offset, segment.end_offset)
+        return slice(first, last + 1)
+
+    def rewrite(self, segments: Iterable[Segment]) -> list[Segment]:
+        """Put rewritten segments, which must not overlap, in the place of others. Returns these."""
+        by_lane: dict[int, list[Segment]] = {}
+        for segment in sorted(segments, key=lambda each: each.base_position):
+            by_lane.setdefault(segment.lane, []).append(segment)
+        gone: list[Segment] = []
+        for lane, new in by_lane.items():
+            listed, kept, at = self.lanes[lane], list[Segment](), 0
+            for segment in new:
+                part = self.replaced_by(segment)
+                gone += listed[part]
+                kept += [*listed[at : part.start], segment]
+                at = part.stop
+            # New lists, because another thread may be reading the old ones.
+            self.lanes[lane] = kept = kept + listed[at:]
+            self.lane_bytes[lane] = list(accumulate(each.size for each in kept))
+        every = (each for lane in self.lanes.values() for each in lane)
+        self.segments = sorted(every, key=lambda each: each.base_offset)
+        self.widest = max((each.end_offset - each.base_offset for each in self.segments), default=0)
+        return gone
+
+    def horizon(self, lane: int) -> int:
+        """See `Deletions.horizon`."""
+        listed = self.lanes.get(lane)
+        return listed[0].deletions.horizon if listed else 0
+
     def first_end(self, lane: int) -> float:
         """Where the first segment of a lane ends that `forget` could remove; infinity if there is none."""
         listed = self.lanes.get(lane, [])
         return listed[0].end_position if len(listed) > 1 else inf
 
 
+def _places(first: Segment, last: Segment) -> tuple[int, int, int, int]:
+    return first.base_position, first.base_offset, last.end_position, last.end_offset
+
+
 class Partitions:
-    """Partitions by topic and number. Segments are added at their ends, and removed only by `forget` and `without`."""
+    """Partitions by topic and number.
+
+    Segments are added at their ends, replaced by `rewrite`, and removed by `forget` and `without`.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int], Partition] = {}
+        self._files: Counter[str] = Counter()
 
     def topics(self) -> set[str]:
         """The topics that hold segments."""
@@ -133,18 +180,58 @@ class Partitions:
         """Add placed segments."""
         for segment in segments:
             self._found.setdefault((segment.topic, segment.partition), Partition()).add(segment)
+            self._files[segment.path] += 1
 
-    def forget(self, topic: str, partition: int, lane: int, position: int) -> list[Segment]:
-        """See `Partition.forget`."""
-        return self.of(topic, partition).forget(lane, position)
+    def forget(self, topic: str, partition: int, lane: int, position: int) -> list[str]:
+        """See `Partition.forget`. Returns the files of which no segment is left."""
+        return self._removed(self.of(topic, partition).forget(lane, position))
 
-    def paths(self, topic: str) -> set[str]:
-        """The files of a topic's segments."""
-        found = (partition for (name, _), partition in self._found.items() if name == topic)
-        return {segment.path for partition in found for segment in partition.segments}
+    def replaced_by(self, segments: Sequence[Segment]) -> list[Segment]:
+        """The segments whose place rewritten ones take. Raises SegmentsChangedError if each does not span exactly
+        segments of its lane, other ones than the rest.
+        """
+        found: list[Segment] = []
+        until = dict[tuple[str, int, int], int]()
+        for segment in sorted(segments, key=lambda each: each.base_position):
+            lane = segment.topic, segment.partition, segment.lane
+            partition = self.of(segment.topic, segment.partition)
+            part = partition.replaced_by(segment)
+            if part.start < until.get(lane, 0):
+                raise SegmentsChangedError(segment.topic, segment.partition, segment.base_offset, segment.end_offset)
+            until[lane] = part.stop
+            found += partition.lanes[segment.lane][part]
+        return found
+
+    def rewrite(self, segments: Sequence[Segment]) -> list[str]:
+        """Put rewritten segments in the place of others. Returns the files of which no segment is left.
+
+        Raises SegmentsChangedError, and changes nothing.
+        """
+        self.replaced_by(segments)
+        by_partition: dict[tuple[str, int], list[Segment]] = {}
+        for segment in segments:
+            by_partition.setdefault((segment.topic, segment.partition), []).append(segment)
+        gone: list[Segment] = []
+        for key, each in by_partition.items():
+            self._files.update(segment.path for segment in each)
+            gone += self._found[key].rewrite(each)
+        return self._removed(gone)
+
+    def _removed(self, segments: Sequence[Segment]) -> list[str]:
+        """Count removed segments; the files, in order, of which none is left."""
+        self._files.subtract(segment.path for segment in segments)
+        gone = dict.fromkeys(segment.path for segment in segments if not self._files[segment.path])
+        for path in gone:
+            del self._files[path]
+        return [path for path in gone if path]
+
+    def paths(self) -> set[str]:
+        """The files of all segments."""
+        return {path for path in self._files if path}
 
     def without(self, topic: str) -> Partitions:
         """The partitions of all topics but one."""
         rest = Partitions()
         rest._found = {key: partition for key, partition in self._found.items() if key[0] != topic}
+        rest._files = Counter(segment.path for segment in rest.segments())
         return rest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ...task_id import TaskKey
@@ -65,6 +65,13 @@ class TaskProgress:
             self._tasks[key] = self._after(key, task)
             self._paces[key] = self._pace(key, record, task)
 
+    def move(self, subtopology: str, topic: str, positions: Mapping[int, Mapping[int, int]]) -> None:
+        """Have tasks go on reading a topic elsewhere: partition -> lane -> position. All that they have done stays."""
+        for partition, lanes in positions.items():
+            key = TaskKey(self._application, subtopology, partition)
+            task = self.of(key)
+            self._tasks[key] = replace(task, positions={**task.positions, topic: dict(lanes)})
+
     def all(self) -> tuple[TaskCommit, ...]:
         """All tasks, as the argument `tasks` of the class takes them."""
         return tuple(self._tasks.values())
@@ -81,7 +88,8 @@ class TaskProgress:
     def of(self, task: TaskKey) -> TaskCommit:
         """A task's last commit; before its first, that of a task that has read nothing.
 
-        `records` and `dropped` are of all its epochs together, and its segments are left out.
+        `records` and `dropped` are of all its epochs together, and its segments are left out. `applied` has each store
+        as of the last epoch that has opened it.
         """
         found = self._tasks.get(task)
         return TaskCommit(task.subtopology, task.partition, {}, -1) if found is None else found
@@ -96,7 +104,8 @@ class TaskProgress:
         if before is None:
             return replace(task, segments=())
         dropped = dict(Counter(before.dropped) + Counter(task.dropped))
-        return replace(task, dropped=dropped, records=before.records + task.records, segments=())
+        applied = {**before.applied, **task.applied}
+        return replace(task, dropped=dropped, applied=applied, records=before.records + task.records, segments=())
 
     def _pace(self, key: TaskKey, record: EpochRecord, task: TaskCommit) -> Pace:
         pace = self._paces.get(key)

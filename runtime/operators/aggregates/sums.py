@@ -31,12 +31,15 @@ _WIDTH = 6
 
 
 class SumOverflowError(HeadwaterError):
-    """A sum or average does not fit its result type. `data_type`: that type in Spark SQL."""
+    """A sum or average does not fit its result type. `data_type`: that type in Spark SQL. `row`: the first with which
+    it does not, None if that is not known.
+    """
 
-    def __init__(self, function: str, data_type: str) -> None:
+    def __init__(self, function: str, data_type: str, row: int | None = None) -> None:
         super().__init__(f"{function} overflows {data_type}", "cast the argument to a wider type")
         self.function = function
         self.data_type = data_type
+        self.row = row
 
 
 class AggregateTypeError(HeadwaterError):
@@ -117,8 +120,9 @@ class SumOfIntegers:
         limbs = from_words(amounts, amounts >> 63, _WIDTH)
         signed = limbs if groups.sign is None else limbs * groups.sign[:, None]
         low, high, _ = to_words(carried(rows.totals(from_words(start, start >> 63, _WIDTH), signed)))
-        if (high != low >> 63).any():
-            raise SumOverflowError("sum", "bigint")
+        beyond_words = high != low >> 63
+        if beyond_words.any():
+            raise SumOverflowError("sum", "bigint", int(beyond_words.argmax()))
 
 
 def _surely_fits(amounts: Int64s, start: Int64s) -> bool:
@@ -157,8 +161,8 @@ class SumOfDecimals:
         start = _decimal_limbs(state["sum"])
         # Adding row by row finds an overflow even if a later row would undo it.
         rows = Groups(groups.code, groups.count, True, groups.exists)
-        if self.type.precision == 38 and beyond(carried(rows.totals(start, signed)), 38).any():
-            raise SumOverflowError("sum", ddl(self.type))
+        if self.type.precision == 38 and (over := beyond(carried(rows.totals(start, signed)), 38)).any():
+            raise SumOverflowError("sum", ddl(self.type), int(over.argmax()))
         return carried(groups.totals(start, signed)), groups.counts(stored_counts(state), here)
 
     def ends(self, groups: Groups, sums: Int64s, counts: Int64s) -> dict[str, pa.Array]:

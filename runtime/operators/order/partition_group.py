@@ -8,18 +8,18 @@ rank. It stops at a partition that has run out while one of its writers may stil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from ....errors import HeadwaterError
-from ...log.ranges import Fetched, RangeReader
+from ...log.ranges import Fetched, LogRange, RangeReader
 from ...records.arrays import Int64s, to_numpy
 from ...records.kinds import Kind
 from ...records.types import parse_columns
-from ...tasks.plan import LaneInput, TaskPlan, TopicInput
+from ...tasks.plan import LaneInput, LeftOut, Shown, TaskPlan, TopicInput
 from ...topology import Topic
 from ..declarations import Flow
 from ..rows import Rows
@@ -27,7 +27,7 @@ from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
 
 _NONE = np.zeros(0, np.int64)
 
-META_COLUMNS = ("_kind", "_timestamp", "_order", "_headers")
+META_COLUMNS = {"_kind": pa.int8(), "_timestamp": pa.int64(), "_order": pa.int64(), "_headers": pa.string()}
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class TakenRecords:
     """The records that a task takes in an epoch. `rows`: for each topic read, with their places in the order of taking.
 
     `positions`: topic -> lane -> where reading continues. `stream_time`: the task's clock after the last record.
+    `left_out`: those of `rows` that no step may get, by their places.
     """
 
     rows: tuple[Rows, ...]
@@ -62,9 +63,31 @@ class TakenRecords:
     partition: int
     topics: tuple[str, ...]
     places: tuple[tuple[Int64s, Int64s], ...] = field(repr=False)
+    left_out: Mapping[int, LeftOut] = field(default_factory=dict)
+    shown: Shown | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
+
+    @property
+    def kept(self) -> tuple[Rows, ...]:
+        """`rows` without those that are left out, or not shown in a trial."""
+        found = self.rows
+        if self.left_out:
+            out = np.fromiter(self.left_out, np.int64, len(self.left_out))
+            found = tuple(rows.filter(~np.isin(rows.path[0], out)) for rows in found)
+        if self.shown is not None:
+            numbers, only = np.array(self.shown.numbers, np.int64), self.shown.only
+            found = tuple(rows.filter(np.isin(rows.path[0], numbers, invert=not only)) for rows in found)
+        return found
+
+    def order_at(self, number: int) -> int:
+        """The task's stream time after the record with this number, ms."""
+        return next(
+            int(rows.order[found])
+            for rows in self.rows
+            if (found := int(np.searchsorted(rows.path[0], number))) < len(rows) and rows.path[0][found] == number
+        )
 
     def record(self, number: int) -> RecordId:
         """The record with this number, from 0, in the order of taking."""
@@ -76,13 +99,16 @@ class TakenRecords:
 
 
 class NegativeTimestampError(HeadwaterError):
-    """A record from before 1970: no window holds it, so its task stops, as in Kafka Streams."""
+    """A record from before 1970: no window holds it, so it fails, as in Kafka Streams. `numbers`: of all such records
+    that the task takes, in the order of taking.
+    """
 
-    def __init__(self, record: RecordId, offset: int, timestamp: int) -> None:
+    def __init__(self, record: RecordId, offset: int, timestamp: int, numbers: Sequence[int] = ()) -> None:
         super().__init__(f"record {offset} of {record.topic}-{record.partition} has the timestamp {timestamp}")
         self.record = record
         self.offset = offset
         self.timestamp = timestamp
+        self.numbers = tuple(numbers)
 
 
 class LaneFeed:
@@ -91,7 +117,7 @@ class LaneFeed:
     `position`: where reading continues after the pulled records. `pulled`: how many these are.
     """
 
-    def __init__(self, log: RangeReader, lane: LaneInput, columns: Sequence[str], keyed: bool) -> None:
+    def __init__(self, log: RangeReader, lane: LaneInput, columns: pa.Schema, keyed: bool) -> None:
         self.rank = lane.lane
         self.position = lane.position
         self.pulled = 0
@@ -139,12 +165,15 @@ class LaneFeed:
         return Chunk(keys, fetched.records, np.broadcast_to(np.int64(self.rank), count), fetched.positions)
 
 
-def read_task(plan: TaskPlan, readings: Sequence[Reading], log: RangeReader) -> TakenRecords:
+def read_task(
+    plan: TaskPlan, readings: Sequence[Reading], log: RangeReader, *, refuse_negative: bool = True
+) -> TakenRecords:
     """Take at most `plan.max_records` records (one more if the last is the first half of a regrouped table's change).
 
-    Raises NegativeTimestampError and errors of the log.
+    Raises NegativeTimestampError, unless that is not asked for, and errors of the log.
     """
     inputs = {topic.topic: topic for topic in plan.inputs}
+    log = log.ahead(_in_order(plan))
     lanes = [_lanes(log, inputs[reading.topic.name], reading) for reading in readings]
     feeds = [
         RunningMaximum(reading.rank, PrefixMerge(each), _waits(inputs[reading.topic.name]))
@@ -169,13 +198,27 @@ def read_task(plan: TaskPlan, readings: Sequence[Reading], log: RangeReader) -> 
         tuple(reading.topic.name for reading in readings),
         tuple((_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position) for chunk, _ in chunks),
     )
+    taken = replace(taken, left_out=_left_out(taken, plan.left_out), shown=plan.shown)
     # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.
-    negative = np.flatnonzero(timestamps < 0)
-    if len(negative):
-        record = taken.record(int(negative[0]))
+    negative = [number for number in np.flatnonzero(timestamps < 0).tolist() if number not in taken.left_out]
+    if negative and refuse_negative:
+        record = taken.record(negative[0])
         again = read_again(plan, record, log)
-        raise NegativeTimestampError(record, int(again.offsets[0]), int(timestamps[negative[0]]))
+        raise NegativeTimestampError(record, int(again.offsets[0]), int(timestamps[negative[0]]), negative)
     return taken
+
+
+def _left_out(taken: TakenRecords, wanted: Sequence[LeftOut]) -> dict[int, LeftOut]:
+    """The records to leave out that are taken, by their numbers in the order of taking."""
+    by_place = {(each.topic, each.lane, each.position): each for each in wanted}
+    found: dict[int, LeftOut] = {}
+    for topic, rows, (lanes, positions) in zip(taken.topics, taken.rows, taken.places, strict=True):
+        mine = [each.position for each in wanted if each.topic == topic]
+        for index in np.flatnonzero(np.isin(positions, mine)).tolist() if mine else ():
+            each = by_place.get((topic, int(lanes[index]), int(positions[index])))
+            if each is not None:
+                found[int(rows.path[0][index])] = each
+    return dict(sorted(found.items()))
 
 
 def read_again(plan: TaskPlan, record: RecordId, log: RangeReader) -> Fetched:
@@ -190,12 +233,20 @@ def read_again(plan: TaskPlan, record: RecordId, log: RangeReader) -> Fetched:
     return next(log.read(within, record.position))[:1]
 
 
+def _in_order(plan: TaskPlan) -> Iterator[tuple[LogRange, int]]:
+    """The ranges of a plan, each from where reading begins, in about the order in which they are merged."""
+    lanes = [lane for topic in plan.inputs for lane in topic.lanes]
+    starts = [(each, max(lane.position, each.start)) for lane in lanes for each in lane.ranges]
+    yield from sorted(starts, key=lambda each: each[0].min_order)
+
+
 def _lanes(log: RangeReader, topic: TopicInput, reading: Reading) -> list[LaneFeed]:
     keyed = len(topic.lanes) > 1
-    columns = [f"key.{name}" for name in parse_columns(reading.columns.key)]
-    columns += [f"value.{name}" for name in parse_columns(reading.columns.value)]
-    columns += [name for name in META_COLUMNS if keyed or name != "_order"]
-    return [LaneFeed(log, lane, columns, keyed) for lane in topic.lanes]
+    columns = {f"key.{name}": kind for name, kind in parse_columns(reading.columns.key).items()}
+    columns |= {f"value.{name}": kind for name, kind in parse_columns(reading.columns.value).items()}
+    columns |= {name: kind for name, kind in META_COLUMNS.items() if keyed or name != "_order"}
+    schema = pa.schema(list(columns.items()))
+    return [LaneFeed(log, lane, schema, keyed) for lane in topic.lanes]
 
 
 def _waits(topic: TopicInput) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..analyzer import Refused, SparkAnalyzer
+    from ..analysis.analyzer import Refused, SparkAnalyzer
 
 
 class SparkOnDemand:
@@ -46,7 +46,7 @@ class SparkOnDemand:
 
         Raises SparkEndedError, and whatever `session` raises.
         """
-        from ..analyzer import SparkAnalyzer
+        from ..analysis.analyzer import SparkAnalyzer
         from .gone_jvm import telling_of_a_gone_jvm
 
         self.session()

@@ -77,9 +77,12 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
 def _start_java(settings: Mapping[str, str], directory: Path) -> None:
     """Start the JVM, if there is none, with its settings in a private file that is removed at once.
 
-    PySpark itself would put them on the command line, which everybody on the machine can read.
+    PySpark itself would put them on the command line, which everybody on the machine can read. The JVM gets a session
+    of its own: a signal to this process's group, such as Ctrl-C in a terminal, must not end Spark before the open epoch
+    is committed. The JVM ends with this process in any case, because it then reads the end of its standard input.
     """
     from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None:
         return
@@ -93,7 +96,7 @@ def _start_java(settings: Mapping[str, str], directory: Path) -> None:
         ["--properties-file", shlex.quote(str(path)), "--load-spark-defaults", given or "pyspark-shell"]
     )
     try:
-        SparkContext._ensure_initialized()
+        SparkContext._ensure_initialized(gateway=launch_gateway(popen_kwargs={"start_new_session": True}))
     finally:
         path.unlink()
         if given is None:

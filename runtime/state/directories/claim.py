@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,21 +20,24 @@ from ....unusable_paths import unusable_paths_told
 from .directory import StateDirectory
 from .machine import refuse_network_file_system
 from .process_file import Owner, ProcessFile
+from .renamed import take_over_renamed
 
 _LOCK = ".claims"
 
 
 @unusable_paths_told
-def claim(state_dir: Path, application: str, owner: Owner, incarnation: str = "") -> str:
+def claim(state_dir: Path, application: str, owner: Owner, incarnation: str = "", former: Collection[str] = ()) -> str:
     """The client folder below `state_dir` that `owner` has now: the one it had, or a free one, or a new one.
 
     Of free ones the fullest: that with most stores, then with most bytes. `incarnation`: of the application; stores of
-    another one count for nothing, as they are removed. Raises NetworkFileSystemError.
+    another one count for nothing, as they are removed. `former`: names that it had before. Raises
+    NetworkFileSystemError.
     """
     make_folder(state_dir)
     refuse_network_file_system(state_dir)
     with open(state_dir / _LOCK, "a", opener=opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # other executors on this machine may do the same now
+        take_over_renamed(state_dir, application, former, incarnation, of_the_gone=True)
         paths = sorted(state_dir.glob(f"*/{application}"), key=lambda path: _natural(path.parent.name))
         found = {path.parent.name: ProcessFile.read(path) for path in paths}
         alive = {folder: holder.owner for folder, holder in found.items() if holder and holder.owner.is_alive()}

@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self, TextIO
@@ -23,6 +23,7 @@ from ...task_id import StoreId
 from ...tasks.errors import LockError
 from ..synced_commit import half_noted, has, note_of, noted, synced_with
 from .half_made import abandoned, remove_shared, wipe
+from .horizon import forget_horizon, half_noted_horizons
 from .machine import refuse_network_file_system
 from .process_file import ProcessFile
 
@@ -101,7 +102,15 @@ class StateDirectory:
         """
         wipe(path)
         remove_shared(path)
+        forget_horizon(path)
         note_of(path).unlink(missing_ok=True)
+
+    def rename(self, stores: Mapping[str, str]) -> None:
+        """Give the directories of stores their new names, with the notes of their commits: a rename for each."""
+        for old, new in stores.items():
+            if not (self.path / new).exists():
+                with suppress(FileNotFoundError):
+                    (self.path / old).rename(self.path / new)
 
     def remove_foreign(self, log: Log) -> dict[str, int]:
         """Wipe the stores that were made with commits which `log` does not have.
@@ -128,7 +137,7 @@ class StateDirectory:
         """
         for path in abandoned(self.path):
             shutil.rmtree(path, ignore_errors=True)
-        for path in half_noted(self.path):
+        for path in (*half_noted(self.path), *half_noted_horizons(self.path)):
             path.unlink(missing_ok=True)
 
     def remove_all(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import HeadwaterError
+from ....unusable_paths import unusable_paths_told
 from .process_file import ProcessFile
 
 
@@ -25,7 +26,7 @@ class OtherLogError(HeadwaterError):
 
 def place_of(name: str, options: Mapping[str, Any]) -> str:
     """The place of a log for messages, from its plugin's name and options."""
-    return str(options.get("path") or name)
+    return str(options.get("path") or options.get("uri") or name)
 
 
 def check_known(path: Path, identity: str, log: str) -> None:
@@ -38,8 +39,12 @@ def check_known(path: Path, identity: str, log: str) -> None:
         raise OtherLogError(path, log)
 
 
+@unusable_paths_told
 def check_known_by(state_dir: Path, applications: Iterable[str], identity: str, log: str) -> None:
-    """The same for the stores of these applications on all clients below a state directory of this machine."""
+    """The same for the stores of these applications on all clients below a state directory of this machine.
+
+    Raises OtherLogError, MachineError for a path that cannot be used.
+    """
     for application in applications:
         for path in sorted(state_dir.glob(f"*/{application}")):
             check_known(path, identity, log)

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from ....errors import HeadwaterError
 from ....private_files import make_folder
 from ....unusable_paths import unusable_paths_told
 from ...tasks.errors import LockError
@@ -28,12 +29,30 @@ from .machine import boot_id, started_at
 PATIENCE_S = 60.0
 """How long to wait for the JVM of a killed driver, in seconds. It notices the end at once and then shuts down."""
 
+FORMAT = 1
+"""The newest form of an application's stores on a client. A version that lays out their rows or files in another way
+raises it, so that earlier ones leave them alone. A file without a number is of form 1.
+"""
+
 _NAME = ".process.json"
 _POLL_S = 0.05
 _CLOCK_TOLERANCE_S = 2.0
 """Start times since 1970 are derived from the time of the boot, which changes when the clock is set."""
 _SINCE_1970 = 1e9
 """A start time beyond this is one that an earlier version has written, in seconds since 1970."""
+
+
+class NewerStateError(HeadwaterError):
+    """A newer version of Headwater has made the stores of a directory: `path`, `format`."""
+
+    def __init__(self, path: Path, format_: object) -> None:
+        super().__init__(
+            f"the stores in {path} are of format {format_}, this version reads formats up to {FORMAT}",
+            "run it with the version that has made them; or give them up, to be restored from the log: headwater clean "
+            "--state",
+        )
+        self.path = path
+        self.format = format_
 
 
 @dataclass(frozen=True)
@@ -82,10 +101,12 @@ class ProcessFile:
     def read(cls, directory: Path) -> Self | None:
         """The file of a directory; None if it is missing or cannot be read.
 
-        Fields of later versions are ignored.
+        Fields of later versions are ignored. Raises NewerStateError.
         """
         try:
             content = json.loads((directory / _NAME).read_text())
+            if content.get("format", 1) not in range(1, FORMAT + 1):
+                raise NewerStateError(directory, content["format"])
             owner = content["owner"]
             return cls(
                 str(uuid.UUID(content["process_id"])),
@@ -111,7 +132,7 @@ class ProcessFile:
     def written(self, directory: Path) -> Self:
         """Write this to the file of a directory in one step."""
         make_folder(directory)
-        write_whole(directory / _NAME, json.dumps(asdict(self)))
+        write_whole(directory / _NAME, json.dumps({"format": FORMAT, **asdict(self)}))
         return self
 
     @classmethod

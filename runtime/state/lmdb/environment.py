@@ -134,6 +134,15 @@ class Environment:
         (position,) = self.values([_POSITION], [stored])
         return int.from_bytes(position, "little")
 
+    def entries(self, transaction: Any) -> int:
+        """How many rows there are."""
+        return int(transaction.stat(self.rows)["entries"])
+
+    @property
+    def file_bytes(self) -> int:
+        """The length of the file."""
+        return self._file[2]
+
     def put_position(self, transaction: Any, position: int) -> None:
         """Record up to which position the changelog is applied."""
         (stored,) = sealed([_POSITION], [position.to_bytes(8, "little")])

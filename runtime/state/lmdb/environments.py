@@ -43,6 +43,7 @@ class Environments:
                 self._forget(directory)
                 environment = None
             if environment is None:
+                self._let_go_of_renamed()
                 opened = _opened(directory, map_size) if writable else _opened_to_read(directory, map_size)
                 environment = self._open[directory] = opened
             try:
@@ -86,8 +87,20 @@ class Environments:
             and not is_damaged(environment.directory)
         )
 
+    def _let_go_of_renamed(self) -> None:
+        """Close what lies elsewhere by now: under its new path it would be the same file, which is opened once only."""
+        for directory in [each for each, environment in self._open.items() if _lies_elsewhere(environment)]:
+            self._forget(directory)
+
     def _forget(self, directory: Path) -> None:
         self._open.pop(directory).close()
+
+
+def _lies_elsewhere(environment: Environment) -> bool:
+    try:
+        return not environment.is_current()
+    except OSError:  # of a folder that is none of the caller's: who uses it is told
+        return False
 
 
 def _opened(directory: Path, map_size: int) -> Environment:

@@ -16,6 +16,7 @@ import lmdb
 from ....private_files import make_folder
 from ....unusable_paths import unusable_paths_told
 from ...tasks.errors import TaskMigratedError
+from ...tasks.measured import StoreSize
 from ..store import Changes
 from . import copies
 from .checksums import refuse_disorder, refuse_hidden, sealed
@@ -48,6 +49,12 @@ class LmdbStore:
         """See `StateStore.position`."""
         with self._environment() as environment:
             return environment.read(environment.position)
+
+    @property
+    def size(self) -> StoreSize:
+        """See `SizedStore.size`."""
+        with self._environment() as environment:
+            return StoreSize(environment.read(environment.entries), environment.file_bytes)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 import rocksdict as rocks
 
+from ...tasks.measured import StoreSize
 from ..store import Changes
 
 COMPRESSIONS = {
@@ -23,6 +24,9 @@ COMPRESSIONS = {
     "lz4": rocks.DBCompressionType.lz4,
     "zstd": rocks.DBCompressionType.zstd,
 }
+
+_SIZES = ("estimate-num-keys", "total-sst-files-size", "size-all-mem-tables")
+"""The properties of RocksDB that tell how large a database is."""
 
 _BLOOM_BITS = 10
 _MOST_BUFFERS = 3
@@ -67,6 +71,11 @@ class Database:
     def sequence(self) -> int:
         """The number of the last change that was written."""
         return int(self._rocks.latest_sequence_number())
+
+    def size(self) -> StoreSize:
+        """About how many rows there are, and the bytes of the files and of what is not written yet."""
+        rows, *parts = (int(self._rocks.property_int_value(f"rocksdb.{name}") or 0) for name in _SIZES)
+        return StoreSize(rows, sum(parts))
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""

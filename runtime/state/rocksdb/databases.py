@@ -154,21 +154,22 @@ class Databases:
 
     def let_go(self, directory: Path) -> None:
         """See `answering.Open`. A store that cannot be brought to the disk is wiped by whoever asked for it."""
-        with self._lock, suppress(HeadwaterError, FilesDamagedError):
+        with self._lock, suppress(HeadwaterError, FilesDamagedError, OSError):
             if (writer := self._writers.pop(directory, None)) is not None:
                 writer.close(checkpoint=True)
 
     def rest(self) -> None:
         """See `answering.Open`."""
         with self._lock:
+            # A folder that cannot be looked at must not end the thread that answers for all others: whoever uses that
+            # store is told.
             for directory, writer in list(self._writers.items()):
-                if not writer.serves():
-                    self._forget(directory)  # other files are in the place of its own, which would stay on the disk
-                elif not writer.clean and time.monotonic() - writer.used >= IDLE_S:
-                    self._settle(directory, writer)
+                with suppress(OSError):
+                    self._rest_writer(directory, writer)
             for directory, reader in list(self._readers.items()):
-                if reader.stamp != StoreFiles(directory).stamp:
-                    self._drop(directory)  # it would keep files on the disk that are replaced by now
+                with suppress(OSError):
+                    if reader.stamp != StoreFiles(directory).stamp:
+                        self._drop(directory)  # it would keep files on the disk that are replaced by now
 
     def close_all(self) -> None:
         """Close everything."""
@@ -283,6 +284,12 @@ class Databases:
         if size not in self._caches:
             self._caches[size] = rocks.Cache(size)
         return self._caches[size]
+
+    def _rest_writer(self, directory: Path, writer: Writer) -> None:
+        if not writer.serves():
+            self._forget(directory)  # other files are in the place of its own, which would stay on the disk
+        elif not writer.clean and time.monotonic() - writer.used >= IDLE_S:
+            self._settle(directory, writer)
 
     def _settle(self, directory: Path, writer: Writer) -> None:
         try:

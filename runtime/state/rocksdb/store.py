@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ....private_files import make_folder
 from ....unusable_paths import unusable_paths_told
+from ...tasks.measured import StoreSize
 from ..store import Changes
 from . import copies
 from .database import Database, Settings
@@ -39,6 +40,11 @@ class RocksdbStore:
     def unwritten(self) -> tuple[int, int]:
         """See `CheckpointedStore.unwritten`."""
         return of_this_process.applied(self._directory)
+
+    @property
+    def size(self) -> StoreSize:
+        """See `SizedStore.size`."""
+        return of_this_process.read(self._directory, self._settings, Database.size, writable=self._writable)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""

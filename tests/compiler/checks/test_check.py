@@ -142,7 +142,7 @@ def test_refusal_of_the_analyzer_points_into_the_expression(compiled: Compile) -
     )
     (diagnostic,) = project.diagnostics
     assert diagnostic.code == "HW411"
-    assert pointed_at(project) == "t"
+    assert pointed_at(project) == "tags + value.url"
 
 
 def test_parse_leaves_types_alone(compiled: Compile) -> None:
@@ -334,13 +334,6 @@ def test_name_inside_of_a_function_is_not_the_modules(compiled: Compile) -> None
     assert [code for code, _, _ in found(project)] == ["HW305"]
 
 
-@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
-def test_error_policy_that_no_reader_has_yet_is_not_accepted_in_silence(compiled: Compile, policy: str) -> None:
-    project = compiled(f"clicks: {{partitions: 2, value: {{a: int}}, on_error: {policy}}}")
-    assert [code for code, _, _ in found(project)] == ["HW502"]
-    assert pointed_at(project) == policy
-
-
 def test_retention_of_a_store_that_keeps_everything_is_refused(compiled: Compile) -> None:
     project = compiled(
         TOPICS,
@@ -444,3 +437,24 @@ def test_aggregate_that_stands_for_another_knows_how_it_was_written(compiled: Co
     (store,) = project.topologies[0].stores
     written = [aggregate.text for aggregate in store.aggregates]
     assert written == ["max_by(url, at)", "count_if(seconds > 9)", "count(*)"]
+
+
+def test_dead_letters_are_a_topic_that_another_topology_may_read(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          seen:
+            from: clicks
+            on_error: dead_letter
+            to: seen_clicks
+          failed:
+            from: t_clicks_dead_letter
+            steps:
+              - select: {topic: topic, error: error}
+            to: errors
+        """,
+    )
+    assert not found(project)
+    topic = project.topics["t_clicks_dead_letter"]
+    assert (topic.partitions, topic.key, topic.writer) == (project.topics["clicks"].partitions, "", "shop-t")

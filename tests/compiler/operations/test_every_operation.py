@@ -63,4 +63,4 @@ def test_step_has_every_part_and_a_word(step: type[StepAction]) -> None:
 
 def test_words_of_steps_are_those_of_the_schema() -> None:
     step = json.loads(SCHEMA.read_text())["definitions"]["step_object"]
-    assert set(step["properties"]) - {"name", "description", "tags", "meta"} == STEPS.keys() | RESERVED
+    assert set(step["properties"]) - {"name", "was", "description", "tags", "meta"} == STEPS.keys() | RESERVED

@@ -169,7 +169,7 @@ def test_step_that_is_wrong_is_reported_once_at_its_place(step, found):
         ("topics", "a: 1\n", [("HW201", 1, 1), ("HW202", 1, 1)]),
         ("topics", "[a]\n", [("HW203", 1, 1)]),
         ("topics", TOPIC.replace("partitions", "partition"), [("HW201", 3, 5)]),
-        ("topics", TOPIC.replace("  t:", "  t-1:"), [("HW209", 2, 3)]),
+        ("topics", TOPIC.replace("  t:", "  t 1:"), [("HW209", 2, 3)]),
         ("topics", TOPIC.replace("int", "intt"), [("HW207", 4, 16)]),
         ("topics", TOPIC.replace("int", "1"), [("HW203", 4, 16)]),
         ("topics", TOPIC.replace("int", "array<" * 3_000), [("HW207", 4, 16)]),

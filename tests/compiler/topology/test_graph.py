@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.compiler.emit.template import content_hash
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.topology import graph
 from headwater.runtime.operators import declarations
@@ -499,3 +500,19 @@ def test_topic_of_a_table_is_read_before_that_of_a_stream_wherever_it_is_declare
         ["users"],
         ["shop-t-by_name-repartition", "clicks"],
     ]
+
+
+def test_topic_whose_records_may_go_names_all_that_read_it_and_that_counts_for_no_hash(compiled: Compile) -> None:
+    clicks, users = TOPICS.strip().splitlines()
+    topics = f"{clicks[:-1]}, retention: 1h}}\n{users[:-1]}, cleanup: compact}}\nnames: {users[7:]}\n"
+    first = "flows: {f: {from: clicks, to: all_clicks}, g: {from: names, to: all_names}}"
+    second = "tables: {people: {topic: users}}\nflows: {f: {from: clicks, to: more_clicks}}"
+
+    alone, *_ = compiled(topics, first).topologies
+    both = compiled(topics, first, second)
+
+    read = {name: topic.readers for name, topic in both.topics.items()}
+    assert (read["clicks"], read["users"]) == (("shop-t", "shop-t1"), ("shop-t1",))
+    assert {readers for name, readers in read.items() if name not in ("clicks", "users")} == {()}
+    assert [topic.readers for topic in alone.topics if topic.name == "clicks"] == [("shop-t",)]
+    assert content_hash(both.topologies[0]) == content_hash(alone)

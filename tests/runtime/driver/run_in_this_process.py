@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.reports.event_texts import Lines
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.driver.stopping import stopping
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.local.cluster import LocalCluster

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from headwater.runtime.log.embedded.leftovers import GRACE_S, remove_leftovers
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.state import LogState
+from headwater.runtime.records.schema import changelog_topic
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import TaskKey
 
@@ -139,12 +141,14 @@ class Run:
         self._wait(self._marker.exists, "the point to be stopped at")
 
     def go_on(self) -> None:
-        """Let the driver, stopped by a strike, go on."""
-        os.kill(self._process.pid, signal.SIGCONT)
+        """Let the process that a strike has stopped go on."""
+        for process in self.family():
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def end(self) -> int:
         """Wait for its end and that of its JVM; the exit code."""
-        family = self._family()
+        family = self.family()
         code = self._process.wait()
         psutil.wait_procs(family)
         return code
@@ -155,7 +159,7 @@ class Run:
 
     def kill(self) -> None:
         """SIGKILL to the whole group: driver and JVM; and to the Python workers, whose parent makes them a group."""
-        for group in {os.getpgid(process.pid) for process in self._family()}:
+        for group in {os.getpgid(process.pid) for process in self.family()}:
             os.killpg(group, signal.SIGKILL)
         self._process.wait()
 
@@ -164,7 +168,8 @@ class Run:
         self._process.kill()
         self._process.wait()
 
-    def _family(self) -> list[psutil.Process]:
+    def family(self) -> list[psutil.Process]:
+        """The driver, then its JVM and the Python workers."""
         driver = psutil.Process(self._process.pid)
         return [driver, *driver.children(recursive=True)]
 
@@ -177,6 +182,10 @@ def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
     log = EmbeddedLog(root / ".headwater" / "log")
     state = LogState.load(log.commits(APPLICATION))
     found: dict[str, Any] = {}
+    for name, part in [(name, part) for name in state.topology.stores for part in range(2)]:
+        store = LmdbStore(root / ".headwater" / state_dir / CLIENT / APPLICATION / name / str(part))
+        found[f"store {name} {part}"] = dict(store.range(None, None))
+        store.close()
     for topic in sorted(state.written()):
         partitions = range(2)
         if topic in TABLES or topic.endswith("-changelog"):
@@ -187,10 +196,11 @@ def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
                 for lane in state.lane_ends(topic, part):
                     ranges = state.lane_ranges(topic, part, lane)
                     found[f"{topic} {part} {lane}"] = [row for within in ranges for row in read(log, within)]
-    for name, part in [(name, part) for name in state.topology.stores for part in range(2)]:
-        store = LmdbStore(root / ".headwater" / state_dir / CLIENT / APPLICATION / name / str(part))
-        found[f"store {name} {part}"] = dict(store.range(None, None))
-        store.close()
+    for name in state.topology.stores:
+        # A cleaner may remove rows that have expired, whenever it comes to them.
+        kept = {key for part in range(2) for key in found[f"store {name} {part}"]}
+        topic = changelog_topic(APPLICATION, name)
+        found[topic] = {key: row for key, row in found.get(topic, {}).items() if row["key"] in kept}
     for task in [(name, part) for name in state.topology.subtopologies for part in range(2)]:
         done = state.tasks.of(TaskKey(APPLICATION, *task))
         found[f"task {task}"] = {
@@ -219,15 +229,18 @@ def temporary(root: Path) -> Path:
 def kinds(root: Path) -> set[str]:
     """All paths that runs have made and that are there, a kind of them as one: `commits/shop-spending/#.json`.
 
-    But for snapshots, which come after so many commits, and for what the log leaves alone for a day: files that another
-    process might be about to link.
+    But for snapshots, which come after so many commits, segments that commits list, of which a cleaner leaves others
+    in each run, and what the log leaves alone for a day: files that another process might be about to link.
     """
-    remove_leftovers(root / ".headwater" / "log", time.time() + 2 * GRACE_S)
+    folder = root / ".headwater" / "log"
+    remove_leftovers(folder, time.time() + 2 * GRACE_S)
+    log = EmbeddedLog(folder)
+    listed = {folder / path for each in log.applications() for path in LogState.load(log.commits(each)).paths()}
     found = {
         str(path.relative_to(root))
         for folder in (root / ".headwater", root / "target", temporary(root))
         for path in folder.rglob("*")
-        if "__pycache__" not in path.parts and path.suffix != ".snapshot"
+        if "__pycache__" not in path.parts and path.suffix != ".snapshot" and path not in listed
     }
     return {re.sub(r"\d+", "#", re.sub(r"[0-9a-f]{32}|[0-9a-f]+(?=-g\d)", "#", path)) for path in found}
 

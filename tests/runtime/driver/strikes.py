@@ -41,6 +41,13 @@ WITH_JVM = {
 }
 """Points at which a JVM is there that may be killed alone."""
 
+WITH_CLEANER = {
+    "a merged segment is written": ("driver", rf"create .*{SEGMENTS}/.*-m-[^/]*\.seg$"),
+    "the names of merged segments are brought to the disk": ("driver", f"open .*{SEGMENTS}/[^/]+$"),
+    "a segment that was replaced is removed": ("driver", rf"remove .*{SEGMENTS}/.*\.seg$"),
+}
+"""Points of a round of the cleaner, where the driver writes no segments of its own."""
+
 WITH_SNAPSHOTS = {
     "a snapshot is written": ("worker", r"create .*/log/snapshots/.*\.snap$"),
     "a snapshot that is not listed any more is removed": ("worker", r"remove .*/log/snapshots/.*\.snap$"),
@@ -75,7 +82,7 @@ class Strike:
 
         `one_process`: the driver does the work of all workers.
         """
-        role, place = {**POINTS, **JVM, **WITH_JVM, **WITH_SNAPSHOTS}[self.point]
+        role, place = {**POINTS, **JVM, **WITH_JVM, **WITH_CLEANER, **WITH_SNAPSHOTS}[self.point]
         role = "driver" if one_process else role
         return json.dumps({"role": role, "place": place, "number": self.number, "marker": str(marker)})
 
@@ -95,6 +102,9 @@ ON_SPARK = (
     Strike("a commit loses its other name", 2, driver=True),
 )
 """Points in the life of a JVM and its workers."""
+
+IN_ROUNDS = tuple(Strike(point, driver=number % 2 == 1) for number, point in enumerate(WITH_CLEANER))
+"""In the middle of rounds of the cleaner."""
 
 
 def strikes(count: int, seed: int) -> list[Strike]:

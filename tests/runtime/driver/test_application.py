@@ -12,13 +12,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.reports.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.commit_records import GenerationRecord
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.placed.log import PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.state.directories.directory import StateDirectory
@@ -271,16 +272,18 @@ def test_log_that_is_missing_is_refused_and_state_is_kept_for_its_return(place: 
     assert (back.status, back.records) == ("caught_up", 0)
 
 
-def test_changed_aggregate_is_refused_and_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_aggregate_is_computed_again_from_all_records(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.feed(100)
-    place.run()
+    before = place.run()
     totals = replace(delays.TOTALS, aggregates=delays.TOTALS.aggregates[:1])
     late, hourly = delays.TOPOLOGY.subtopologies
     changed = replace(delays.TOPOLOGY, subtopologies=(late, replace(hourly, stores=(totals,))))
     monkeypatch.setattr(delays, "TOPOLOGY", changed)
     result = place.run()
-    assert result.status == "failed"
-    assert "store totals: aggregates was" in (result.error or "")
+    assert (result.status, result.error, result.records) == ("caught_up", None, before.records)
+    state = LogState.load(PlacedLog(place.log).commits(delays.APPLICATION))
+    assert [each.name for each in state.topology.stores["totals"].aggregates] == [totals.aggregates[0].name]
+    assert (place.run().records, place.run().error) == (0, None)
 
 
 def test_failure_that_no_record_causes_blames_none(place: Place) -> None:
@@ -294,4 +297,5 @@ def test_failure_that_no_record_causes_blames_none(place: Place) -> None:
     assert result.status == "failed"
     assert "cannot be processed" not in (result.error or "")
     assert "of segment segments/p-seed/flights/" in (result.error or "")
-    assert "put the files of the log back from a copy" in (result.error or "")
+    assert "flights, partition " in (result.error or "")
+    assert "put the file back from a copy of the log" in (result.error or "")

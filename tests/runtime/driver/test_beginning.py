@@ -19,6 +19,7 @@ from headwater.runtime.topology import PluginRef, Settings
 ORDERS, NAMES = topic("orders"), topic("names")
 SALES = topology("sales", part("sold", (ORDERS,), (topic("sold", writer="p-sales"),)))
 MOVED = topology("sales", part("bought", (ORDERS,), (topic("sold", writer="p-sales"),)))
+LATER = topology("later", part("late", (topic("sold", writer="p-sales"),)))
 OTHER = topology("other", part("named", (NAMES,)))
 
 
@@ -52,12 +53,15 @@ def test_run_that_the_log_refuses_ends_before_a_cluster_is_started(
     applications: Applications, settings: Settings
 ) -> None:
     seen = Seen()
+    applications.start(LATER)  # it is not among those that would be computed again
     results = refused([MOVED], settings, Path(settings.state_dir), observer=seen)
     assert results is not None
     (result,) = results.applications
     assert (result.status, results.failed) == ("failed", True)
     assert "topic orders: it was read by sold, and bought would read it again" in str(result.error)
-    assert seen.events == [ApplicationStopped("p-sales", "failed", 0, 0)]
+    assert "topology later has read sold, and would have to be computed again with it" in str(result.error)
+    assert "headwater run --select 'sales+'" in str(result.error)
+    assert seen.events == [ApplicationStopped("p-sales", "failed", 0, 0, str(result.error))]
 
 
 def test_run_of_which_one_application_may_start_is_begun(applications: Applications, settings: Settings) -> None:

@@ -25,6 +25,7 @@ from headwater.runtime.driver.reports.events import (
     EpochCommitted,
     Event,
     NothingToRead,
+    StatusTaken,
     TasksPlaced,
 )
 from headwater.runtime.driver.reports.results import RunResults
@@ -72,7 +73,8 @@ class Watching:
         self._events: queue.Queue[Event | RunResults | BaseException] = queue.Queue()
 
     def on(self, event: Event) -> None:
-        self._events.put(event)
+        if not isinstance(event, StatusTaken):  # comes with the clock
+            self._events.put(event)
 
     def ended(self, run: Future[RunResults]) -> None:
         self._events.put(run.exception() or run.result())

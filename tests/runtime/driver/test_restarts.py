@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.spark.cluster import SparkCluster

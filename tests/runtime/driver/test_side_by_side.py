@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from commits import part, topic, topology
 
-from headwater.runtime.driver.application import run_topologies
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.topology import PluginRef, Settings
 
 

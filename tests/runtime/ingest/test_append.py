@@ -34,6 +34,30 @@ def test_appended_objects_are_read_back_as_records(log, flights, read):
     assert (second.offset, second.value["delay"]) == (1, None)
 
 
+def test_rows_that_do_not_fit_are_left_out_of_objects_and_of_tables(log, flights, read):
+    lenient = replace(flights, on_error="skip")
+    numbers = list(range(1, 200))
+    numbers[57] = numbers[120] = "x"
+    objects = append(log, APPLICATION, lenient, [flight("UA", number) for number in numbers])
+    table = pa.table({"carrier": ["AA"] * 3, "flight": ["1", "y", "3"], "delay": ["0"] * 3, "at": [NOON] * 3})
+    rows = append(log, APPLICATION, lenient, table)
+
+    assert (objects.records, [each.place for each in objects.refused.first]) == (197, ["row 58", "row 121"])
+    assert (rows.records, [each.text for each in rows.refused.first]) == (
+        2,
+        ["the rows to append, row 2, column flight: 'y' is no int"],
+    )
+    found = sorted(record.value["flight"] for record in read(flights) if record.key == {"carrier": "UA"})
+    assert found == [each for each in numbers if each != "x"]
+
+
+def test_append_of_which_no_row_fits_commits_nothing(log, flights):
+    result = append(log, APPLICATION, replace(flights, on_error="skip"), [flight("UA", "x")])
+
+    assert (result.records, result.commit, result.refused.count) == (0, 0, 1)
+    assert log.commits(APPLICATION).latest() == 0
+
+
 def test_records_go_where_their_key_belongs(log, airlines, read):
     carriers = [f"c{number}" for number in range(50)]
     append(log, APPLICATION, airlines, pa.table({"carrier": carriers, "name": carriers}))
@@ -251,7 +275,7 @@ def test_equal_keys_of_appended_records_look_the_same(log, read):
 def test_booleans_for_numbers_and_texts_and_these_for_booleans_are_refused(log, flights, declared, values):
     topic = replace(flights, key="id int", value=f"x {declared}", timestamp=None)
     rows = pa.table({"id": [1] * len(values), "x": values}) if isinstance(values, pa.Array) else None
-    with pytest.raises(SeedError, match=f"column x: .* is no {declared}$"):
+    with pytest.raises(SeedError, match=rf"column x: .* is no {declared} \(put them right"):
         append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in values] if rows is None else rows)
     fine = [True, None] if declared == "boolean" else [None, None]
     assert append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in fine]).records == 2
@@ -293,9 +317,9 @@ def test_record_with_something_else_than_a_record_has_is_told_that(log, flights,
 
 
 def test_record_that_is_wrong_from_the_first_on_is_told_that(log, airlines):
-    with pytest.raises(SeedError, match=r"row 1: a record has no foo$"):
+    with pytest.raises(SeedError, match=r"row 1: a record has no foo \(put them right"):
         append(log, APPLICATION, airlines, [{"value": {"name": "x"}, "foo": 1}])
-    with pytest.raises(SeedError, match=r"row 1: no column carrier, name; there is none$"):
+    with pytest.raises(SeedError, match=r"row 1: no column carrier, name; there is none \(put them right"):
         append(log, APPLICATION, airlines, [{}])
 
 

@@ -13,29 +13,34 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from sparse_log import SparseLog
 
-from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.cluster import EpochJob
 from headwater.runtime.driver.reports.events import EpochCommitted, Event, Observer
-from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob
 from headwater.runtime.log.commit_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Log
+from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.placing.client import Client
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import key_columns, topic_schema, value_columns
-from headwater.runtime.stages.building import repartition_topics
+from headwater.runtime.stages.building import fillers, repartition_topics
 from headwater.runtime.stages.steps import Engine
 from headwater.runtime.tasks.outcome import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
 from headwater.runtime.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
 
-LOGS: Mapping[str, Callable[[Path], Log]] = {"embedded": EmbeddedLog, "sparse": SparseLog}
+LOGS: Mapping[str, Callable[..., Log]] = {
+    "embedded": lambda path: EmbeddedLog(path),
+    "sparse": SparseLog,
+    "object_store": ObjectStoreLog,
+}
 
 PROJECT = "test"
 APPLICATION = "test-app"
@@ -92,9 +97,16 @@ def part(
             global_tables,
             {node.store.name: node.at for node in nodes if getattr(node, "store", None) in stores},
             tuple(repartition_topics(nodes)),
+            fillers=tuple(fillers(nodes)),
         ),
         {place: stage for place, stage in zip(places, stages, strict=True) if not isinstance(stage, tuple)},
     )
+
+
+def assert_caught_up(results: RunResults) -> None:
+    """All applications of a run were caught up, and no task waits for anything."""
+    ended = [(each.status, each.error, each.waiting) for each in results.applications]
+    assert ended == [("caught_up", None, 0)] * len(ended), results
 
 
 class Stopping:
@@ -167,21 +179,27 @@ class FailingCluster(LocalCluster):
 class LocalApplication:
     """Subtopologies of one application, in graph order, and what it has dropped in all of its runs.
 
-    `log`: `embedded`, or `sparse` for one with holes between positions.
+    `log`: `embedded`, or `sparse` for one with holes between positions; or any, with its options. `clean`: whether the
+    log is cleaned, without a pause between rounds; deletions go as soon as they may.
     """
 
-    def __init__(self, path: Path, parts: Sequence[Part], log: str = "embedded") -> None:
+    def __init__(
+        self, path: Path, parts: Sequence[Part], log: str | PluginRef = "embedded", clean: bool = False
+    ) -> None:
         self.path = path
+        self.clean = clean
         self.parts = parts
-        self.log_type = log
-        self.log: Log = LOGS[log](path / "log")
+        self.log_ref = log if isinstance(log, PluginRef) else PluginRef(log, {"path": str(path / "log")})
+        self.log = LOGS[self.log_ref.name](**self.log_ref.options)
         self.dropped: Counter[str] = Counter()
         self.expressions = {place: step for each in parts for place, step in each.expressions.items()}
         numbered = (replace(each.subtopology, number=number) for number, each in enumerate(parts))
         self.topology = Topology(PROJECT, "app", "1", "hash", tuple(numbered))
 
-    def append(self, topic: Topic, records: Sequence[Any], partition: int = 0, headers: Any = None) -> None:
-        """Records as (key tuple or None, value tuple or None, timestamp)."""
+    def append(
+        self, topic: Topic, records: Sequence[Any], partition: int = 0, headers: Any = None, name: str | None = None
+    ) -> None:
+        """Records as (key tuple or None, value tuple or None, timestamp). `name`: of the file."""
         keys, values = key_columns(topic), value_columns(topic)
         columns = [
             pa.array([None if key is None else key[n] for key, _, _ in records], kind)
@@ -198,15 +216,25 @@ class LocalApplication:
             columns.append(pa.array(headers, pa.string()))
         table = pa.Table.from_arrays(columns, schema=topic_schema(topic, headers is not None))
         seeds = LogState.load(self.log.commits(f"{PROJECT}-seed"))
-        written = self.log.write(seeds.application, topic.name, f"s-{seeds.number}", table, partition, EXTERNAL_LANE)
+        name = name or f"s-{seeds.number}"
+        written = self.log.write(seeds.application, topic.name, name, table, partition, EXTERNAL_LANE)
         seeds.commit(AppendRecord(0, written))
 
     def settings(self, max_records: int = WHOLE, clients: int = 1, state: str = "state") -> Settings:
-        log = PluginRef(self.log_type, {"path": str(self.path / "log")})
         state_dir = str(self.path / state)
         # Only where it is used: Spark's workers do not have the tests on their path.
-        plugins = ("sparse_log",) if self.log_type == "sparse" else ()
-        return Settings(log, state_dir, clients, epoch_interval_ms=0, max_records=max_records, plugins=plugins)
+        plugins = ("sparse_log",) if self.log_ref.name == "sparse" else ()
+        return Settings(
+            self.log_ref,
+            state_dir,
+            clients,
+            epoch_interval_ms=0,
+            max_records=max_records,
+            plugins=plugins,
+            clean=self.clean,
+            clean_interval_ms=0,
+            delete_retention_ms=0,
+        )
 
     def attempt(
         self,
@@ -231,13 +259,15 @@ class LocalApplication:
     def run(self, max_records: int = WHOLE, clients: int = 1) -> ApplicationResult:
         """A run that goes well."""
         result = self.attempt(self.settings(max_records, clients))
-        assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
+        assert (result.status, result.error, result.waiting) == ("caught_up", None, 0), result.error
         return result
 
-    def run_randomly(self, seed: int, *, moving: bool = False) -> None:
+    def run_randomly(
+        self, seed: int, *, moving: bool = False, ends: Sequence[str] = ("the worker was killed",)
+    ) -> None:
         """Until nothing is left: in random cuts, on other clients in each run; tasks stall, and epochs fail.
 
-        `moving`: clients come and go during a run too.
+        `moving`: clients come and go during a run too. `ends`: what errors may say that end a run.
         """
         chances = random.Random(seed)
         for _ in range(1000):
@@ -251,19 +281,19 @@ class LocalApplication:
                 stop=stopping.stop,
                 held=lambda _: chances.random() < 0.3,
             )
-            assert result.error is None or "the worker was killed" in result.error, result.error
+            assert result.error is None or any(text in result.error for text in ends), result.error
             if result.status == "caught_up" and not result.waiting:
                 return
         raise AssertionError("never caught up")
 
     def read(self, topic: Topic) -> list[dict[str, Any]]:
-        """All records of a topic, by partition and offset."""
+        """All records of a topic, by partition and offset, with the columns of the topic."""
         state = LogState.load(self.log.commits(topic.writer or f"{PROJECT}-seed"))
-        names = [*topic_schema(topic).names, "_headers"]
+        columns = topic_schema(topic, headers=True)
         found = []
         for partition in range(topic.partitions):
             for within in state.ranges(topic.name, partition):
-                for fetched in self.log.read(within, None, names):
+                for fetched in self.log.read(within, None, columns):
                     rows = fetched.records.to_pylist()
                     found += [{"partition": partition, "lane": within.lane, **row} for row in rows]
         return found

@@ -13,6 +13,7 @@ from test_rebalance import Story, whole
 from headwater.runtime.driver.cluster import EpochJob
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import EpochCommitted, TaskFailed
+from headwater.runtime.driver.reports.status import RunStatus
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.job import LocalJob
 from headwater.runtime.placing.client import Client
@@ -91,6 +92,8 @@ def test_task_whose_store_is_damaged_three_times_in_a_row_ends_and_the_others_ha
         "each time: the disk has changed a byte (look at the disk and the memory of client-1, then run again: nothing "
         "that is committed is lost)"
     )
+    status = RunStatus.of_text("test-app", app.log.read_status("test-app"))
+    assert (status.failed_tasks, f"{status.error} ({status.hint})") == (("0_2",), result.error)
     (failed,) = story.of(TaskFailed)
     assert sentence(failed).startswith("test-app/sums: task 2 stopped: the stores of task sums_2")
     assert set(last_sums(app)) == {"k0", "k1", "k3"}

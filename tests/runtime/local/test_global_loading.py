@@ -75,7 +75,7 @@ def segment(app: LocalApplication) -> Path:
     return app.path / "log" / FileRange.of(state.ranges("cities", 1)[-1].token).path
 
 
-UNREADABLE = "global table places, topic cities, cannot be loaded on client-1: segment "
+UNREADABLE = "global table places, topic cities, cannot be loaded on client-1: cities, partition "
 
 
 class CountingLink(InDriver):
@@ -254,7 +254,7 @@ def test_topic_of_a_table_that_stays_unreadable_ends_the_run_with_table_topic_se
     assert (result.status, cities(app)) == ("failed", Counter())
     assert UNREADABLE in result.error
     assert path.name in result.error
-    assert "put the files of the log back from a copy" in result.error
+    assert "put the file back from a copy of the log" in result.error
 
 
 @pytest.mark.parametrize("back", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 
 import pytest
 from local_application import LocalApplication, Stopping, part
@@ -22,8 +23,11 @@ from summing import (
     summed_by_text,
 )
 
+from headwater.runtime.driver import loop
 from headwater.runtime.driver.reports.events import ClientLost, EpochCommitted, Event, Observer
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.log.placed.log import PlacedLog
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 
@@ -142,19 +146,71 @@ def test_tasks_on_several_threads_of_several_clients_give_the_same(application):
     assert last_sums(app) == WHOLE_SUMS
 
 
-def test_store_that_has_moved_to_another_subtopology_is_refused_and_renumbering_is_not(application):
+def test_store_that_has_moved_to_another_subtopology_is_computed_again_and_renumbering_changes_nothing(application):
     app = fed(application(summed()))
     app.run()
     others = part("others", PARTITIONS, (((Source(OTHERS, ("f",)), Sink("f", COPIED, "append")), {}, {}),))
     renumbered = LocalApplication(app.path, (others, summed()))
     assert (renumbered.run().records, renumbered.topology.subtopologies[1].number) == (0, 1)
 
-    moved = LocalApplication(app.path, summed_by_text()).attempt()
+    moved = LocalApplication(app.path, summed_by_text())
+    assert moved.attempt().status == "caught_up"
 
-    assert (moved.status, moved.records) == ("failed", 0)
-    assert (
-        "topologies/t.yml:7: store totals was in subtopology sums (reads words), and is in sums_by_text (reads by_text)"
-        in moved.error
+    assert last_sums(app) == WHOLE_SUMS  # in its first place
+    moved.log = PlacedLog(moved.log)
+    assert moved.log.place_of("test-app") == "test-app~2"
+    assert last_sums(moved) == WHOLE_SUMS
+
+
+class Each:
+    """An observer that does something at each commit."""
+
+    def __init__(self, then):
+        self._then = then
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, EpochCommitted):
+            self._then()
+
+
+class Planned(LocalCluster):
+    """Notes which partitions each epoch is planned for."""
+
+    def __init__(self, expressions) -> None:
+        super().__init__(expressions=expressions)
+        self.partitions = []
+
+    def job(self, part, client, application):
+        cluster, made = self, super().job(part, client, application)
+        run = made.run
+
+        def noted(plan):
+            cluster.partitions.append([task.partition for task in plan.tasks])
+            return run(plan)
+
+        made.run = noted
+        return made
+
+
+def test_epoch_has_only_the_tasks_with_records_to_take_and_a_quiet_run_takes_up_what_comes(application, monkeypatch):
+    monkeypatch.setattr(loop, "QUIET_SECONDS", 3600.0)
+    app = fed(application(summed()))
+    cluster, stop = Planned(app.expressions), threading.Event()
+    committed = threading.Semaphore(0)
+    seen = Each(committed.release)
+    settings = app.settings()
+    run = threading.Thread(
+        target=run_topologies,
+        args=([app.topology], settings, cluster),
+        kwargs={"until_caught_up": False, "observer": seen, "stop": stop},
     )
-    assert "headwater run --full-refresh --select 'app+'" in moved.error
-    assert last_sums(app) == WHOLE_SUMS
+    run.start()
+    committed.acquire()
+    for partition in (2, 0):
+        app.append(WORDS, [((f"k{partition}",), (1000,), 99)], partition)
+        committed.acquire()
+    stop.set()
+    run.join()
+    assert cluster.partitions == [[0, 1, 2, 3], [2], [0]]
+    more = (RECORDS + 1, SUM_OF_ONE[1] + 1000)
+    assert last_sums(app) == {**WHOLE_SUMS, "k0": more, "k2": more}

@@ -15,10 +15,10 @@ from test_rebalance import Story, whole
 from waiting import wait_until
 
 from headwater.runtime.driver import pausing
-from headwater.runtime.driver.application import run_topologies
 from headwater.runtime.driver.reports.events import ApplicationPaused, ApplicationResumed, EpochCommitted
 from headwater.runtime.driver.reports.results import RunResults
 from headwater.runtime.driver.reports.status import RunStatus
+from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
 
 APPLICATION = "test-app"

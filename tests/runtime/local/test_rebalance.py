@@ -14,7 +14,7 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 
-from headwater.runtime.driver.group import group
+from headwater.runtime.driver.group import group, member
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import (
     ClientJoined,
@@ -113,7 +113,8 @@ def test_each_assignment_is_a_commit_of_its_own(application):
     assert [client["active"] for client in assigned.assignment["clients"].values()] == [{"sums": [0, 1, 2, 3]}]
 
 
-def test_standby_takes_over_without_being_restored(application):
+def test_standby_takes_over_without_being_restored(application, monkeypatch):
+    monkeypatch.setattr(member, "STANDBY_REST", 0.0)  # an epoch takes some milliseconds here, and would not wait
     app = fed(application(summed()))
     sticky(app, standbys=1)
     cluster = LocalCluster()

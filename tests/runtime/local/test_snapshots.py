@@ -31,8 +31,8 @@ from headwater.runtime.driver.reports.events import (
     StoreRestored,
 )
 from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.log import saved_files
 from headwater.runtime.log.commit_records import SnapshotRecord, StoreSnapshot
-from headwater.runtime.log.embedded import saved_files
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.client import Client
 from headwater.runtime.restore import client_stores
@@ -544,7 +544,7 @@ def test_half_loaded_snapshots_are_removed_with_their_store_and_when_an_executor
     assert not folder.exists()
 
     folder = half_loaded(app, snapshots_of(app, 0)[0], directory.store_path(store))
-    log = (app.log_type, {"path": str(app.path / "log")})
+    log = (app.log_ref.name, dict(app.log_ref.options))
     held = client_stores.answer(
         StateRequest("hold", StateLocation(str(app.path / "state"), "test-app", "client-1", log=log))
     )

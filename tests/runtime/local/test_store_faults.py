@@ -275,9 +275,10 @@ def test_changelog_segment_that_stays_unreadable_ends_the_run_with_store_segment
 
     assert result.status == "failed"
     assert "store totals, partition 1, cannot be restored on client-1: " in result.error
+    assert "test-app-totals-changelog, partition 1, offset 2, cannot be read: " in result.error
     assert path.name in result.error
     assert cause in result.error
-    assert "put the files of the log back from a copy" in result.error
+    assert "put the file back from a copy of the log" in result.error
     assert {event.partition for event in story.of(StoreRestored)} == {0, 2, 3}
 
 
@@ -314,7 +315,9 @@ def test_changelog_segment_that_an_epoch_cannot_read_holds_up_only_its_own_task(
     assert (result.status, result.error, result.waiting) == ("caught_up", None, 0)
     (told,) = story.of(TaskBeginsAgain)
     assert told.partition == 1
-    assert told.cause.startswith("store totals, partition 1, cannot be brought forward: ")
+    assert told.cause.startswith(
+        "store totals, partition 1, cannot be brought forward: test-app-totals-changelog, partition 1, offset "
+    )
     assert story.path.name in told.cause
     assert story.of(EpochCommitted)[4].records == 3 * (PARTITIONS - 1)
     whole(app)
@@ -334,5 +337,5 @@ def test_changelog_segment_that_epochs_cannot_read_ends_the_run_once_the_others_
     assert "could not be restored 3 times in a row on client-1: store totals, partition 1, " in result.error
     assert story.path.name in result.error
     assert cause in result.error
-    assert "put the files of the log back from a copy" in result.error
+    assert "put the file back from a copy of the log" in result.error
     assert story.of(EpochCommitted)[4].records == 3 * (PARTITIONS - 1)

@@ -6,7 +6,8 @@ import pytest
 
 from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
-from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
+from headwater.runtime.log.folding import SNAPSHOT_EVERY
+from headwater.runtime.log.state import LogState
 
 APPLICATION = "shop-sales"
 KEPT, UNKEPT = f"{APPLICATION}-kept-changelog", f"{APPLICATION}-unkept-changelog"

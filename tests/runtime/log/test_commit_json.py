@@ -1,21 +1,29 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from headwater.runtime.log.commit_json import decode_commit, dump, encode_commit
 from headwater.runtime.log.commit_records import (
     AppendRecord,
+    Beginning,
     EpochRecord,
     GenerationRecord,
+    PlacesRecord,
     Purged,
     PurgeRecord,
+    RewindRecord,
+    RewriteRecord,
     SeedSource,
     SnapshotRecord,
     StoreSnapshot,
     TaskCommit,
+    TopicRemovalRecord,
 )
-from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription, TopologyDescription
+from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription, TopologyDescription, UsedTopic
 from headwater.runtime.log.errors import CommitFormatError
+from headwater.runtime.log.placed.places import Places
+from headwater.runtime.log.renames import Renames
 from headwater.runtime.log.segments.segment import Batch, Segment
 
 SEGMENT = Segment(
@@ -57,7 +65,13 @@ TASK = TaskCommit(
             2, 5, (StoreSnapshot("s", 1, 99, "snapshots/a/s/x.snap", 4096, 7, "lmdb", 5),), ("old",), "cafe"
         ),
         AppendRecord(5, ()),
+        GenerationRecord(1, 2, renamed=Renames({"p-a": "p-b"}, topics={"p-a-s-changelog": "p-b-s-changelog"})),
+        PlacesRecord(5, Places({"p-a": "p-b"}, {"p-c": 7}, {"p-a": 2})),
+        GenerationRecord(1, 2, begins=(Beginning("late", "flights", {0: {0: 7}}),)),
+        RewindRecord(3, 5, "late", "flights", {0: {0: 7}, 3: {0: 2, 1: 9}}, "abc"),
+        TopicRemovalRecord(2, 5, "flights", "abc"),
         PurgeRecord(2, 5, (Purged("p-t-s-repartition", 3, {0: 12, 4: 9}),), "abc"),
+        RewriteRecord(2, 5, (replace(SEGMENT, span=30, offset_span=99, firsts=(12, 25)), SEGMENT), "abc"),
     ],
 )
 def test_commit_written_and_read_is_the_same(record):
@@ -66,15 +80,26 @@ def test_commit_written_and_read_is_the_same(record):
 
 def test_commit_of_another_format_is_refused_with_both_formats():
     body = json.loads(encode_commit(GenerationRecord(1, 2)))
-    with pytest.raises(CommitFormatError, match="format 3, this version reads formats up to 2") as caught:
-        decode_commit(json.dumps(body | {"format": 3}).encode())
-    assert (caught.value.found, caught.value.supported) == (3, 2)
+    with pytest.raises(CommitFormatError, match="format 9, this version reads formats up to 8") as caught:
+        decode_commit(json.dumps(body | {"format": 9}).encode())
+    assert (caught.value.found, caught.value.supported) == (9, 8)
 
 
 def test_commit_has_the_oldest_format_that_can_read_it():
     """So the versions before refuse what they do not know, and do not take it for damage."""
     records = [GenerationRecord(1, 2), EpochRecord(1, 2, 3, ()), SnapshotRecord(1, 2), PurgeRecord(1, 2, ())]
-    assert [json.loads(encode_commit(record))["format"] for record in records] == [1, 1, 2, 2]
+    records += [RewriteRecord(1, 2, ()), PlacesRecord(1), GenerationRecord(1, 2, renamed=Renames())]
+    fed = FedTopic(name="t", partitions=1, key="k int", value="v bigint")
+    other_columns = replace(fed, earlier=("v int",))
+    written = TopologyDescription(topics={"t": UsedTopic(partitions=1, key="", value="v int", earlier=("v date",))})
+    records += [
+        AppendRecord(1, (), topic=fed),
+        AppendRecord(1, (), topic=other_columns),
+        GenerationRecord(1, 2, written),
+        RewindRecord(1, 2, "late", "flights", {}),
+        TopicRemovalRecord(1, 2, "flights"),
+    ]
+    assert [json.loads(encode_commit(record))["format"] for record in records] == [1, 1, 2, 2, 3, 4, 4, 1, 4, 4, 6, 6]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def test_description_of_an_application_says_as_json_who_reads_and_writes_what() 
         "shown": ["v: sum(x)"],
         "window": [10, 5],
         "changelog": False,
+        "settings": {"backend": "lmdb", "grace": "1ms", "retention": "11ms"},
     }
 
 

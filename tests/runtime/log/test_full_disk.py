@@ -13,11 +13,23 @@ from disks import fill, small_disk
 from headwater import Project
 from headwater.cli.init import command as init
 from headwater.errors import HeadwaterError, MachineError
+from headwater.runtime.log.cleaning.cleaner import Cleaner
+from headwater.runtime.log.cleaning.merging import Limits
+from headwater.runtime.log.commit_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.state import LogState
+
+
+def save_snapshot(log: EmbeddedLog, data: bytes) -> None:
+    commits = log.commits("p-t")
+    identity = commits.identity(1)
+    assert identity
+    assert commits.save_snapshot(1, data, identity)
+
 
 WRITES: dict[str, Callable[[EmbeddedLog], object]] = {
     "commit": lambda log: log.commits("p-t").create(2, b"x" * 5_000),
-    "snapshot": lambda log: log.commits("p-t").save_snapshot(1, b"x" * 5_000),
+    "snapshot": lambda log: save_snapshot(log, b"x" * 5_000),
     "first commit": lambda log: log.commits("p-other").create(1, b"x" * 5_000),
     "new log": lambda log: EmbeddedLog(log.root / "other").check(),
 }
@@ -45,7 +57,7 @@ def test_write_to_a_full_disk_is_told_with_its_path_and_leaves_nothing(tmp_path:
         WRITES[what](log)
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         with pytest.raises(MachineError, match="Read-only file system"):
-            log.commits("p-t").save_snapshot(2, b"x")
+            save_snapshot(log, b"x")
 
 
 def test_append_and_seed_to_a_full_disk_are_told_and_go_on_when_there_is_room(tmp_path: Path) -> None:
@@ -73,6 +85,27 @@ def test_append_and_seed_to_a_full_disk_are_told_and_go_on_when_there_is_room(tm
 
 def order_columns() -> list[str]:
     return ["order_id", "product", "quantity", "price", "ordered_at"]
+
+
+def test_merge_on_a_full_disk_is_told_and_leaves_nothing_and_is_made_when_there_is_room(
+    tmp_path: Path, records
+) -> None:
+    with small_disk(tmp_path / "disk", 256 << 10) as disk:
+        log = EmbeddedLog(disk / "log")
+        state = LogState.load(log.commits("p-seed"))
+        for number in range(4):
+            state.commit(AppendRecord(0, log.write("p-seed", "t", f"s-{number}", records(100), 0, 0)))
+        before = files(log.root)
+        fill(disk / "full")
+        cleaner = Cleaner(log, {}, Limits(fan_out=2))
+
+        with pytest.raises(MachineError, match=r"segments/p-seed/t/.*No space left on device .*make room on that disk"):
+            cleaner.round(state)
+
+        assert files(log.root) == before
+        (disk / "full").unlink()
+        (lane,) = cleaner.round(state).exchanges
+        assert [each.rows for each in lane.new] == [400]
 
 
 def test_log_that_vanishes_is_told_and_not_begun_again(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from headwater.runtime.log.commit_records import AppendRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.errors import FullyRefreshedError
 from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.log import epoch_file_name
@@ -66,3 +68,22 @@ def test_files_of_an_application_that_was_fully_refreshed_meanwhile_are_left_alo
     with pytest.raises(FullyRefreshedError):
         collect_garbage(log, "app", state)
     assert left(log) == ["beefbeef-g1-e1-late-0-a0.seg"]
+
+
+def test_state_can_be_used_while_the_log_does_not_answer_a_search(log, state, monkeypatch):
+    state.commit(GenerationRecord(1, 0))
+    free, identity = [], DirectoryCommitStore.identity
+
+    def asked(commits, number):
+        with ThreadPoolExecutor(1) as other:
+            free.append(other.submit(acquired).result())
+        return identity(commits, number)
+
+    def acquired():
+        if found := state.lock.acquire(blocking=False):
+            state.lock.release()
+        return found
+
+    monkeypatch.setattr(DirectoryCommitStore, "identity", asked)
+    assert collect_garbage(log, "app", state) == 0
+    assert free == [True]

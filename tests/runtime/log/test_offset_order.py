@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from headwater.runtime.log.offset_order import by_offset
-from headwater.runtime.log.ranges import Fetched, LogRange
+from headwater.runtime.log.ranges import Columns, Fetched, LogRange
 
 
 class Lanes:
@@ -27,9 +28,10 @@ class Lanes:
         offsets = self.lanes[lane][start:end]
         return LogRange("t", 0, lane, start, end, offsets[0], offsets[-1] + 1, end - start, 0, 0, 0, "")
 
-    def read(
-        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[Fetched]:
+    def ahead(self, ranges: object) -> Any:
+        return self
+
+    def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
         self.opened.append(within.lane)
         for at in range(within.start if start is None else start, within.end, self.piece):
             positions = np.arange(at, min(at + self.piece, within.end))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.log.commits import DirectoryCommitStore
 from headwater.runtime.log.descriptions import AggregateDescription, FedTopic, StoreDescription, SubtopologyDescription
+from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.state import LogState
 from headwater.runtime.task_id import TaskKey

@@ -18,8 +18,9 @@ from headwater.runtime.log.commit_records import (
 )
 from headwater.runtime.log.descriptions import FedTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
+from headwater.runtime.log.folding import SNAPSHOT_EVERY
 from headwater.runtime.log.segments.partitions import Partitions
-from headwater.runtime.log.state import SNAPSHOT_EVERY, LogState
+from headwater.runtime.log.state import LogState
 from headwater.runtime.task_id import TaskKey
 
 
@@ -72,15 +73,27 @@ COMMANDS = {
     "reload",
     "refresh",
     "check_same",
+    "check_same_in",
     "commit",
     "apply",
     "snapshot",
     "lane_ranges",
+    "ranges_since",
     "can_forget",
     "bytes_from",
+    "horizon",
+    "fits",
+    "was_replaced",
     "commits",
+    "folding",
     "lock",
     "tasks",
+    "folded",
+    "unfold",
+    "follow",
+    "is_void",
+    "rename",
+    "move",
 }
 
 
@@ -91,7 +104,11 @@ def view(state):
     lanes = [(*place, lane) for place in places for lane in range(3)]
     ends = range(0, 60, 5)
     of_lanes = [
-        (state.lane_ranges(*lane), [(state.can_forget(*lane, end), state.bytes_from(*lane, end)) for end in ends])
+        (
+            state.lane_ranges(*lane),
+            state.horizon(*lane),
+            [(state.can_forget(*lane, end), state.bytes_from(*lane, end)) for end in ends],
+        )
         for lane in lanes
     ]
     return queries(state, places) | queries(state.tasks, tasks) | {"snapshot": state.snapshot(), "lanes": of_lanes}
@@ -298,7 +315,7 @@ def test_state_loaded_from_a_snapshot_is_the_state_of_all_commits(log, state, co
         if number == SNAPSHOT_EVERY:
             assert state.unlisted
             assert view(LogState.load(commits)) == view(state)
-    assert commits.load_snapshot()[0] == SNAPSHOT_EVERY
+    assert commits.snapshots()[0] == SNAPSHOT_EVERY
     read = commits.read
     numbers = []
     monkeypatch.setattr(type(commits), "read", lambda _, number: numbers.append(number) or read(number))

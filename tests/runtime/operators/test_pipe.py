@@ -110,3 +110,18 @@ def test_many_rows_travel_in_bounded_batches():
         {"k": pa.array(range(count)), "x": pa.nulls(count, pa.float64())},
     )
     assert [len(batch) for batch in send({"a": many}, {"a": A}, "end", 0)] == [BATCH_ROWS, BATCH_ROWS, 1, 1]
+
+
+def test_record_of_which_a_row_has_failed_does_not_arrive_on_any_edge():
+    flows = {"a": A, "b": B}
+    # Rows by path: the first record has made three, and a step could not process the last of these.
+    data, control = send(two_edges(), flows, "end", 0, numbers=np.array([4, 5, -7]))
+    failed = data.set_column(0, "_kind", pa.array([Kind.OLD, 1, Kind.FAILED, 1, 1, 0], pa.int8()))
+
+    (arrived,) = receive(iter([failed, control]), flows, numbered=True)
+
+    assert arrived.failed == (4,)
+    assert (len(arrived.edges["a"]), len(arrived.edges["b"])) == (1, 2)
+    assert arrived.numbers.tolist() == [5, -7, -7]
+    assert arrived.numbers[arrived.edges["a"].path[0]].tolist() == [-7]
+    assert arrived.numbers[arrived.edges["b"].path[0]].tolist() == [5, -7]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commits import Applications, part, segment, topic, topology
 
-from headwater.runtime.log.commits import DirectoryCommitStore
+from headwater.runtime.log.commit_records import RewriteRecord
+from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.topology import GlobalTable, Store
@@ -72,6 +75,17 @@ def test_refresh_takes_up_others_and_moves_the_version(applications: Application
     committed.refresh()
     assert committed.version != before
     assert committed.of(RAW).end("raw", 0) == 3
+
+
+def test_file_that_another_process_has_just_replaced_is_not_listed(applications: Applications) -> None:
+    committed = applications.start(CLEANING)
+    applications.feed("raw", 3)
+    committed.refresh()
+    (old,) = committed.of(RAW).segments()
+    assert committed.lists(old.path)
+    nothing_left = replace(old, path="", batches=(), span=3)
+    LogState.load(applications.log.commits("p-seed")).commit(RewriteRecord(0, 0, (nothing_left,)))
+    assert not committed.lists(old.path)
 
 
 def test_own_state_is_never_refreshed_so_that_another_driver_is_noticed_at_the_next_commit(

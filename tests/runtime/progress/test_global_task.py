@@ -12,7 +12,8 @@ from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
-from headwater.runtime.progress.global_task import GlobalTask, global_task
+from headwater.runtime.progress.global_task import GlobalTask, counted_as
+from headwater.runtime.task_id import global_task
 from headwater.runtime.topology import GlobalTable, Store, Subtopology, Topic, Topology
 
 EVENTS = Topic("events", 1, "k string", "v string")
@@ -96,7 +97,7 @@ def test_records_without_drops_are_not_looked_at_again(application: Application)
     task.advance()
     assert not task.dropped
     committer.commit(1, task.take())
-    assert sum(committed.own.tasks.of(global_task(committed.application)).globals_["places"].values()) == 1
+    assert sum(committed.own.tasks.of(global_task(committed.application)).globals_[counted_as(TABLES[0])].values()) == 1
     assert task.take() == ()
 
 

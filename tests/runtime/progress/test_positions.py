@@ -10,8 +10,8 @@ from commits import Applications, part, segment, topic, topology
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.errors import ConsumedRecordsMissingError
-from headwater.runtime.progress.global_task import global_task
 from headwater.runtime.progress.positions import Gap, gaps
+from headwater.runtime.task_id import global_task
 from headwater.runtime.topology import GlobalTable, Store, Topology
 
 RAW, NAMES = topic("raw"), topic("names")

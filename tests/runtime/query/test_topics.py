@@ -1,7 +1,9 @@
 import pytest
 
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.errors import RangeMissingError
+from headwater.runtime.log.commit_records import AppendRecord
+from headwater.runtime.log.descriptions import FedTopic
+from headwater.runtime.log.errors import FullyRefreshedError, RangeMissingError
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query import topics as reader_module
 from headwater.runtime.query.topics import TopicReader
@@ -84,3 +86,16 @@ def test_batch_read_with_all_columns_gives_its_records(log, airlines):
     assert list(records_of(airlines, 0, found.offsets, found.records)) == list(
         TopicReader(log, APPLICATION, airlines).read()
     )
+
+
+def test_reader_that_goes_on_after_the_topic_was_seeded_again_mixes_no_records(log, airlines):
+    put(log, airlines, [1, 2])
+    reader = TopicReader(log, APPLICATION, airlines)
+    assert ids(reader.read(limit=1)) == [(0, 0, 1)]
+    state = LogState.load(log.commits(APPLICATION))
+    (within,) = state.ranges("airlines", 0)
+    again = log.write(APPLICATION, "airlines", "again", next(iter(log.read(within))).records, 0, 0)
+    state.commit(AppendRecord(0, again, topic=FedTopic.of(airlines), replace=True))
+    with pytest.raises(FullyRefreshedError, match="airlines was fully refreshed, while"):
+        list(reader.read())
+    assert len(ids(TopicReader(log, APPLICATION, airlines).read())) == 2

@@ -15,15 +15,17 @@ from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.links import MOST_KILLED, StoreByStore, WorkerKilledError
 from headwater.runtime.restore.requests import TABLE, StateAnswer, StateLocation, StateRequest, StoreTarget
 from headwater.runtime.spark.executor_link import OnExecutor
+from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directories.table_copies import wipe_other_copy
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.topology import Store
+from headwater.runtime.topology import GlobalTable, Store, Topic
 
 pytestmark = pytest.mark.spark
 
 COUNTS = Store("counts", 4, "k string", "n bigint")
-NAMES = Store("names", 1, "k string", "n bigint")
+NAMES = GlobalTable("names", Topic("names", 1, "k string", "n bigint"), Store("names", 1, "k string", "n bigint"))
 
 
 @pytest.fixture
@@ -31,6 +33,7 @@ def stores(tmp_path: Path) -> list[Path]:
     """Four stores of 300 rows and a global table's, closed."""
     client = tmp_path / "state/client-1/p-t"
     paths = [*(client / f"counts/{number}" for number in range(4)), client / "global/names"]
+    wipe_other_copy(StateDirectory(tmp_path / "state", "client-1", "p-t"), paths[4], NAMES)  # notes its columns
     for path in paths:
         store = LmdbStore(path)
         store.apply([([b"%06d" % number for number in range(300)], [b"v" * 20] * 300)], 0, 300)

@@ -43,3 +43,16 @@ def test_causes_are_told_in_words() -> None:
     assert facts_of(RuntimeError(nested)).cause == "[MALFORMED] bad"
     bare = calling + ": a.b.AnException: outer\n\tat x\nCaused by: d.EError"
     assert facts_of(RuntimeError(bare)).cause == "d.EError"
+
+
+def test_advice_to_change_settings_that_are_fixed_is_left_out() -> None:
+    division = (
+        "An error occurred while calling o1.collectToPython.\n"
+        ": org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate "
+        'divisor being 0 and return NULL instead. If necessary set "spark.sql.ansi.enabled" to "false" to bypass this '
+        "error. SQLSTATE: 22012\n\tat x"
+    )
+    assert facts_of(RuntimeError(division)).cause == (
+        "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. "
+        "SQLSTATE: 22012"
+    )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.ranges import Fetched, LogRange
+from headwater.runtime.log.ranges import Columns, Fetched, LogRange
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.state.catch_up import apply_slices, catch_up, changes, slices, start_empty
 from headwater.runtime.state.lmdb.store import LmdbStore
@@ -186,9 +187,10 @@ class TornLog:
     def __init__(self, log: EmbeddedLog) -> None:
         self.log = log
 
-    def read(
-        self, within: LogRange, start: int | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[Fetched]:
+    def ahead(self, ranges: object) -> Any:
+        return self
+
+    def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
         for fetched in self.log.read(within, start, columns):
             yield replace(fetched, end=within.start)
         raise OSError("torn")

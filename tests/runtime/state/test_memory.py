@@ -47,6 +47,18 @@ def test_memory_of_a_removed_state_directory_is_freed_by_the_next_new_store(tmp_
     assert len(list((tmp_path / "shm").iterdir())) == 2
 
 
+def test_memory_of_a_renamed_state_directory_stays_its_own_and_is_not_given_to_another(tmp_path: Path) -> None:
+    backend = MemoryBackend(str(tmp_path / "shm"))
+    before, after = tmp_path / "before" / "0", tmp_path / "after" / "0"
+    backend.open(before).apply([([b"a"], [b"1"])], 0, 1)
+    before.parent.rename(after.parent)
+    backend.open(after)
+
+    backend.open(before).apply([([b"b"], [b"2"])], 0, 1)
+
+    assert backend.open(after).get_many([b"a", b"b"]) == [b"1", None]
+
+
 def test_without_a_path_stores_work_where_the_machine_has_room(tmp_path: Path) -> None:
     store = MemoryBackend().open(tmp_path / "state" / "0")
     store.apply([([b"a"], [b"1"])], 0, 1)

@@ -45,6 +45,21 @@ def test_later_change_of_a_key_wins_within_a_chunk_and_across_chunks(store: Stat
     assert rows(store) == [(b"a", b"2"), (b"d", b"1")]
 
 
+def test_size_counts_rows_and_the_bytes_that_they_take(
+    store: StateStore, backend: StoreBackend, tmp_path: Path
+) -> None:
+    keys = [f"{number:04}".encode() for number in range(3000)]
+    store.apply([(keys, [os.urandom(100)] * 3000)], 0, 3000)
+    before = store.size
+    store.apply([(keys[:1000], [None] * 1000)], 3000, 4000)
+
+    assert before.rows == 3000
+    assert before.bytes >= 3000 * 100
+    assert store.size.rows <= 2000  # RocksDB counts a deletion until it is merged, and takes it off twice
+    store.close()
+    assert 1000 <= backend.open_to_read(tmp_path / "state" / "store" / "0").size.rows <= 2000
+
+
 def test_deleting_an_absent_key_changes_nothing(store: StateStore) -> None:
     store.apply([([b"b"], [b"1"])], 0, 1)
     store.apply([([b"a", b"c"], [None, None])], 1, 3)
@@ -142,6 +157,39 @@ def test_store_that_was_never_closed_holds_what_was_applied(backend: StoreBacken
     backend.open(tmp_path / "again").apply([([b"a"], [b"1"])], 0, 1)
 
     assert backend.open(tmp_path / "again").get_many([b"a"]) == [b"1"]
+
+
+def test_store_opens_beside_an_open_one_that_cannot_be_looked_at_any_more(
+    backend: StoreBackend, tmp_path: Path
+) -> None:
+    backend.open(tmp_path / "gone" / "0").apply([([b"a"], [b"1"])], 0, 1)
+    (tmp_path / "gone").rename(tmp_path / "elsewhere")
+    (tmp_path / "gone").write_text("no folder")
+
+    other = backend.open(tmp_path / "other")
+
+    other.apply([([b"b"], [b"2"])], 0, 1)
+    assert other.get_many([b"b"]) == [b"2"]
+    (tmp_path / "gone").unlink()
+    (tmp_path / "elsewhere").rename(tmp_path / "gone")
+
+
+def test_store_whose_folder_was_renamed_while_it_was_open_holds_what_was_applied_or_nothing(
+    backend: StoreBackend, tmp_path: Path, transactional: bool
+) -> None:
+    before, after = tmp_path / "before" / "0", tmp_path / "after" / "0"
+    backend.open(before).apply([([b"a"], [b"1"])], 0, 1)
+    before.parent.rename(after.parent)
+
+    renamed = backend.open(after)
+
+    if not transactional:
+        with pytest.raises(StoreDamagedError):
+            _ = renamed.position
+    assert (rows(renamed), renamed.position) == (([(b"a", b"1")], 1) if transactional else ([], 0))
+    renamed.apply([([b"b"], [b"2"])], renamed.position, 2)
+    assert renamed.get_many([b"b"]) == [b"2"]
+    assert backend.open(before).position == 0
 
 
 def test_closed_store_can_be_used_again(store: StateStore) -> None:

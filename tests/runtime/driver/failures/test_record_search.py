@@ -15,15 +15,15 @@ import pytest
 from commits import part, topic
 
 from headwater.errors import MachineError
-from headwater.runtime.driver.cluster import MOST_TRIED, Trial
-from headwater.runtime.driver.errors import JobError, RecordError
+from headwater.runtime.driver.cluster import MOST_TRIED, Failing, Trial
+from headwater.runtime.driver.errors import FailedRecord, JobError, RecordError
 from headwater.runtime.driver.failures.record_search import isolate
 from headwater.runtime.driver.failures.user_errors import user_error
 from headwater.runtime.log.commit_records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError
 from headwater.runtime.operators.source import Source, take
-from headwater.runtime.progress.last_record import short_json
+from headwater.runtime.progress.named_records import short_json
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.record_json import Record
 from headwater.runtime.spark.worker_errors import facts_of
@@ -69,8 +69,8 @@ class FailsAt(Explained):
     offset: int
     tried: int = 0
 
-    def first_failing(self, plan: EpochPlan) -> int | None:
-        return None
+    def failing(self, plan: EpochPlan) -> tuple[Failing, ...]:
+        return ()
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         self.tried += 1
@@ -127,7 +127,7 @@ def test_first_record_that_fails_is_blamed_or_the_change_that_it_begins(
 
     _, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ValueError("it failed"))
 
-    assert (failure.offset, failure.step) == (blamed, "topologies/t.yml:7")
+    assert (failure.first.offset, failure.first.step) == (blamed, "topologies/t.yml:7")
 
 
 @pytest.mark.parametrize(("count", "bad", "jobs"), [(20_000, 13_333, 6), (400_000, 399_999, 8)])
@@ -156,7 +156,7 @@ def test_record_among_very_many_is_found_in_few_jobs(
 
     _, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ValueError("it failed"))
 
-    assert failure.offset == bad
+    assert failure.first.offset == bad
     assert fails.tried <= jobs
 
 
@@ -167,8 +167,8 @@ class Killed(Explained):
     kills: set[int]
     runs: int = 0
 
-    def first_failing(self, plan: EpochPlan) -> int | None:
-        return None
+    def failing(self, plan: EpochPlan) -> tuple[Failing, ...]:
+        return ()
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
         try:
@@ -236,8 +236,8 @@ def test_records_are_looked_at_where_a_worker_is_ended_again_behind_examined_sto
     outcomes, (failure,) = isolate(job, part("reads", (CHANGES,)), plan, ended, {TaskKey("p-t", "reads", 1)})
 
     assert {each.partition for each in outcomes} == {0, 2}
-    assert (failure.task.partition, failure.offset) == (1, 0)
-    assert failure.cause == "Python worker exited unexpectedly (crashed)"
+    assert (failure.task.partition, failure.first.offset) == (1, 0)
+    assert failure.first.cause == "Python worker exited unexpectedly (crashed)"
 
 
 @pytest.mark.parametrize(
@@ -299,22 +299,16 @@ def test_want_of_memory_in_the_driver_is_an_error_of_the_machine() -> None:
 
 def test_jvm_that_is_gone_is_told_with_the_records_it_worked_on(log: EmbeddedLog, planned: EpochPlan) -> None:
     job: Any = FailsAt(log, 0)
-    with pytest.raises(JobError, match=r"It worked on changes\[0\]@0 to 5"):
+    with pytest.raises(JobError, match=r"\(it worked on changes\[0\]@0 to 5\)"):
         isolate(job, part("reads", (CHANGES,)), planned, ConnectionRefusedError(111, "refused"))
 
 
 def test_long_values_are_shortened_in_the_report_of_a_record() -> None:
     record = Record(0, 7, 0, {"k": 1}, {"text": "y" * 20_000_000, "list": [1] * 5000, "deep": {"t": "z" * 900}}, {})
     value = short_json(record)
-    error = RecordError(
-        task=TaskKey("a", "f", 0),
-        topic="words",
-        partition=0,
-        offset=7,
-        step="topologies/t.yml:6",
-        value=value,
-        cause=f"[CAST_INVALID_INPUT] The value '{'y' * 20_000_000}' of the type STRING cannot be cast",
-    )
+    cause = f"[CAST_INVALID_INPUT] The value '{'y' * 20_000_000}' of the type STRING cannot be cast"
+    failed = FailedRecord("words", 0, 7, "topologies/t.yml:6", value, cause)
+    error = RecordError(TaskKey("a", "f", 0), [failed])
 
     assert len(str(error)) < 3_000
     assert "(20,000,000 characters)" in value

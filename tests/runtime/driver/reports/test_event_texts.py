@@ -1,3 +1,5 @@
+from typing import Literal
+
 import pytest
 
 from headwater.runtime.driver.reports.event_texts import counted, sentence, waiting
@@ -6,9 +8,12 @@ from headwater.runtime.driver.reports.events import (
     AssignmentFailed,
     ClientLost,
     EpochCommitted,
+    LogCleaned,
     TaskBeginsAgain,
     TaskFailed,
     TasksPlaced,
+    TopicRepartitioned,
+    UpkeepFailed,
 )
 from headwater.runtime.placing.assigned import Move
 from headwater.runtime.task_id import TaskId
@@ -32,6 +37,13 @@ def test_committed_epoch_is_told_with_rate_and_lag() -> None:
     )
 
 
+def test_repartitioned_topic_is_told_with_what_has_changed_only() -> None:
+    more = TopicRepartitioned("shop-seed", "orders", 10, 2, 4, "a string", "a string", 0.5)
+    assert sentence(more) == "orders: 10 records put into 4 partitions instead of 2, in 0.5 s"
+    other_key = TopicRepartitioned("shop-seed", "orders", 10, 4, 4, "a string", "b string", 0.5)
+    assert sentence(other_key) == "orders: 10 records put into 4 partitions, by the key b string, in 0.5 s"
+
+
 def test_failed_record_is_told_with_its_message() -> None:
     told = sentence(TaskFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
 
@@ -53,6 +65,25 @@ def test_task_that_begins_again_is_told_with_its_client_and_the_cause() -> None:
     assert told == (
         "flights-delays/late: task 2 begins again on client-1, while the others go on: "
         "store /state/totals/2 is damaged: cut off"
+    )
+
+
+@pytest.mark.parametrize(("work", "left"), [("fold", "old commits"), ("remove", "superfluous files")])
+def test_upkeep_that_failed_is_told_with_what_stays_and_the_cause(work: Literal["fold", "remove"], left: str) -> None:
+    told = sentence(UpkeepFailed("flights-delays", work, "/log/x: No space left on device"))
+
+    assert told == (
+        f"flights-delays: {left} stay in the log for now, as something went wrong when they were removed: "
+        "/log/x: No space left on device"
+    )
+
+
+def test_cleaning_that_failed_is_told_with_what_it_costs_and_the_cause() -> None:
+    told = sentence(UpkeepFailed("flights-seed", "clean", "/log/x: No space left on device"))
+
+    assert told == (
+        "flights-seed: the log takes more space than it needs for now, as something went wrong when it was cleaned: "
+        "/log/x: No space left on device"
     )
 
 
@@ -95,4 +126,6 @@ def test_failed_assignor_is_told_with_what_it_said_wrong() -> None:
 
 
 def test_end_is_told_with_its_reason() -> None:
+    assert sentence(LogCleaned("a-b", 1, 1, 0.3)) == "a-b: log cleaned, 1 segment became 1 (0.3 s)"
+    assert sentence(LogCleaned("a-b", 12, 1, 0.3)) == "a-b: log cleaned, 12 segments became 1 (0.3 s)"
     assert sentence(ApplicationStopped("a-b", "caught_up", 12_000, 3)) == "a-b: caught up, 12,000 records in 3 commits"

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from headwater.runtime.driver.reports.counters import TaskCounts
 from headwater.runtime.driver.reports.status import (
     SILENT_MS,
     VERSION,
@@ -20,6 +21,7 @@ from headwater.runtime.driver.reports.status import (
     this_process,
 )
 from headwater.runtime.state.directories.process_file import Owner
+from headwater.runtime.tasks.measured import Seconds, Volume
 
 HOST, OWNER = this_process()
 AT = 1_700_000_000_000
@@ -97,3 +99,22 @@ def test_task_says_how_much_is_restored_and_what_is_left() -> None:
 
 def test_ten_thousand_tasks_fit_in_a_megabyte() -> None:
     assert len(status(*map(task, range(10_000))).to_text()) < 1_000_000
+
+
+def test_numbers_of_ten_thousand_tasks_fit_in_two_megabytes() -> None:
+    seconds = Seconds(12.034512, 27.100034, 7.000412, 1.100223, 3.4).rounded()
+    counts = TaskCounts(1000, 4_000_000, seconds, Volume(310_000_000, 4_000_000, 250_000_000, 90_000, 7_000_000))
+    tasks = [task(number, counts=counts) for number in range(10_000)]
+    assert len(status(*tasks).to_text()) < 2_000_000
+    assert RunStatus.of_text("shop-sales", status(*tasks[:3]).to_text()) == status(*tasks[:3])
+
+
+def test_status_of_the_version_before_has_no_numbers() -> None:
+    plain = json.loads(status().to_text())
+    for name in ("dropped", "epochs", "seconds"):
+        del plain[name]
+    for client in plain["clients"]:
+        del client["epochs"]
+        client["tasks"] = [[*each[:8], [store[:3] for store in each[8]]] for each in client["tasks"]]
+
+    assert RunStatus.of_text("shop-sales", json.dumps(plain)) == status()

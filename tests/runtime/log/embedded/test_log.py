@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +52,16 @@ def test_commits_of_an_older_version_are_missed_once_they_were_seen(log):
     shutil.rmtree(log.root / "commits")
     with pytest.raises(CommitsMissingError):
         LogState.load(log.commits("flights-seed"))
+
+
+def test_entry_that_another_process_makes_while_the_application_is_dropped_does_not_stay(log, monkeypatch):
+    LogState.load(log.commits("demo-app")).commit(AppendRecord(0, ()))
+    rename = Path.rename
+
+    def checked_before(path, target):
+        log.check()
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", checked_before)
+    log.drop("demo-app")
+    assert LogState.load(log.commits("demo-app")).number == 0

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.errors import CorruptSegmentError, MissingColumnsError, RangeMissingError
+from headwater.runtime.log.errors import (
+    CorruptSegmentError,
+    MissingColumnsError,
+    RangeMissingError,
+    RecordsPlace,
+    UnreadableFileError,
+)
 from headwater.runtime.log.segments.files import BATCH_ROWS
 
 PATH = "segments/app/t/g1-e1-late-0-a0.seg"
@@ -137,6 +143,19 @@ def test_missing_file_is_named(log, records):
     with pytest.raises(RangeMissingError) as caught:
         list(log.read(placed(segment)))
     assert caught.value.path == PATH
+    assert str(caught.value).startswith(
+        f"t, partition 0, offsets 100 to 101, cannot be read: segment {PATH} is missing"
+    )
+
+
+def test_error_of_records_that_a_topology_wrote_tells_how_to_compute_them_again():
+    error = RangeMissingError("segments/shop-sales/daily_sales/g1-e1.seg")
+    error.tell(RecordsPlace("daily_sales", 0, 0, 3))
+    assert error.hint == (
+        "put the file back from a copy of the log; or compute them again: headwater build --full-refresh --select "
+        "'sales+'; or go on without: headwater log repair --drop-unreadable; `headwater log verify` lists all that is "
+        "damaged"
+    )
 
 
 def test_changed_byte_of_a_batch_is_found_in_that_batch_only(log, records):
@@ -148,6 +167,7 @@ def test_changed_byte_of_a_batch_is_found_in_that_batch_only(log, records):
     with pytest.raises(CorruptSegmentError) as caught:
         list(log.read(placed(segment)))
     assert (caught.value.path, caught.value.batch) == (PATH, 1)
+    assert caught.value.place == RecordsPlace("t", 0, 100 + BATCH_ROWS, 100 + 2 * BATCH_ROWS)
     assert len(next(log.read(placed(segment)))) == BATCH_ROWS
 
 
@@ -158,6 +178,17 @@ def test_file_cut_short_is_damaged(log, records, keep):
     file.write_bytes(file.read_bytes()[:keep])
     with pytest.raises(CorruptSegmentError):
         list(log.read(placed(segment)))
+
+
+def test_file_that_the_system_refuses_to_read_is_told_with_its_records(log, records):
+    (segment,) = log.write("app", "t", NAME, records(1), 0, lane=0)
+    log.remove(PATH)
+    (log.root / PATH).mkdir()
+    with pytest.raises(UnreadableFileError, match="Is a directory") as caught:
+        list(log.read(placed(segment)))
+    assert caught.value.path == str(log.root / PATH)
+    assert caught.value.message.startswith(f"t, partition 0, offset 100, cannot be read: {log.root / PATH}: ")
+    assert "move it away" in str(caught.value.hint)
 
 
 def test_any_changed_byte_of_the_schema_is_found(log, records):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.errors import MachineError
 from headwater.runtime.state.directories.known_log import OtherLogError, check_known_by
 from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 
@@ -34,3 +35,8 @@ def test_state_of_this_log_and_state_that_knows_none_are_taken(tmp_path: Path) -
     made(tmp_path, "another", application="q-t")
     check_known_by(tmp_path, ["p-t"], "one", "log")
     check_known_by(tmp_path / "nowhere", ["p-t"], "", "log")
+
+
+def test_state_directory_that_the_machine_cannot_have_is_told(tmp_path):
+    with pytest.raises(MachineError, match="too long"):
+        check_known_by(tmp_path / ("a" * 300), ["p-t"], "one", "log")

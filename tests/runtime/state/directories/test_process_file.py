@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directories.process_file import NewerStateError, Owner, ProcessFile
 from headwater.runtime.tasks.errors import LockError
 
 
@@ -43,6 +43,23 @@ def test_file_that_cannot_be_understood_gives_a_new_process_id(tmp_path: Path, m
     taken = ProcessFile.take(tmp_path, me)
 
     assert ProcessFile.read(tmp_path) == taken
+
+
+def test_stores_of_a_newer_format_are_refused_by_name_and_left_alone(tmp_path: Path, me: Owner) -> None:
+    taken = ProcessFile.take(tmp_path, me)
+    (path,) = tmp_path.iterdir()
+    content = json.loads(path.read_text())
+    assert content.pop("format") == 1
+    path.write_text(json.dumps(content))
+    assert ProcessFile.read(tmp_path) == taken  # as versions write it that know no number
+    newer = json.dumps({**content, "format": 2})
+    path.write_text(newer)
+
+    for touch in (lambda: ProcessFile.read(tmp_path), lambda: ProcessFile.take(tmp_path, me)):
+        with pytest.raises(NewerStateError, match=r"format 2, this version reads formats up to 1") as caught:
+            touch()
+        assert "headwater clean --state" in str(caught.value.hint)
+    assert path.read_text() == newer
 
 
 def test_fields_of_a_later_version_are_passed_over(tmp_path: Path, me: Owner) -> None:

@@ -276,3 +276,21 @@ def test_closed_store_is_plain_files_and_may_be_copied(directory: Path) -> None:
 def test_files_are_their_owners_own(directory: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in (directory, directory / "db")} == {0o700}
     assert stat.S_IMODE((directory / ".checkpoint").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_folder_that_cannot_be_looked_at_does_not_end_the_thread_that_answers_for_other_stores(
+    directory: Path, tmp_path: Path, writes: bool
+) -> None:
+    store = BACKEND.open(directory) if writes else BACKEND.open_to_read(directory)
+    assert store.position == 20_000
+    if writes:
+        store.apply([([b"a"], [b"b"])], 20_000, 20_001)
+    directory.parent.rename(tmp_path / "elsewhere")
+    directory.parent.write_text("no folder")
+
+    of_this_process.rest()
+
+    directory.parent.unlink()
+    (tmp_path / "elsewhere").rename(directory.parent)
+    assert store.position == 20_000 + writes

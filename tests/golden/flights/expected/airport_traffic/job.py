@@ -195,6 +195,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="airport_traffic",
     version="1.0",
-    content_hash="4831efd6a502938d55b10b9d705239cc3e5d83d6220cd0ca58ce794dfa9c0880",
+    content_hash="efafd52066e0da4790b4b2686d2461bc73d1ba71ac9a0283b5fca757a92a6141",
     subtopologies=(movements, movements_rekeyed, zones),
 )

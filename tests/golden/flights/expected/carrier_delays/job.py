@@ -136,6 +136,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="a350aa2ea718fb751026737b1520bb53310fe3753b0231223dc2445c3fa67cf3",
+    content_hash="0bd454cc4168116d8ac95ca8ef9d9b101f532d3c1f9dd9bf260ba38f70d2a3ea",
     subtopologies=(late, hourly),
 )

@@ -224,6 +224,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="483126a4c5808e197109ce5f3d22b21663f176c4ce46d27d684827f26317f3e4",
+    content_hash="e83996a46075f239021a439734c54c42e8b4075bec97e818a5568806782101e9",
     subtopologies=(flown, flown_rekeyed, parked),
 )

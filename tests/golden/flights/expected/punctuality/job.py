@@ -97,6 +97,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="punctuality",
     version="1.0",
-    content_hash="6a1aa0c25f4d6ba59135b64d31363e44d508e0567ec0e8450f08185655fe7c76",
+    content_hash="3a549a2bad36ab792ab8ac230b10748d6700867cd7634c86226f2d6c5081201a",
     subtopologies=(by_hour,),
 )

@@ -192,6 +192,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="f4e66bd7b0666d30c0f4ffafd6788e7989e6b28c2c1af0611c3255b9f81c8c7f",
+    content_hash="a5ce8875ccb3006795f7362d402e1be0fde6107290da122da4394c035f81b94e",
     subtopologies=(observed, observed_rekeyed, impact),
 )

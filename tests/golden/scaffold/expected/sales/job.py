@@ -63,11 +63,11 @@ SALES_BY_DAY = Store(
 @subtopology(0, "sales", file=FILE)
 def sales(rows: Pipe) -> Pipe:
     """2 tasks: orders -> shop-sales-sales-repartition."""
-    rows = rows.process(Source(ORDERS, "sales", columns=("product", "quantity", "price"), at=10))
-    rows = rows.where("sales", "quantity >= 1", at=13)
+    rows = rows.process(Source(ORDERS, "sales", columns=("product", "quantity", "price"), at=11))
+    rows = rows.where("sales", "quantity >= 1", at=14)
     return rows.process(
-        KeyBy("sales", {"product": "product"}, at=14),
-        Sink("sales", SALES_REPARTITION, mode="repartition", at=19),
+        KeyBy("sales", {"product": "product"}, at=15),
+        Sink("sales", SALES_REPARTITION, mode="repartition", at=20),
     )
 
 
@@ -77,16 +77,16 @@ def sales_rekeyed(rows: Pipe) -> Pipe:
 
     Stores: sales_by_day.
     """
-    rows = rows.process(Source(SALES_REPARTITION, "sales", at=19))
+    rows = rows.process(Source(SALES_REPARTITION, "sales", at=20))
     rows = rows.select(
         "sales",
         {"`quantity * price` double": "quantity * price"},
         null_values=True,
-        at=19,
+        at=20,
     )
     return rows.process(
-        Aggregate("sales", SALES_BY_DAY, emit="per_epoch", at=19),
-        Sink("sales", DAILY_SALES, mode="per_epoch", at=24),
+        Aggregate("sales", SALES_BY_DAY, emit="per_epoch", at=20),
+        Sink("sales", DAILY_SALES, mode="per_epoch", at=25),
     )
 
 
@@ -94,6 +94,6 @@ TOPOLOGY = Topology(
     project="shop",
     name="sales",
     version="1.0",
-    content_hash="3057623959db9a1c0b914fe6746e3db2c4a50b77768985ebf0c9b51987eb455d",
+    content_hash="d4c497786aa7869b2fd5c68c56a6e81b61ff5ffb4d010e4ba093ab5fb8782b13",
     subtopologies=(sales, sales_rekeyed),
 )

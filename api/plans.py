@@ -1,0 +1,104 @@
+"""What the next run of a project would do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from ..compiler.emit.declared import declared_topology
+from ..compiler.outcomes import InvalidProjectError, Parsed
+from ..compiler.pipeline import CheckedProject
+from ..compiler.reading.nodes import without_notes
+from ..errors import HeadwaterError
+from ..runtime.changes.model import Verdict
+from ..runtime.changes.plans.against import Manifest, plan_against
+from ..runtime.changes.plans.orphans import orphans
+from ..runtime.changes.plans.plan import Orphan, Plan
+from ..runtime.changes.plans.plan_json import Made
+from ..runtime.changes.plans.planning import Planned, plan_on
+from ..runtime.changes.refreshed import check_refresh
+from ..runtime.ingest.seeds import SeedSpec
+from ..runtime.state.directories.known_log import place_of
+from ..runtime.topology import Topic
+from .files import CheckedFiles
+from .selection import Selection
+from .target import Target
+
+
+class Plans:
+    """Compares the selected topologies, and the seeds that they need, with what is committed. Nothing is written."""
+
+    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
+        self._files = files
+        self._selection = selection
+        self._target = target
+
+    def plan(self, against: Path | None = None, *, go_on: bool = False) -> Plan:
+        """See `Project.plan`."""
+        if against is not None:
+            planned = self._planned(go_on)
+            manifest = Manifest.read(against).with_names_of_now(self._target.settings_to_read().former_names)
+            return plan_against(manifest, planned)
+        return plan_on(self._target.log_to_read(), self._place(), self._planned(go_on), self._target.state_dir())
+
+    def require(self, plan: Plan | str | os.PathLike[str] | None, go_on: bool) -> bool:
+        """Check that a plan still holds. Returns its `go_on`, without a plan the given one.
+
+        Raises PlanFileError, PlanOutdatedError.
+        """
+        if plan is None:
+            return go_on
+        made = Made.of(plan) if isinstance(plan, Plan) else Made.read(Path(plan))
+        made.require(self.plan(go_on=go_on or made.go_on))
+        return made.go_on
+
+    def check_refresh(self, applications: Collection[str], restarted: Collection[str]) -> None:
+        """Check that the selected topologies could begin again once `applications` are removed, see `check_refresh`."""
+        planned, log = self._planned(go_on=False), self._target.log_to_read()
+        check_refresh(log, planned.topologies, applications, planned.applications, restarted)
+
+    def outlook(self, *, local: bool = False, go_on: bool = False) -> Plan | None:
+        """See `Project.outlook`."""
+        if local and not Path(self._place()).is_dir():
+            return None
+        try:
+            plan = self.plan(go_on=go_on)
+        except (HeadwaterError, OSError):
+            return None
+        begun = plan.orphans or any(each.begun for each in plan.applications)
+        return plan if begun and plan.verdict is not Verdict.NOTHING else None
+
+    def orphans(self) -> tuple[Orphan, ...]:
+        """See `Project.orphans`."""
+        if self._files.parsed().ok:
+            return self.plan().orphans
+        return orphans(self._target.log_to_read(), self._files.name, self._files.applications())
+
+    def _place(self) -> str:
+        log = self._target.settings_to_read().log
+        return place_of(log.name, log.options)
+
+    def _planned(self, go_on: bool) -> Planned:
+        names = self._selection.topologies()
+        judged: CheckedProject = vars(self._files).get("typed") or self._files.judged
+        if judged.diagnostics.has_errors:
+            raise InvalidProjectError(Parsed(**{**self._files.found(), "diagnostics": tuple(judged.diagnostics)}))
+        graphs = {graph.name: graph for graph in judged.topologies}
+        if any(name not in graphs for name in names):
+            graphs = {graph.name: graph for graph in self._files.guessed.topologies} | graphs
+        return Planned(
+            self._files.name,
+            self._files.root,
+            [declared_topology(graphs[name]) for name in names if name in graphs],
+            self._files.applications(),
+            [name for name in names if name not in graphs],
+            {name: self._seed(name) for name in self._selection.seeds()},
+            {each.id: f"{each.file}:{each.line}" for each in self._files.resources.by_id.values() if each.line},
+            go_on,
+        )
+
+    def _seed(self, name: str) -> tuple[Topic, SeedSpec]:
+        model = self._files.checked.model.topics[name]
+        assert model.seed is not None
+        return self._files.checked.topics[name], SeedSpec(**without_notes(model.seed.to_python()))

@@ -1,0 +1,206 @@
+"""Topologies that start again or go on reading elsewhere, and what only the log has, which can be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..compiler.selectors import SelectorError
+from ..errors import HeadwaterError
+from ..runtime.log.declared_topics import applications_of
+from ..runtime.log.log import Log
+from ..runtime.log.state import LogState
+from ..runtime.progress.removal import (
+    Removal,
+    plan_application_removal,
+    plan_topic_removal,
+    readers_of,
+    remove,
+)
+from ..runtime.progress.rewinding import Rewind, plan_rewind, rewind
+from ..runtime.progress.seeking import Whence
+from ..suggestions import guess
+from .arguments import check_name, check_names
+from .files import CheckedFiles
+from .running import refuse_running
+from .selection import Selection
+from .target import Target
+
+
+class UnknownRemainsError(HeadwaterError):
+    """The log has no application and no topic of this name: `name`."""
+
+    exit_code = 2
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        listed = "`headwater ls --orphans` lists applications, `headwater log ls` topics"
+        super().__init__(
+            f"the log has nothing of the name {name!r} that the project does not have", guess(name, known, listed)
+        )
+        self.name = name
+
+
+class StillDeclaredError(HeadwaterError):
+    """The project still has what was to be removed: `name`. `kind`: topology or topic."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, name: str, place: str, hint: str) -> None:
+        super().__init__(f"{kind} {name} is in the project ({place})", hint)
+        self.kind = kind
+        self.name = name
+
+
+class StillReadError(HeadwaterError):
+    """Something cannot be removed: `reader` has read `topic`. `missing`: all that must go with it, by name."""
+
+    def __init__(self, reader: str, topic: str, missing: Sequence[str], hint: str) -> None:
+        super().__init__(f"{reader} has read {topic}, whose records would go", hint)
+        self.reader = reader
+        self.topic = topic
+        self.missing = tuple(missing)
+
+
+class Removals:
+    """Plans and does `reset`, `rewind` and `remove` on the log of the target."""
+
+    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
+        self._files = files
+        self._selection = selection
+        self._target = target
+
+    def plan_reset(self, topologies: Sequence[str]) -> tuple[Removal, ...]:
+        """See `Project.plan_reset`."""
+        check_names("topologies", topologies)
+        log = self._target.log_to_read()
+        chosen = [f"{self._files.name}-{name}" for name in self._selection.named(topologies)]
+        begun = set(log.applications())
+        self._check_readers(log, chosen, [])
+        for name in chosen:
+            refuse_running(log, name)
+        return tuple(plan_application_removal(log, name) for name in chosen if name in begun)
+
+    def plan_remove(self, names: Sequence[str]) -> tuple[Removal, ...]:
+        """See `Project.plan_remove`."""
+        check_names("names", names)
+        self._files.require_valid()  # else a topology or a topic may only seem to be gone
+        log = self._target.log_to_read()
+        applications, topics = list[str](), list[tuple[str, str]]()
+        for name in dict.fromkeys(names):
+            found = self._application(log, name)
+            if found is not None:
+                applications.append(found)
+            else:
+                topics.append((self._writer(log, name), name))
+        topics = [each for each in topics if each[0] not in applications]
+        self._check_readers(log, applications, topics)
+        for name in (*applications, *(writer for writer, _ in topics)):
+            refuse_running(log, name)
+        return (
+            *(plan_application_removal(log, each) for each in applications),
+            *(plan_topic_removal(log, writer, name) for writer, name in topics),
+        )
+
+    def plan_rewind(
+        self, topology: str, topic: str, whence: Whence, partitions: Collection[int], *, keep_state: bool
+    ) -> Rewind:
+        """See `Project.plan_rewind`."""
+        check_name("topology", topology)
+        check_name("topic", topic)
+        names = self._selection.named([topology])
+        if len(names) > 1:
+            raise SelectorError(topology, f"{topology!r} selects {', '.join(names)}", "name one topology")
+        log, application = self._target.log_to_read(), f"{self._files.name}-{names[0]}"
+        refuse_running(log, application)
+        return plan_rewind(log, application, topic, whence, partitions, fed_by=self._files.seeds, keep_state=keep_state)
+
+    def rewind(self, planned: Rewind) -> None:
+        """See `Project.rewind`."""
+        log = self._target.log_to_read()
+        refuse_running(log, planned.application)
+        rewind(log, self._target.state_dir(), planned)
+
+    def remove(self, planned: Sequence[Removal]) -> None:
+        """See `Project.remove`."""
+        log = self._target.log_to_read()
+        for each in planned:
+            refuse_running(log, each.application)
+        remove(log, self._target.state_dir(), planned)
+
+    def _application(self, log: Log, name: str) -> str | None:
+        """The application without a topology that a name means: its own name or that of its topology."""
+        project = self._files.name
+        for declared in self._files.resources.of("topology"):
+            if name in (declared.name, f"{project}-{declared.name}"):
+                again = f"`headwater reset {declared.name}` has it start again; to remove it, remove its topology first"
+                raise StillDeclaredError("topology", declared.name, _place(declared.file, declared.line), again)
+        gone = applications_of(log, project)
+        return next((each for each in (name, f"{project}-{name}") if each in gone), None)
+
+    def _writer(self, log: Log, topic: str) -> str:
+        """The application of the log that has the records of a topic which nothing declares, or which something else
+        writes or feeds by now.
+        """
+        there = applications_of(log, self._files.name)
+        written = {each: _own_topics(log, each) for each in (*there, self._files.seeds)}
+        declared = next((each for each in self._files.resources.of("topic") if each.name == topic), None)
+        for application, topics in written.items():
+            if topic in topics and not (declared is not None and self._writes(application, topic)):
+                return application
+        if declared is not None:
+            first = "remove it from the project first; what reads or writes it uses it too"
+            raise StillDeclaredError("topic", topic, _place(declared.file, declared.line), first)
+        owned, by_id = self._files.applications(), self._files.resources.by_id
+        known = [each for each in there if each not in owned]
+        known += [name for topics in written.values() for name in topics if f"topic.{name}" not in by_id]
+        raise UnknownRemainsError(topic, known)
+
+    def _writes(self, application: str, topic: str) -> bool:
+        """Whether an application, or who feeds from outside, is the writer that the project has for a topic."""
+        declared = self._files.checked.topics.get(topic)
+        return declared is None or (declared.writer or self._files.seeds) == application
+
+    def _check_readers(self, log: Log, applications: Collection[str], topics: Collection[tuple[str, str]]) -> None:
+        """Raises StillReadError if an application that stays has read what goes. Those do not count that read a topic
+        of another writer by now: the next run computes them again.
+        """
+        gone = {*topics, *((each, name) for each in applications for name in _own_topics(log, each))}
+        owned = self._files.applications()
+        reading = {
+            (reader, topic): None
+            for writer, topic in sorted(gone)
+            for reader in readers_of(log, topic, None if writer == self._files.seeds else writer)
+            if reader not in applications
+            if not (reader in owned and (writer, topic) in topics and self._is_of_another(writer, topic))
+        }
+        if not reading:
+            return
+        reader, topic = next(iter(reading))
+        missing = self._all_readers(log, {reader for reader, _ in reading}) - set(applications)
+        raise StillReadError(reader, topic, sorted(missing), self._way_out(sorted(missing), applications))
+
+    def _is_of_another(self, writer: str, topic: str) -> bool:
+        return topic in self._files.checked.topics and not self._writes(writer, topic)
+
+    def _all_readers(self, log: Log, found: set[str]) -> set[str]:
+        more = {reader for each in found for topic in _own_topics(log, each) for reader in readers_of(log, topic, each)}
+        return found if more <= found else self._all_readers(log, found | more)
+
+    def _way_out(self, missing: Sequence[str], applications: Collection[str]) -> str:
+        declared = self._files.applications()
+        start = len(self._files.name) + 1
+        gone = " ".join(each for each in missing if each not in declared)
+        ways = [f"`headwater remove {gone}`"] if gone else []
+        kept = [each for each in (*applications, *missing) if each in declared]
+        if any(each in declared for each in missing):
+            ways.append(f"`headwater reset {' '.join(each[start:] for each in kept)}`")
+        return f"what has read it begins again with it: {', then '.join(ways)}"
+
+
+def _own_topics(log: Log, application: str) -> list[str]:
+    """The topics of which an application has records, without changelogs and those between its subtopologies."""
+    state = LogState.load(log.commits(application))
+    return sorted(name for name in state.written() if not name.startswith(f"{application}-"))
+
+
+def _place(file: str, line: int | None) -> str:
+    return file if line is None else f"{file}:{line}"

@@ -1,0 +1,39 @@
+"""`headwater reset`: has topologies start again from the first records of their topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from .options import ProjectOptions, format_option, whole_project_options
+from .removing import confirmed, show, show_json
+
+
+@click.command()
+@whole_project_options
+@click.argument("topologies", metavar="TOPOLOGY...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--yes", is_flag=True, help="Do not ask before anything is removed.")
+@format_option("table", "json", default="table")
+def command(options: ProjectOptions, topologies: Sequence[str], dry_run: bool, yes: bool, style: str) -> None:
+    """Have topologies start again from the first records of their topics: `sales`, or `sales+` with its readers.
+
+    All that they have committed goes: positions, stores, changelogs and output. Topics that are fed from outside stay
+    as they are, with all appended records. A topology that runs is refused, and so is one whose output another one has
+    read, unless that one starts again too.
+    """
+    project = options.project()
+    planned = project.plan_reset(topologies)
+    if style == "json":
+        show_json(planned, dry_run=dry_run)
+    elif not planned:
+        click.echo("nothing to reset: they have not committed anything")
+    else:
+        show(planned)
+    question = "Remove this for good, and start again with the next run?"
+    if not planned or not confirmed(dry_run, yes, question, style):
+        return
+    project.remove(planned)
+    for each in planned if style != "json" else ():
+        click.echo(f"{each.application} is reset: the next run reads its topics from the first records")

@@ -1,0 +1,298 @@
+"""Compares a topology with what it was when it last ran, as its application has committed it.
+
+A difference changes the meaning of committed positions, stores or topics. A new store is a difference too once records
+have been consumed: it would miss the records read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ..log.descriptions import TopologyDescription, UsedTopic
+from ..records.types import parse_columns
+from ..topology import Topology
+from .facets import TOPIC_KEY, other_expressions, store_differences, topic_differences
+from .inputs import OTHER_WRITER
+from .model import Change, Subject, SubjectKind, Verdict, Way
+from .recompute.repartition import REPARTITIONED
+from .settings import setting_changes
+from .steps import STAYS, fillers, flow_changes
+from .topic_columns import CATCH_UP, COLUMNS_CHANGED, columns_change
+from .ways import ways_back, ways_onward
+
+_SETTINGS = {
+    "grace": f"it counts from the next record on; {STAYS}",
+    "retention": "it counts from now on, and rows that are gone do not come back",
+}
+"""Settings of a store (see `StoreDescription`) that decide what its rows are, and from when on they count."""
+
+
+REFRESHED = "topic.refreshed"
+"""The kind of a change of the log: a topic was fully refreshed after it was read."""
+
+SOMETHING_ELSE = "topology.content"
+"""The kind of a change that has no name of its own, as an earlier version has not recorded what was there."""
+
+OTHER_READER = "topic.reader"
+"""The kind of a change: a subtopology of another name reads a topic."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The application as it is committed, and as the project has it now.
+
+    `places`: store -> `file:line` of the step that works on it now. `unread`: repartition topics with records that
+    their readers have not consumed. `moved`: topics whose records were put into other partitions since.
+    """
+
+    application: str
+    committed: TopologyDescription
+    current: TopologyDescription
+    places: Mapping[str, str] = field(default_factory=dict)
+    unread: Collection[str] = ()
+    moved: Collection[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        committed: TopologyDescription,
+        current: TopologyDescription,
+        unread: Collection[str] = (),
+        moved: Collection[str] = (),
+    ) -> Comparison:
+        """Of a topology, with the places of its stores."""
+        places = {store: place for part in topology.subtopologies for store, place in part.places.items()}
+        return cls(topology.application, committed, current, places, unread, moved)
+
+    def changes(self, consumed: bool) -> tuple[Change, ...]:
+        """What has changed. `consumed`: whether the application has consumed any record yet; nothing counts before.
+
+        Topics fed from outside are compared by key and partition count only, if no global table holds them: a changed
+        selection of their value columns does not touch what is committed.
+        """
+        if not self.committed.subtopologies or not consumed:
+            return ()
+        found = (
+            *self._stores(),
+            *self._kept_otherwise(),
+            *self._moved(),
+            *self._read_by_others(),
+            *self._topics(),
+            *self._starts(),
+            *flow_changes(self.application, self.committed, self.current),
+        )
+        if not self.committed.settings:  # of a version that has not recorded them
+            return found or tuple(self._something_else())
+        return (*found, *setting_changes(self.application, self.committed, self.current, self.places))
+
+    def _stores(self) -> Iterator[Change]:
+        old, new = self.committed.stores, self.current.stores
+        for name in sorted(old.keys() & new.keys()):
+            for found in store_differences(old[name], new[name]):
+                yield self._refused(f"store.{found.facet}", "store", name, found.what, found.lines)
+        gone, come = sorted(old.keys() - new.keys()), sorted(new.keys() - old.keys())
+        kept_in = _kept_in(self.committed)
+        for name in gone:
+            if name in kept_in and kept_in[name] not in self.current.subtopologies:
+                what = "it is gone with all that filled it"
+                yield Change("store.removed", Subject("store", name, self.application), Verdict.COMPATIBLE, what)
+                continue
+            same = next((each for each in come if not list(store_differences(old[name], new[each]))), None)
+            what = "it is gone" + (f"; is {same} its new name?" if same else "")
+            yield self._refused("store.removed", "store", name, what)
+        for name in come:
+            yield self._refused("store.added", "store", name, "it is new, and would miss the records consumed before")
+        for name in sorted(old.keys() & new.keys()):
+            if new[name].changelog and not old[name].changelog:
+                what = "its changelog was not kept so far, so the store could not be restored from it"
+                yield self._refused("store.changelog", "store", name, what)
+
+    def _kept_otherwise(self) -> Iterator[Change]:
+        """Stores of the same columns that are kept in another way, or whose rows are computed in another way."""
+        old, new = self.committed.stores, self.current.stores
+        for name in sorted(old.keys() & new.keys()):
+            yield from self._backend(name)
+            for setting, onward in _SETTINGS.items():
+                was, is_ = (each[name].settings.get(setting) for each in (old, new))
+                if None not in (was, is_) and was != is_:
+                    yield self._onward(f"store.{setting}", name, f"its {setting} was {was}, is {is_}", onward)
+            if lines := other_expressions(old[name], new[name]):
+                what = "its aggregates read other expressions"
+                onward = "they count from the next record on, and rows go on from what they hold"
+                yield self._onward("store.expressions", name, what, onward, lines)
+            if old[name].changelog and not new[name].changelog:
+                what = "its changelog is not kept any more"
+                subject = Subject("store", name, self.application)
+                yield Change("store.changelog", subject, Verdict.COMPATIBLE, what, place=self.places.get(name))
+
+    def _backend(self, name: str) -> Iterator[Change]:
+        old, new = self.committed.stores[name], self.current.stores[name]
+        was, is_ = (each.settings.get("backend") for each in (old, new))
+        if None in (was, is_) or was == is_:
+            return
+        if not old.changelog:
+            what = f"its backend was {was}, is {is_}, and without a changelog its rows are only in {was}"
+            yield self._refused("store.backend", "store", name, what)
+            return
+        what = f"its backend was {was}, is {is_}; clients make the store again from its changelog"
+        subject = Subject("store", name, self.application)
+        yield Change("store.backend", subject, Verdict.COMPATIBLE, what, place=self.places.get(name))
+
+    def _something_else(self) -> Iterator[Change]:
+        """What the topology computes differs in a way that an earlier version has not recorded, and that is not only
+        the columns of what it reads, which those who write or feed that tell.
+        """
+        old, new = self.committed.topics, self.current.topics
+        if any(new[name].value != old[name].value for name in old.keys() & new.keys()):
+            return
+        if self.committed.content_hash != self.current.content_hash:
+            yield Change(
+                SOMETHING_ELSE,
+                Subject.of_topology(self.application),
+                Verdict.COMPATIBLE,
+                "a setting of it changed (as `on_error`, `emit`, an assignor or a topic's retention); the version of "
+                "Headwater that it ran with has not recorded which: it goes on from what is committed",
+            )
+
+    def _moved(self) -> Iterator[Change]:
+        """Stores that have moved to another subtopology, where they would continue other records, maybe with other
+        keys.
+
+        Subtopologies are compared by name: positions are kept by name, and numbers may change. If only the name is new,
+        `_read_by_others` reports it. Nothing is found if the log does not say which subtopology had a store.
+        """
+        was, is_ = _kept_in(self.committed), _kept_in(self.current)
+        for name in sorted(was.keys() & is_.keys()):
+            there, here = self.committed.subtopologies[was[name]], self.current.subtopologies[is_[name]]
+            if was[name] != is_[name] and set(there.sources) != set(here.sources):
+                yield self._refused(
+                    "store.moved",
+                    "store",
+                    name,
+                    f"it was in subtopology {was[name]} (reads {', '.join(there.sources)}), and is in {is_[name]} "
+                    f"(reads {', '.join(here.sources)}) now: its rows were made of the records and keys there, and "
+                    "would stay as they are",
+                )
+        for name, then, now in fillers(self.committed, self.current):
+            what = f"{then} wrote its rows, and {now} does now: what is in it was made of other records"
+            yield self._refused("store.moved", "store", name, what)
+
+    def _read_by_others(self) -> Iterator[Change]:
+        """Topics that a subtopology of another name has read.
+
+        Positions are kept by name: it would read all records again.
+        """
+        old, new = _readers(self.committed), _readers(self.current)
+        for topic in sorted(old.keys() & new.keys()):
+            if old[topic] != new[topic]:
+                what = f"it was read by {old[topic]}, and {new[topic]} would read it again from its beginning"
+                yield self._refused(OTHER_READER, "topic", topic, what)
+
+    def _topics(self) -> Iterator[Change]:
+        old, new = self.committed.topics, self.current.topics
+        both = sorted(old.keys() & new.keys())
+        for name in both:
+            since, now = old[name].since, new[name].since
+            if name in self.moved:
+                what = "its records were put into other partitions after they were consumed"
+                yield self._refused(REPARTITIONED, "topic", name, what)
+            elif None not in (since, now) and now != since:  # `positions` reports a topic that has lost its records
+                what = "it was fully refreshed after its records were consumed"
+                yield self._refused(REFRESHED, "topic", name, what)
+        for name in both:
+            # Another application has written it. Positions count the records of one writer.
+            was, is_ = (topics[name].writer for topics in (old, new))
+            if was != is_:
+                what = f"it was {_written_by(was)} so far, and is {_written_by(is_)} now"
+                yield self._refused(OTHER_WRITER, "topic", name, what)
+        for name in both:
+            facets = TOPIC_KEY if _fed(old[name]) else (*TOPIC_KEY, "windowed")
+            for found in topic_differences(old[name], new[name], facets):
+                yield self._refused(f"topic.{found.facet}", "topic", name, found.what, found.lines)
+            if new[name].writer == self.application or new[name].global_:
+                yield from self._columns(name, old[name], new[name])
+
+    def _columns(self, name: str, old: UsedTopic, new: UsedTopic) -> Iterator[Change]:
+        """The value columns of a topic that is written here, or held by a global table. Of others only the one who
+        feeds or writes them knows what their records have, see `declared_topics`.
+        """
+        change = columns_change(Subject("topic", name, self.application), old, new)
+        if change is None:
+            return
+        again = ways_back(self.application)
+        lacking = ", ".join(old.lacking(new))
+        if change.verdict is Verdict.REFUSES:
+            change = replace(change, ways=again)
+        elif lacking and name in self.unread:
+            # Null would be wrong for them: they are none of before the change, but of a step that is half done.
+            what = f"it repartitions, and has records without {lacking} that were not consumed yet"
+            change = replace(change, verdict=Verdict.REFUSES, what=what, ways=(CATCH_UP, again[-1]))
+        elif new.writer == self.application and not all(map(self._is_new_in_sources, old.lacking(new))):
+            # A project that had been so from the start would have written them.
+            what, onward = COLUMNS_CHANGED, change.what.removeprefix(f"{COLUMNS_CHANGED}; ")
+            ways = ways_onward(self.application)
+            change = replace(change, verdict=Verdict.REFUSES, what=what, ways=ways, onward=onward)
+        yield change
+
+    def _is_new_in_sources(self, column: str) -> bool:
+        """Whether no record that was read has had a column: then null is what it would have come to."""
+        old, new = self.committed.topics, self.current.topics
+        sources = {topic for part in self.current.subtopologies.values() for topic in part.sources}
+        read = [name for name in sources if column in parse_columns(new[name].value) and not self._is_own(name)]
+        return bool(read) and all(name in old and column in old[name].lacking(new[name]) for name in read)
+
+    def _is_own(self, topic: str) -> bool:
+        return self.current.topics[topic].writer == self.application
+
+    def _starts(self) -> Iterator[Change]:
+        """Other places to begin at, in topics that have been read already."""
+        old, new = _starts(self.committed), _starts(self.current)
+        for topic in sorted(old.keys() & new.keys()):
+            if old[topic] != new[topic]:
+                what = (
+                    f"its start was {old[topic]}, is {new[topic]}: that is for a reader that has not read it yet, and "
+                    f"the position of {self.current.name} stays where it is"
+                )
+                move = f"headwater rewind {self.current.name} --topic {topic} --to {new[topic]}"
+                subject = Subject("topic", topic, self.application)
+                yield Change(
+                    "topic.start", subject, Verdict.COMPATIBLE, what, ways=(Way("to move it all the same", move),)
+                )
+
+    def _onward(self, kind: str, store: str, sentence: str, onward: str, lines: tuple[str, ...] = ()) -> Change:
+        """A change of a store with which a run may go on."""
+        found = self._refused(kind, "store", store, sentence, lines)
+        return replace(found, ways=ways_onward(self.application), onward=onward)
+
+    def _refused(self, kind: str, what: SubjectKind, name: str, sentence: str, lines: tuple[str, ...] = ()) -> Change:
+        place = self.places.get(name) if what == "store" else None
+        ways = ways_back(self.application)
+        return Change(kind, Subject(what, name, self.application), Verdict.REFUSES, sentence, lines, place, ways)
+
+
+def _kept_in(description: TopologyDescription) -> dict[str, str]:
+    """Store -> the subtopology that keeps it."""
+    return {store: name for name, part in description.subtopologies.items() for store in part.stores}
+
+
+def _readers(description: TopologyDescription) -> dict[str, str]:
+    """Topic -> the subtopology that reads it: all of a topology's readers of a topic are in one."""
+    return {topic: name for name, part in description.subtopologies.items() for topic in part.sources}
+
+
+def _starts(description: TopologyDescription) -> dict[str, str]:
+    """Topic that is read -> where a new reader of it begins."""
+    parts = description.subtopologies.values()
+    begun = {each.topic: each.start for part in parts for each in part.starts}
+    return {topic: begun.get(topic, "earliest") for part in parts for topic in part.sources}
+
+
+def _written_by(writer: str | None) -> str:
+    return "fed from outside" if writer is None else f"written by {writer}"
+
+
+def _fed(topic: UsedTopic) -> bool:
+    """Whether it is fed from outside, and no global table holds it."""
+    return topic.writer is None and not topic.global_

@@ -1,0 +1,98 @@
+"""All that has changed about an application since it was committed: what a plan shows, and a run obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from ..log.declared_topics import recorded_declaration
+from ..log.descriptions import TopologyDescription
+from ..log.renames import Renames
+from ..progress.committed import Committed
+from ..progress.positions import Gap, gaps
+from ..progress.repartitioned import repartitioned_since
+from ..topology import Topology
+from .comparison import SOMETHING_ELSE, Comparison
+from .inputs import topic_changes
+from .model import Change, Subject, SubjectKind, Verdict, Way
+from .settling import settled
+from .ways import start_again
+
+RECORDS_MISSING = "topic.records_missing"
+"""The kind of a change of the log itself: consumed records are not there any more."""
+
+
+def changes_of(topology: Topology, committed: Committed, owned: Collection[str] | None = None) -> tuple[Change, ...]:
+    """The changes of an application, and of the topics that it reads and writes. A run refuses to start with some.
+
+    In `committed`, writers must be at least as new as the application. `owned`: the applications of the project's
+    topologies, None if they are not known.
+    """
+    own = committed.own
+    topology = settled(topology, committed.described(), lambda topic: recorded_declaration(topic, committed.of(topic)))
+    current = TopologyDescription.of(topology, committed.begun)
+    unread = committed.half_done(topology)
+    compared = Comparison.of(topology, committed.described(), current, unread, repartitioned_since(committed))
+    differences = compared.changes(own.tasks.consumed)
+    renamed = tuple(renamed_changes(topology, own.renaming)) if own.number else ()
+    if renamed:  # its files have changed with its name, and that is told
+        differences = tuple(change for change in differences if change.kind != SOMETHING_ELSE)
+    found: dict[tuple[str, str], Change] = {}
+    for change in (*renamed, *topic_changes(topology, committed, owned), *differences, *_missing(topology, committed)):
+        found.setdefault((change.kind, change.subject.name), change)
+    return tuple(found.values())
+
+
+def renamed_changes(topology: Topology, renames: Renames) -> Iterator[Change]:
+    """Other names than before, as `was` says."""
+    kinds: tuple[tuple[SubjectKind, Mapping[str, str]], ...] = (
+        ("flow", renames.subtopologies),
+        ("store", renames.stores),
+    )
+    for kind, names in kinds:
+        for old, new in names.items():
+            what = f"it was called {old}, and goes on where that was"
+            yield Change(f"{kind}.renamed", Subject(kind, new, topology.application), Verdict.COMPATIBLE, what)
+    for old in renames.application:
+        what = f"it was called {old.partition('-')[2]}, and goes on from what that has committed"
+        yield Change(
+            "topology.renamed",
+            Subject.of_topology(topology.application),
+            Verdict.COMPATIBLE,
+            what,
+        )
+
+
+def _missing(topology: Topology, committed: Committed) -> Iterator[Change]:
+    """Records that the application has consumed and that the log has lost."""
+    name = topology.name
+    ways = (
+        Way("the log was changed by hand or put back in parts: put all of it back as it was at one moment"),
+        start_again("start this application again from the beginning", f"{name}+"),
+    )
+    for topic, lines in _gaps(topology, committed).items():
+        yield Change(
+            RECORDS_MISSING,
+            Subject("topic", topic, topology.application),
+            Verdict.REFUSES,
+            "the log does not hold records of it any more that were consumed",
+            tuple(lines),
+            ways=ways,
+        )
+
+
+def lost_records(topology: Topology, committed: Committed) -> Iterator[Gap]:
+    """Records that the application has consumed and that the log has lost.
+
+    Positions in a topic that another application has written so far count that one's records: nothing is lost, and the
+    comparison tells of it.
+    """
+    writers = {name: used.writer for name, used in committed.described().topics.items()}
+    others = {topic.name for topic in topology.read if writers.get(topic.name, topic.writer) != topic.writer}
+    return (gap for gap in gaps(topology, committed) if gap.topic not in others)
+
+
+def _gaps(topology: Topology, committed: Committed) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for gap in lost_records(topology, committed):
+        found.setdefault(gap.topic, []).append(str(gap))
+    return found

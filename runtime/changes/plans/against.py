@@ -1,0 +1,221 @@
+"""Makes a plan against a manifest: what would change about a deployed project whose log is not at hand.
+
+A manifest says what the topologies were, and nothing of what they have committed. So each counts as one that has
+consumed records, no position is known, and seeds are not compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ....errors import HeadwaterError
+from ....version import MANIFEST_SCHEMA
+from ...dataclass_json import from_plain
+from ...log.declared_topics import WriterChangedError
+from ...log.descriptions import TopicDeclaration, TopologyDescription
+from ...log.renames import Renames
+from ...log.state_parts.renamed import renamed_description
+from ...progress.renaming import renames_between
+from ...topology import Topology
+from ..comparison import OTHER_READER, SOMETHING_ELSE, Comparison
+from ..found import renamed_changes
+from ..inputs import OTHER_WRITER, written_by_another
+from ..model import Change, Subject, Verdict
+from ..recompute.evolving import computed_again, evolving_of, written_by
+from ..recompute.groups import together
+from ..recompute.onward import going_on, may_go_on, with_real_ways
+from ..settling import settled, unknown_of
+from ..topic_columns import columns_change
+from .orphans import likely_name
+from .plan import ApplicationPlan, Orphan, Plan
+from .planning import Planned, renaming, with_renaming
+
+
+class ManifestError(HeadwaterError):
+    """A file that cannot be compared with: `path`."""
+
+    def __init__(self, path: Path, cause: str, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {cause}", hint)
+        self.path = path
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a deployed project is. `topologies`: application -> what it would commit of itself. `renamed`: application
+    -> its name when it was deployed, if that was another one.
+    """
+
+    path: Path
+    project: str
+    topologies: Mapping[str, TopologyDescription]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        """From `target/manifest.json`. Raises ManifestError."""
+        try:
+            found = json.loads(path.read_text("utf-8"))
+            if (schema := found.get("schema", 1)) not in range(1, MANIFEST_SCHEMA + 1):
+                raise ManifestError(
+                    path,
+                    f"the manifest is of form {schema}, this version reads forms up to {MANIFEST_SCHEMA}",
+                    f"plan with the version of Headwater that has made it: {found.get('headwater', 'a newer one')}",
+                )
+            return cls(
+                path, found["project"]["name"], {each["application"]: _committed(each) for each in found["topologies"]}
+            )
+        except OSError as error:
+            raise ManifestError(path, error.strerror or str(error)) from error
+        except _NoDescriptionError as error:
+            raise ManifestError(
+                path,
+                f"it does not say what topology {error} commits, as it is of an earlier version of Headwater",
+                "compile the deployed project with this version: headwater compile",
+            ) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ManifestError(
+                path, "it is no manifest", "give the target/manifest.json of the deployed project"
+            ) from error
+
+    def with_names_of_now(self, former_names: Mapping[str, tuple[str, ...]]) -> Manifest:
+        """The same with new names of applications. `former_names`: application -> what it was called."""
+        found, renamed = dict(self.topologies), dict[str, str]()
+        for new, olds in former_names.items():
+            for old in olds:
+                if old in found and new not in found:
+                    renames = Renames.of_application(old, new, found[old].topics)
+                    renamed[new] = old
+                    found = {
+                        new if name == old else name: renamed_description(each, renames) for name, each in found.items()
+                    }
+        return replace(self, topologies=found, renamed=renamed)
+
+    def renames_in(self, topology: Topology) -> Renames:
+        """What of a topology had another name, and the topology itself if it had."""
+        found = renames_between(topology, self.topologies.get(topology.application, TopologyDescription()))
+        old = self.renamed.get(topology.application)
+        return found if old is None else replace(found, application={old: topology.application})
+
+    def declarations(self) -> dict[str, TopicDeclaration]:
+        """Each topic as it is read or written."""
+        return {name: topic for each in self.topologies.values() for name, topic in each.topics.items()}
+
+
+def plan_against(manifest: Manifest, planned: Planned) -> Plan:
+    """What would change. Raises ManifestError if it is of another project."""
+    if manifest.project != planned.project:
+        raise ManifestError(manifest.path, f"it is of project {manifest.project}, and this is {planned.project}")
+    new = [
+        (each.name, TopologyDescription.of(each))
+        for each in planned.topologies
+        if each.application not in manifest.topologies
+    ]
+    left = tuple(
+        Orphan(application, application.partition("-")[2], renamed=likely_name(found, new))
+        for application, found in manifest.topologies.items()
+        if application not in planned.applications
+    )
+    applications = _judged(planned, [_application(each, manifest, planned, left) for each in planned.topologies])
+    return Plan(
+        planned.project,
+        against=str(manifest.path),
+        applications=(*applications, *planned.not_judged()),
+        orphans=left,
+        content=planned.content(),
+        go_on=planned.go_on,
+    )
+
+
+def _application(topology: Topology, manifest: Manifest, planned: Planned, left: tuple[Orphan, ...]) -> ApplicationPlan:
+    before, renames = manifest.topologies.get(topology.application), manifest.renames_in(topology)
+    if before is not None:
+        before = renamed_description(before, renames)
+    known = manifest.declarations()
+    then = before or TopologyDescription()
+    current = TopologyDescription.of(settled(topology, then, lambda topic: known.get(topic.name)))
+    found: dict[tuple[str, str], Change] = {}
+    compared = () if before is None else Comparison.of(topology, before, current).changes(consumed=True)
+    columns = () if before is None else _columns(topology, before, current)
+    names = tuple(renamed_changes(topology, renames))
+    if names:  # its files have changed with its name, and that is told
+        compared = tuple(change for change in compared if change.kind != SOMETHING_ELSE)
+    for change in (*names, *_other_writers(topology, current, manifest, planned), *compared, *columns):
+        found.setdefault((change.kind, change.subject.name), change)
+    renamed = [renaming(topology, each.topology) for each in left if each.renamed == topology.name]
+    return ApplicationPlan(
+        topology.name,
+        topology.application,
+        planned.places.get(f"topology.{topology.name}"),
+        begun=before is not None,
+        changes=tuple(map(planned.placed, with_renaming(renamed, tuple(found.values())))),
+        unknown=tuple(unknown_of(TopologyDescription.of(topology))),
+    )
+
+
+def _judged(planned: Planned, plans: Sequence[ApplicationPlan]) -> list[ApplicationPlan]:
+    """The plans with what a run would compute again, if the topics still have all of their records."""
+    found = {each.application: each for each in plans}
+    own = {each.application: written_by([each]) for each in planned.topologies}
+    refused = {
+        name: [each for each in plan.changes if each.verdict is Verdict.REFUSES and not (planned.go_on and each.onward)]
+        for name, plan in found.items()
+    }
+    recomputed = set()
+    for group in together(planned.topologies, {name for name, changes in refused.items() if changes}):
+        names = [each.application for each in group]
+        if not all(_is_of(each, own[name]) for name in names for each in refused[name]):
+            continue
+        onward = all(may_go_on(refused[name]) for name in names)
+        for topology in group:
+            plan = found[topology.application]
+            changes = (evolving_of(each, written_by(group)) for each in plan.changes)
+            made = computed_again(topology, bool(refused[topology.application]), may_go_on=onward)
+            found[topology.application] = replace(plan, changes=(*changes, planned.placed(made)))
+            recomputed.add(topology.application)
+    chosen = going_on if planned.go_on else with_real_ways
+    return [each if name in recomputed else replace(each, changes=chosen(each.changes)) for name, each in found.items()]
+
+
+def _is_of(change: Change, sinks: Collection[str]) -> bool:
+    """Whether a change is of what the topology makes. Records from outside, and those of others, stay as they are."""
+    if change.kind in (OTHER_READER, OTHER_WRITER):
+        return change.kind == OTHER_READER
+    return change.subject.kind != "topic" or change.subject.name in sinks
+
+
+def _columns(topology: Topology, before: TopologyDescription, current: TopologyDescription) -> Iterator[Change]:
+    """The value columns of topics that are fed from outside: those of its records are not known here."""
+    for name, topic in current.topics.items():
+        if name in before.topics and topic.writer is None:
+            change = columns_change(Subject("topic", name, topology.application), before.topics[name], topic)
+            if change is not None:
+                yield change
+
+
+def _other_writers(
+    topology: Topology, current: TopologyDescription, manifest: Manifest, planned: Planned
+) -> Iterator[Change]:
+    writers = {
+        sink: application
+        for application, description in manifest.topologies.items()
+        for part in description.subtopologies.values()
+        for sink in part.sinks
+    }
+    for name, topic in current.topics.items():
+        if writers.get(name, topic.writer) != topic.writer:
+            changed = WriterChangedError(name, writers[name], topic.writer)
+            yield written_by_another(topology.application, changed, planned.applications)
+
+
+class _NoDescriptionError(Exception):
+    """Of a topology in a manifest of an earlier version."""
+
+
+def _committed(topology: Mapping[str, Any]) -> TopologyDescription:
+    if "committed" not in topology:
+        raise _NoDescriptionError(topology["name"])
+    return from_plain(TopologyDescription, topology["committed"])

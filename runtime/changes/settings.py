@@ -1,0 +1,78 @@
+"""Compares settings that change nothing of what is committed: what they were, what they are, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from ..log.described_settings import TOPOLOGY
+from ..log.descriptions import TopologyDescription
+from .model import Change, Subject, SubjectKind, Verdict
+
+_FOLLOWS = {
+    "on_error": "it counts for records that fail from now on",
+    "cleanup": "it counts for all records that are there",
+    "retention": "it counts for all records that are there",
+    "timestamp": "it counts for records that come from now on",
+    "emit": "it counts for what is written from now on",
+    "changelog cleanup": "the changelog is cleaned in that way from now on",
+    "topic": "the table is loaded again",
+    "backend": "clients make the store again",
+    "restore": "stores that are restored from now on are restored in that way",
+}
+"""Setting -> what follows if it changes."""
+
+_PLACING = "it counts for the next assignment of tasks"
+"""The same, of any other setting of a topology: those of `assignment`."""
+
+_KEEPING = "stores are opened with it from now on"
+"""The same, of any other setting of a store: options of its backend."""
+
+_UNSAID = "none"
+
+
+def setting_changes(
+    application: str, committed: TopologyDescription, current: TopologyDescription, places: Mapping[str, str]
+) -> Iterator[Change]:
+    """The settings that have changed of what was there before and is there now. `places`: of stores."""
+    old, new = committed.settings, current.settings
+    for name in new:
+        if name not in old and not (name.startswith("flow ") and name[5:] in committed.flows):
+            continue
+        kind, _, called = name.partition(" ")
+        subject = Subject(cast("SubjectKind", kind), called or current.name, application)
+        was, is_ = old.get(name, {}), new[name]
+        for setting in dict.fromkeys((*is_, *was)):
+            if was.get(setting) != is_.get(setting):
+                what = _what(committed, current, name, setting)
+                place = places.get(called) if kind == "store" else None
+                yield Change(f"{kind}.{setting.replace(' ', '_')}", subject, Verdict.COMPATIBLE, what, place=place)
+    for name in old:
+        if name.startswith("flow ") and name not in new and name[5:] in current.flows:
+            for setting in old[name]:
+                what = _what(committed, current, name, setting)
+                yield Change(f"flow.{setting}", Subject("flow", name[5:], application), Verdict.COMPATIBLE, what)
+
+
+def _what(committed: TopologyDescription, current: TopologyDescription, name: str, setting: str) -> str:
+    was, is_ = (_value(each, name, setting) for each in (committed, current))
+    if setting == "dead letters":
+        kept = f"records of it that fail are kept in {is_} from now on"
+        gone = f"; what {was} has stays" if was != _UNSAID else ""
+        return f"{kept if is_ != _UNSAID else 'records of it that fail are not kept any more'}{gone}"
+    follows = _FOLLOWS.get(setting, _PLACING if name == TOPOLOGY else _KEEPING)
+    return f"its {setting} was {was}, is {is_}; {follows}"
+
+
+def _value(description: TopologyDescription, name: str, setting: str) -> str:
+    found = description.settings.get(name, {}).get(setting)
+    if found is not None or not (name.startswith("flow ") and setting == "on_error"):
+        return found or _UNSAID
+    # A flow that does not say it does what the topics say that it reads.
+    parts = [part for part in description.subtopologies.values() if name[5:] in {step.flow for step in part.steps}]
+    said = {
+        description.settings.get(f"topic {topic}", {}).get("on_error", "fail")
+        for part in parts
+        for topic in part.sources
+    }
+    return said.pop() if len(said) == 1 else "that of its topic"

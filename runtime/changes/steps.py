@@ -1,0 +1,198 @@
+"""Compares the steps of flows.
+
+A result that other steps have made is computed again, or stays as it is while the new ones count from the next record
+on. Some changes need neither: a new flow whose subtopology has not read anything, and most that are gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..log.descriptions import TopologyDescription
+from ..log.state_parts.step_names import renamed_step
+from ..topology import StepText, StoreFiller
+from .model import Change, Subject, Verdict
+from .ways import ways_onward
+
+STAYS = "what is there stays as it is"
+
+_READS = "from flow "
+"""How the step begins that says which flow is read. Older logs lack it: it is compared where the log has some."""
+
+_WRITES = "to "
+
+_HARD_TO_READ = ("\\", "--", "/*")
+"""In SQL: escapes and comments. Where words begin and end is not clear then."""
+
+_WORDS = re.compile(r"""(?:'[^']*')+|(?:"[^"]*")+|(?:`[^`]*`)+|\w+|[(),\[\]]|[^\w\s'"`(),\[\]]+|['"`]""")
+
+
+def flow_changes(application: str, committed: TopologyDescription, current: TopologyDescription) -> Iterator[Change]:
+    """The flows whose steps have changed. Nothing is found in a log whose version did not record steps."""
+    old, new = committed.flows, current.flows
+    if not old:
+        return
+    new = {name: [each for each in steps if _is_known(each, old)] for name, steps in new.items()}
+    gone, come = _without(_ways(old), _ways(new)), _without(_ways(new), _ways(old))
+    if bool(gone) != bool(come):  # all others are as they were, even if they share fewer or more steps
+        for name in _with_writers(gone, old, new):
+            yield _removed(Subject("flow", name, application), old[name], current)
+        for name in _with_writers(come, new, old):
+            place = next((each.at for each in new[name] if each.at), None)
+            yield _added(Subject("flow", name, application), place, committed, current)
+        return
+    names = {name: _former(name, old, new) for name in new}
+    renamed = {was: is_ for is_, was in names.items() if was}
+    old = {name: [renamed_step(each, renamed, of_flow=False) for each in steps] for name, steps in old.items()}
+    for name in dict.fromkeys((*new, *(each for each in old if each not in names.values()))):
+        subject, is_ = Subject("flow", name, application), new.get(name, ())
+        place = next((each.at for each in is_ if each.at), None)
+        if former := names.get(name):
+            yield Change("flow.renamed", subject, Verdict.COMPATIBLE, f"it was called {former} so far", place=place)
+        elif name not in old:
+            yield _added(subject, place, committed, current)
+        elif name not in new:
+            yield _removed(subject, old[name], current)
+        elif list(map(_spelled, old[name])) != list(map(_spelled, is_)):
+            lines, first = _diff(old[name], is_)
+            onward = f"they count from the next record on; {STAYS}"
+            yield _onward("flow.steps", subject, "its steps changed", onward, first or place, lines)
+
+
+def _added(subject: Subject, place: str | None, committed: TopologyDescription, current: TopologyDescription) -> Change:
+    """A new flow. It is behind the others if its subtopology has read records, or if a topic has some that it lacks."""
+    written = committed.written
+    for name, part in current.subtopologies.items():
+        if any(step.flow == subject.name for step in part.steps) and (
+            name in committed.subtopologies or written.intersection(part.sinks)
+        ):
+            return _onward("flow.added", subject, "it is new", f"it begins with the next record; {STAYS}", place)
+    what = "it is new, and begins with the first record that is there"
+    return Change("flow.added", subject, Verdict.COMPATIBLE, what, place=place)
+
+
+def _removed(subject: Subject, was: Sequence[StepText], current: TopologyDescription) -> Change:
+    """A flow that is gone. Nobody adds to what it alone has written; elsewhere its records are among others."""
+    if shared := [topic for topic in filter(None, map(_written, was)) if topic in current.written]:
+        what = f"it is gone, and {', '.join(shared)} is still written"
+        return _onward("flow.removed", subject, what, "the records that it has written stay")
+    return Change("flow.removed", subject, Verdict.COMPATIBLE, f"it is gone; {STAYS}")
+
+
+def _onward(
+    kind: str, subject: Subject, what: str, onward: str, place: str | None = None, lines: tuple[str, ...] = ()
+) -> Change:
+    ways = ways_onward(subject.application)
+    return Change(kind, subject, Verdict.REFUSES, what, lines, place, ways, onward=onward)
+
+
+def fillers(committed: TopologyDescription, current: TopologyDescription) -> Iterator[tuple[str, str, str]]:
+    """The stores whose rows something else writes by now: store, what wrote them, what does now.
+
+    Nothing is found in a log whose version did not record it.
+    """
+    old, new = committed.flows, current.flows
+    was, is_ = _fillers(committed), _fillers(current)
+    for store in sorted(was.keys() & is_.keys()):
+        then, now = was[store], is_[store]
+        flow = now.flow if now.flow in old else _former(now.flow, old, new) or now.flow
+        if (then.flow, then.number) != (flow, now.number):
+            yield store, _filler_text(then), _filler_text(now)
+
+
+def _fillers(description: TopologyDescription) -> dict[str, StoreFiller]:
+    return {each.store: each for part in description.subtopologies.values() for each in part.fillers}
+
+
+def _filler_text(filler: StoreFiller) -> str:
+    return filler.flow if filler.number == 1 else f"step {filler.number} of {filler.flow} that keeps rows"
+
+
+def _former(name: str, old: Mapping[str, Sequence[StepText]], new: Mapping[str, Sequence[StepText]]) -> str | None:
+    """The name that a new flow has had so far: that of a flow with the same steps which is gone."""
+    if name in old:
+        return None
+    steps = [each.text for each in new.get(name, ())]
+    return next((each for each in old if each not in new and [step.text for step in old[each]] == steps), None)
+
+
+def _ways(flows: Mapping[str, Sequence[StepText]]) -> dict[str, tuple[Sequence[str], ...]]:
+    """What becomes of records from where they are read to the end of each flow that no other flow reads.
+
+    Two flows share the steps of the flow that both read. Where one is left, all of these steps are of that flow.
+    """
+
+    def way(name: str, behind: frozenset[str] = frozenset()) -> tuple[Sequence[str], ...]:
+        found: list[Sequence[str]] = []
+        for step in flows.get(name, ()):
+            before = step.text.removeprefix(_READS) if step.text.startswith(_READS) else None
+            if before is not None and before not in behind:
+                found.extend(way(before, behind | {name}))
+            else:
+                found.append(_spelled(step))
+        return tuple(found)
+
+    read = {
+        each.text.removeprefix(_READS) for steps in flows.values() for each in steps if each.text.startswith(_READS)
+    }
+    return {name: way(name) for name in flows if name not in read}
+
+
+def _without(
+    ways: Mapping[str, tuple[Sequence[str], ...]], others: Mapping[str, tuple[Sequence[str], ...]]
+) -> list[str]:
+    """The flows whose ways none of the others has. Of several with the same way, as many as the others have go."""
+    left = list(others.values())
+    found = []
+    for name, way in ways.items():
+        if way in left:
+            left.remove(way)
+        else:
+            found.append(name)
+    return found
+
+
+def _with_writers(
+    found: Sequence[str], flows: Mapping[str, Sequence[StepText]], others: Mapping[str, Sequence[StepText]]
+) -> list[str]:
+    """These flows, and those that are read by some of them and write a topic that none of the `others` writes for them.
+
+    None, if there are no flows to begin with.
+    """
+    rest = {name: steps for name, steps in flows.items() if name not in found}
+    alone = Counter(map(_written, _steps(rest))) - Counter(map(_written, _steps(others)))
+    more = (name for name in rest if name not in others and any(_written(each) in alone for each in rest[name]))
+    return [*found, *(more if found else ())]
+
+
+def _steps(flows: Mapping[str, Sequence[StepText]]) -> Iterator[StepText]:
+    return (each for steps in flows.values() for each in steps if each.text.startswith(_WRITES))
+
+
+def _written(step: StepText) -> str | None:
+    return step.text.removeprefix(_WRITES) if step.text.startswith(_WRITES) else None
+
+
+def _is_known(step: StepText, old: Mapping[str, Sequence[StepText]]) -> bool:
+    """Whether the version that has committed the old steps would have said it."""
+    return not step.text.startswith(_READS) or any(
+        each.text.startswith(_READS) for steps in old.values() for each in steps
+    )
+
+
+def _spelled(step: StepText) -> Sequence[str]:
+    """The words of a step: spaces and line breaks between them mean nothing."""
+    if any(each in step.text for each in _HARD_TO_READ):
+        return (step.text,)
+    return _WORDS.findall(step.text)
+
+
+def _diff(was: Sequence[StepText], is_: Sequence[StepText]) -> tuple[tuple[str, ...], str | None]:
+    """The lines of the diff, and the place of the first step that is new."""
+    old, new = Counter(each.text for each in was), Counter(each.text for each in is_)
+    gone, come = old - new, new - old
+    lines = (*(f"- {text}" for text in gone.elements()), *(f"+ {text}" for text in come.elements()))
+    first = next((each.at for each in is_ if each.text in come and each.at), None)
+    return lines or ("~ the order of steps",), first

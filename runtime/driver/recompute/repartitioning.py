@@ -1,0 +1,50 @@
+"""Puts the records of topics where the project has them now, before what reads them is computed again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from ....errors import HeadwaterError
+from ...changes.recompute.judging import Judged
+from ...changes.recompute.repartition import fed_topics
+from ...chosen_plugins import log_of
+from ...ingest.repartition.switching import repartition
+from ...topology import Settings, Topology
+from ..reports.events import Observer, TopicRepartitioned
+
+
+class StoppedError(HeadwaterError):
+    """The run was told to stop in the midst of it. Nothing has changed."""
+
+    def __init__(self) -> None:
+        super().__init__("the run was stopped; the topics are as they were")
+
+
+def repartition_topics(
+    topologies: Sequence[Topology], settings: Settings, judged: Judged, observer: Observer, stop: threading.Event
+) -> None:
+    """Do all of it with one commit, or nothing. Of a topic whose readers have consumed some, all records must be there.
+
+    Raises StoppedError, LogError, and what `repartition` raises.
+    """
+    if not judged.repartitions:
+        return
+
+    def go_on() -> None:
+        if stop.is_set():
+            raise StoppedError
+
+    begun = time.monotonic()
+    log, application = log_of(settings), f"{topologies[0].project}-seed"
+    whole = {name for each in topologies if each.application in judged.recomputed for name in fed_topics(each)}
+    topics = [each.topic for each in judged.repartitions.values()]
+    delay = settings.file_delete_delay_ms
+    for moved in repartition(log, application, topics, whole=whole, delay_ms=delay, go_on=go_on):
+        seconds, was, now = time.monotonic() - begun, moved.was, moved.topic
+        observer.on(
+            TopicRepartitioned(
+                application, now.name, moved.records, was.partitions, now.partitions, was.key, now.key, seconds
+            )
+        )

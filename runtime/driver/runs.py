@@ -1,0 +1,161 @@
+"""A run of several applications on one cluster: in turn until they are caught up, or all at the same time.
+
+Each topology has its own generation, commits and loop. A run until caught up takes them in the given order, which is
+graph order. A lasting run works on all of them at the same time.
+
+A run looks at all of its applications at its start, and does not claim one that another run has claimed since. Once one
+of its applications has been taken over, it claims no other. So a run that was suspended gives way to a newer one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from ..chosen_plugins import log_of
+from ..progress.committer import Committer
+from ..task_id import TaskKey
+from ..topology import Settings, Topology
+from .application import ApplicationRun
+from .beginning import check_log
+from .cluster import Cluster
+from .looking import MadeCommits
+from .recompute.passes import Passes, together
+from .recompute.recomputing import Recomputing
+from .recompute.repartitioning import StoppedError, repartition_topics
+from .recompute.start import judged_start
+from .reports.events import Observer, Silent
+from .reports.results import ApplicationResult, RunResults
+from .upkeep.cleaning import FedTopicsCleaning
+
+
+def run_topologies(
+    topologies: Sequence[Topology],
+    settings: Settings,
+    cluster: Cluster,
+    *,
+    until_caught_up: bool,
+    observer: Observer | None = None,
+    stop: threading.Event | None = None,
+    held: Callable[[TaskKey], bool] = lambda _: False,
+    owned: Collection[str] | None = None,
+) -> RunResults:
+    """Run applications on a cluster until they are caught up, or until `stop` is set.
+
+    An error of an application is in its result. It ends a lasting run, by setting `stop`, unless it is one of records:
+    then the applications go on that do not depend on it. A run until caught up goes on with the other applications,
+    unless another run has taken one of them over. `owned`: see `judged_start`. Raises OtherLogError.
+    """
+    started, begun = time.time_ns() // 1_000_000, time.monotonic()
+    stop = stop or threading.Event()
+    observer = observer or Silent()
+    try:
+        check_log(topologies, settings, cluster.state_dir(settings))
+        claimed: list[Committer] = []
+        made = MadeCommits()
+        ended: set[str] = set()
+        judged = judged_start(topologies, settings, owned)
+        with suppress(StoppedError):  # then no application begins
+            repartition_topics(topologies, settings, judged, observer, stop)
+
+        def run_of(topology: Topology, settings: Settings) -> ApplicationRun:
+            return ApplicationRun(
+                cluster,
+                topology,
+                settings,
+                observer,
+                held,
+                claimed,
+                made,
+                topologies,
+                lambda: ended,
+                judged.known(topology.application),
+                patient=not until_caught_up,
+            )
+
+        recomputing = Recomputing(topologies, settings, cluster.state_dir(settings), judged, observer, owned)
+        beside = recomputing.begin()
+        runs = [run_of(each, settings) for each in topologies if each not in recomputing.members]
+        # All of them before the first claim: a run must see what others have claimed up to the moment when it began.
+        for run in runs:
+            run.begin()
+        lasting = not until_caught_up
+        passes = Passes(recomputing, beside, run_of, _in_turn, observer, lambda: ended, lasting=lasting)
+        log = log_of(settings)
+        with FedTopicsCleaning(topologies, settings, log, observer) as cleaning:
+            if until_caught_up:
+                results = [_in_turn(run, stop) for run in runs]
+                if recomputing.members:
+                    passes.until_switched(stop)
+                    results += passes.results.values()
+                if all(result.status == "caught_up" for result in results):
+                    cleaning.finish(stop)
+            else:
+                with ThreadPoolExecutor(len(runs) + 1) as pool:
+                    recomputed = pool.submit(_recomputed, recomputing, passes, settings, run_of, stop, ended)
+                    results = [*pool.map(lambda run: _lasting(run, stop, ended), runs), *recomputed.result()]
+    finally:
+        if not until_caught_up:
+            stop.set()  # others may wait for it, and nothing runs any more
+    order = [each.application for each in topologies]
+    results.sort(key=lambda each: order.index(each.application))
+    return RunResults(started, time.monotonic() - begun, tuple(results))
+
+
+def _recomputed(
+    recomputing: Recomputing,
+    passes: Passes[ApplicationRun],
+    settings: Settings,
+    run_of: Callable[[Topology, Settings], ApplicationRun],
+    stop: threading.Event,
+    ended: set[str],
+) -> list[ApplicationResult]:
+    """Compute results again beside all else that runs, and go on with those that have taken the old ones' place.
+
+    Where records keep the new results from being completed, the others go on, as they do not depend on them.
+    """
+    if not recomputing.members:
+        return []
+    going_on = False
+    try:
+        switched = passes.until_switched(stop)
+        going_on = switched or passes.stopped_by_records
+    finally:
+        if not going_on:
+            stop.set()
+    if not switched:
+        ended.update(each.application for each in recomputing.members)
+        return list(passes.results.values())
+    runs = [run_of(each, settings) for each in recomputing.members]
+    for run in runs:
+        run.begin()
+    with ThreadPoolExecutor(len(runs)) as pool:
+        results = list(pool.map(lambda run: _lasting(run, stop, ended), runs))
+    return [together(passes.results.get(each.application), each) for each in results]
+
+
+def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
+    """Run an application after others. If it is taken over, the following ones are not started."""
+    result = run.run(stop, True)
+    if result.status == "fenced":
+        stop.set()
+    return result
+
+
+def _lasting(run: ApplicationRun, stop: threading.Event, ended: set[str]) -> ApplicationResult:
+    """Run an application beside others. When it ends the others end too, unless tasks of it have stopped for a record:
+    then those go on that can get records without it. `ended` is told.
+    """
+    try:
+        result = run.run(stop, False)
+    except BaseException:
+        stop.set()
+        raise
+    if run.was_stopped_by_records:
+        ended.add(result.application)
+    else:
+        stop.set()
+    return result

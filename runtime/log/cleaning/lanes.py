@@ -1,0 +1,83 @@
+"""The lanes of an application as they are committed, with what decides on their cleaning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ...records.window_keys import first_visible_start, first_window_key
+from ...task_id import TaskKey
+from ..log import Log
+from ..segments.segment import Segment
+from ..state import LogState
+from .jobs import Lane
+from .policies import MERGE_ONLY, Policy
+from .readers import DeclaredReaders, Readers
+
+
+def wall_ms() -> int:
+    """The time of the machine, ms."""
+    return time.time_ns() // 1_000_000
+
+
+class Lanes:
+    """Finds lanes, topic by topic. Used by one thread at a time. `now`: the time, ms."""
+
+    def __init__(
+        self, log: Log, policies: Mapping[str, Policy], readers: DeclaredReaders, now: Callable[[], int] = wall_ms
+    ) -> None:
+        self._policies = policies
+        self._now = now
+        self._readers = Readers(log, readers)
+
+    def of(self, state: LogState) -> Iterator[tuple[Lane, Policy]]:
+        """The lanes that hold segments, each with the policy of its topic."""
+        # Readers first: what they have consumed by now was committed before.
+        self._readers.refresh(state)
+        by_topic: dict[str, list[Segment]] = {}
+        for segment in state.segments():
+            by_topic.setdefault(segment.topic, []).append(segment)
+        for topic, segments in sorted(by_topic.items()):
+            policy = self._policies.get(topic, MERGE_ONLY)
+            for lane in self._of_topic(state, topic, segments, policy):
+                yield lane, policy
+
+    def _of_topic(self, state: LogState, topic: str, segments: Sequence[Segment], policy: Policy) -> Iterator[Lane]:
+        lanes: dict[tuple[int, int], list[Segment]] = {}
+        newest: dict[int, int] = {}
+        for segment in segments:
+            lanes.setdefault((segment.partition, segment.lane), []).append(segment)
+            latest = max((batch.max_timestamp for batch in segment.batches), default=-1)
+            newest[segment.partition] = max(newest.get(segment.partition, -1), latest)
+        asked = not policy.changelog and (policy.key or policy.retention_ms is not None or policy.consumed)
+        for (partition, lane), own in sorted(lanes.items()):
+            readers = self._readers.positions(topic, partition, lane) if asked else {}
+            yield Lane(
+                topic,
+                partition,
+                lane,
+                tuple(own),
+                consumed=min(readers.values(), default=None),
+                readers=readers,
+                newest=newest[partition],
+                expired_below=_expired_below(state, partition, policy),
+                pinned=policy.retention_ms is not None and self._readers.is_global(topic),
+                applied=_applied(state, partition, policy),
+                now=self._now(),
+            )
+
+
+def _applied(state: LogState, partition: int, policy: Policy) -> int:
+    kept = policy.deletions
+    if kept is None:
+        return 0
+    return state.tasks.of(TaskKey(state.application, kept.subtopology, partition)).applied.get(kept.store, 0)
+
+
+def _expired_below(state: LogState, partition: int, policy: Policy) -> bytes:
+    windows = policy.windows
+    if windows is None:
+        return b""
+    task = TaskKey(state.application, windows.subtopology, partition)
+    clock = state.tasks.of(task).clocks.get(windows.store, -1)
+    return first_window_key(first_visible_start(clock, windows.kept_ms)) if clock >= 0 else b""

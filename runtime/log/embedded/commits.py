@@ -1,0 +1,261 @@
+"""Commits as files of one directory of a local file system."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from zlib import crc32
+
+from ....private_files import opener
+from ....unusable_paths import unusable_paths_told
+from ..durable_files import link, make_directory, sync_directory, write_durably
+from ..errors import CommitExistsError, CommitGapError, CommitsMissingError
+from .folded_checksums import FoldedChecksums
+
+
+class DirectoryCommitStore:
+    """Commits as files of one directory: `<number>.json`, `<number>.snapshot`, `<number>.checksums`.
+
+    The exclusive create is `link(2)`: it makes a file that is already whole appear under its name, and fails if the
+    name is taken. File systems without it are refused. `entry`: a file outside of the directory that exists from the
+    first commit on. If it exists without commits, these are lost.
+    """
+
+    def __init__(self, application: str, directory: Path, entry: Path | None = None) -> None:
+        self.application = application
+        self._directory = directory
+        self._entry = entry
+        self._checksums = FoldedChecksums(directory)
+
+    def place(self, number: int, *, snapshot: bool = False) -> str:
+        """See `CommitStore.place`."""
+        return str(self._directory / (_snapshot(number) if snapshot else _commit(number)))
+
+    @unusable_paths_told
+    def create(self, number: int, data: bytes) -> str:
+        """See `CommitStore.create`. Raises UnsupportedFileSystemError too."""
+        if number == 1:
+            make_directory(self._directory)
+        elif not self._path(number - 1).exists():
+            raise CommitGapError(self.application, number)
+        # The content is on the disk before the name exists, so a commit that can be seen is whole even after a power
+        # failure.
+        temporary = self._write(data)
+        try:
+            # The link is the same inode. Read here, as the commit may be replaced right after it was linked.
+            identity = _identity(temporary)
+            link(temporary, self._path(number))
+        except FileExistsError:
+            raise CommitExistsError(self.application, number) from None
+        finally:
+            temporary.unlink()
+        self._refuse_folded(number, data)
+        # Only now is the name durable, and the commit may be reported as made.
+        sync_directory(self._directory)
+        if number == 1:
+            self.enter()
+        return identity
+
+    @unusable_paths_told
+    def read(self, number: int) -> bytes | None:
+        """See `CommitStore.read`."""
+        try:
+            data = self._path(number).read_bytes()
+        except FileNotFoundError:
+            return None
+        # One of a folded number, whose writer ended before it could take it back, counts for nothing.
+        return None if self._checksums.differ(number, crc32(data)) else data
+
+    def identity(self, number: int) -> str | None:
+        """See `CommitStore.identity`."""
+        try:
+            return _identity(self._path(number))
+        except FileNotFoundError:
+            return None
+
+    @unusable_paths_told
+    def checksum(self, number: int) -> int | None:
+        """See `CommitStore.checksum`."""
+        data = self.read(number)
+        return self._checksums.of(number) if data is None else crc32(data)
+
+    @unusable_paths_told
+    def first(self) -> int:
+        """See `CommitStore.first`."""
+        return next((number for number in sorted(self._numbers(".json")) if self.read(number) is not None), 0)
+
+    @unusable_paths_told
+    def latest(self) -> int:
+        """See `CommitStore.latest`. Raises CommitsMissingError."""
+        latest = max(self._numbers(".json"), default=0)
+        if latest or not self._has_begun():
+            return latest
+        latest = max(self._numbers(".json"), default=0)  # the first commit may have come between the two calls
+        if not latest:
+            raise CommitsMissingError(self.application, self._directory, self._entry)
+        return latest
+
+    @unusable_paths_told
+    def enter(self) -> None:
+        """Make the entry, durably, if there are commits. Logs of older versions have commits without an entry."""
+        if self._entry is None or self._entry.exists() or not self.first():
+            return
+        make_directory(self._entry.parent)
+        with open(self._entry, "a", opener=opener):
+            pass
+        sync_directory(self._entry.parent)
+        if not self.first():  # the application was dropped meanwhile
+            self._entry.unlink(missing_ok=True)
+
+    @unusable_paths_told
+    def snapshots(self) -> list[int]:
+        """See `CommitStore.snapshots`."""
+        return sorted(self._numbers(".snapshot"), reverse=True)
+
+    @unusable_paths_told
+    def read_snapshot(self, number: int) -> bytes | None:
+        """See `CommitStore.read_snapshot`."""
+        try:
+            return (self._directory / _snapshot(number)).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    @unusable_paths_told
+    def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:
+        """See `CommitStore.save_snapshot`."""
+        with self._held(number, identity) as directory:
+            if directory is None:
+                return False
+            temporary = self._write(data)
+            try:
+                os.replace(temporary.name, _snapshot(number), src_dir_fd=directory, dst_dir_fd=directory)
+            except FileNotFoundError:  # the application was dropped meanwhile: this was written into its successor's
+                return False
+            finally:
+                temporary.unlink(missing_ok=True)
+            os.fsync(directory)
+            return True
+
+    @unusable_paths_told
+    def fold(self, before: int, identity: str) -> None:
+        """See `CommitStore.fold`."""
+        with self._held(before, identity) as directory:
+            if directory is None:
+                return
+            names = os.listdir(directory)
+            commits = sorted(number for number in _numbered(names, ".json") if number < before)
+            self._checksums.keep(directory, _summed(directory, commits))
+            for number in _numbered(names, ".snapshot"):
+                if number < before or _identity_in(directory, number) is None:
+                    _remove(directory, _snapshot(number))
+            # From the lowest on: until the end of this, those that are there have no gap.
+            for number in commits:
+                _remove(directory, _commit(number))
+
+    @unusable_paths_told
+    def remove_refused(self) -> None:
+        """Remove commits of folded numbers whose writers were killed before they could take them back."""
+        try:
+            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return
+        try:
+            for number, checksum in _summed(directory, sorted(_numbered(os.listdir(directory), ".json"))):
+                if not self._checksums.differ(number, checksum):
+                    return
+                _remove(directory, _commit(number))
+        finally:
+            os.close(directory)
+
+    def _refuse_folded(self, number: int, data: bytes) -> None:
+        """Take back a commit whose number was folded, while this process was suspended before it made the link."""
+        if self._checksums.differ(number, crc32(data)):
+            self._path(number).unlink(missing_ok=True)
+            raise CommitExistsError(self.application, number)
+
+    def _has_begun(self) -> bool:
+        """Whether something besides the commits says that there were some."""
+        return (self._entry is not None and self._entry.exists()) or bool(self._numbers(".snapshot"))
+
+    @contextmanager
+    def _held(self, number: int, identity: str) -> Iterator[int | None]:
+        """The directory, if it has this commit. A full refresh gives it another name, and makes a new one.
+
+        What is done with the descriptor is done in the directory that had the commit, whatever its name is by then.
+        """
+        try:
+            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield directory if _identity_in(directory, number) == identity else None
+        except OSError as error:  # relative to the descriptor, which nobody else knows
+            error.filename = str(self._directory / (error.filename or ""))
+            error.filename2 = None
+            raise
+        finally:
+            os.close(directory)
+
+    def _path(self, number: int) -> Path:
+        return self._directory / _commit(number)
+
+    def _numbers(self, suffix: str) -> list[int]:
+        try:
+            return _numbered(os.listdir(self._directory), suffix)
+        except FileNotFoundError:
+            return []
+
+    def _write(self, data: bytes) -> Path:
+        path = self._directory / f".{uuid.uuid4().hex}.tmp"
+        write_durably(path, data)
+        return path
+
+
+def _commit(number: int) -> str:
+    return f"{number:012d}.json"
+
+
+def _snapshot(number: int) -> str:
+    return f"{number:012d}.snapshot"
+
+
+def _numbered(names: Iterable[str], suffix: str) -> list[int]:
+    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return [int(stem) for stem in stems if re.fullmatch("[0-9]{12,}", stem)]
+
+
+def _identity(path: Path) -> str:
+    return _of_stat(path.stat())
+
+
+def _identity_in(directory: int, number: int) -> str | None:
+    try:
+        return _of_stat(os.stat(_commit(number), dir_fd=directory))
+    except FileNotFoundError:
+        return None
+
+
+def _of_stat(found: os.stat_result) -> str:
+    """A file system may reuse an inode for another file, but then the time of the last change differs."""
+    return f"{found.st_ino}-{found.st_mtime_ns}"
+
+
+def _summed(directory: int, commits: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The checksums of these commits, by number; not of those that somebody else has removed."""
+    for number in commits:
+        try:
+            handle = os.open(_commit(number), os.O_RDONLY, dir_fd=directory)
+        except FileNotFoundError:
+            continue
+        with open(handle, "rb") as file:
+            yield number, crc32(file.read())
+
+
+def _remove(directory: int, name: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)

@@ -1,0 +1,249 @@
+"""Copies a log in a directory while applications work on it: the copy is the log as it was at one moment.
+
+Files of a log never change, but they go: old commits are folded, records are merged, purged or expired. So first the
+commits are copied, and then the files that they list. If one of these has gone meanwhile, newer commits do not list it,
+and the commits are copied again; by then few files are left to copy. Applications come before those whose topics they
+read: so no copy of an application has consumed records that the copy of their topic lacks.
+
+The commits take their place in the copy last and at once. So the copy is a whole log at any time, the one before until
+then, and what was copied before is not copied again. What is copied is compared with the checksums of the commits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....errors import HeadwaterError
+from ....private_files import opener, path_told
+from ....unusable_paths import unusable_paths_told
+from ..declared_topics import reads
+from ..durable_files import make_directory, sync_directory
+from ..embedded.commits import DirectoryCommitStore
+from ..embedded.log import EmbeddedLog
+from ..errors import CommitDamagedError
+from ..log import Log
+from ..placed.log import PlacedLog, log_of_places
+from ..placed.sequence import PLACES
+from ..state import LogState
+from .checksums import Checksums
+from .copy_target import NEW, OLD, CopyMark, check_not_worked_on, check_target, last_commits
+from .verification import Progress
+
+_KEPT = (".json", ".snapshot", ".checksums")
+
+
+class UncopiableLogError(HeadwaterError):
+    """A log that `copy_log` cannot copy, because it is in no directory: `log`, what it calls itself."""
+
+    def __init__(self, log: str) -> None:
+        super().__init__(
+            f"only a log of type embedded can be copied while topologies run, and this is {log}",
+            "for a bucket, use the store's versions or its replication; for file:///, copy the folder; either with all "
+            "topologies paused: `headwater pause`, then wait until `headwater tasks` says `paused since`",
+        )
+        self.log = log
+
+
+@dataclass(frozen=True)
+class CopiedLog:
+    """A finished copy. `commits`: application -> its last commit there. `files`, `size`: what was copied this time, and
+    its bytes. `removed`: files of an earlier copy that no commit lists any more. `dropped`: applications of an earlier
+    copy that the log does not have any more. `missing`, `damaged`: files that commits list and that the log itself does
+    not have, or has damaged.
+    """
+
+    commits: Mapping[str, int]
+    files: int
+    size: int
+    removed: int
+    missing: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
+
+
+def copy_log(log: Log, target: Path, progress: Progress = lambda _, __: None) -> CopiedLog:
+    """Make a copy in the folder `target`, or bring one that is there up to date.
+
+    Raises CopyTargetError, UncopiableLogError, LogError if commits cannot be read, MachineError.
+    """
+    kept = log_of_places(log)  # a copy has the places, too
+    if not isinstance(kept, EmbeddedLog):
+        raise UncopiableLogError(repr(kept))
+    return _Copy(kept, target.resolve(), progress).run()
+
+
+class _Copy:
+    def __init__(self, log: EmbeddedLog, target: Path, progress: Progress) -> None:
+        self._log = log
+        self._source = log.root.resolve()
+        self._target = target
+        self._progress = progress
+        self._files = self._size = 0
+        self._damaged = set[str]()
+
+    @unusable_paths_told
+    def run(self) -> CopiedLog:
+        self._check_commits()
+        check_target(self._log, self._target)
+        make_directory(self._target)
+        for left in (NEW, OLD):
+            shutil.rmtree(self._target / left, ignore_errors=True)
+        for left_over in self._target.rglob(".*.tmp"):
+            left_over.unlink()
+        for path in CopyMark.of(self._target / "commits").damaged:
+            (self._target / path).unlink(missing_ok=True)  # it may be whole again in the log, and is told again if not
+        while True:
+            states = self._commits()
+            listed = {path for state in states.values() for path in state.paths()}
+            checksums = Checksums(states.values())
+            missing = {path for path in self._progressing(listed) if not self._copied(path, checksums)}
+            if missing <= self._listed_now():
+                break
+        damaged = tuple(sorted(self._damaged & listed))
+        make_directory(self._target / NEW)
+        CopyMark(str(self._source), last_commits(states), damaged).write(self._target / NEW)
+        check_not_worked_on(self._log, EmbeddedLog(self._target))
+        dropped = self._put_in_place(states)
+        places = PlacedLog(EmbeddedLog(self._target)).places()
+        return CopiedLog(
+            commits={places.name_of(at) or at: state.number for at, state in states.items() if at != PLACES},
+            files=self._files,
+            size=self._size,
+            removed=self._remove_others(listed),
+            missing=tuple(sorted(missing)),
+            dropped=dropped,
+            damaged=damaged,
+        )
+
+    def _check_commits(self) -> None:
+        """Read the commits of all applications where they are: an error then names the log's files. Raises LogError."""
+        for name in {*self._log.applications(), *_names(self._source / "applications")}:
+            LogState.load(self._log.commits(name))
+
+    def _commits(self) -> dict[str, LogState]:
+        """Copy the commits of all applications, and say what they come to."""
+        return {name: self._application(name) for name in _readers_first(self._log)}
+
+    def _application(self, name: str) -> LogState:
+        """Copy the commits of one application. What is folded meanwhile is in a later snapshot."""
+        source, folder = self._source / "commits" / name, self._target / NEW / name
+        while True:
+            shutil.rmtree(folder, ignore_errors=True)
+            make_directory(folder)
+            # From the newest on, because the oldest are folded first.
+            names = sorted((each for each in os.listdir(source) if each.endswith(_KEPT)), reverse=True)
+            for each in names:
+                with suppress(FileNotFoundError):
+                    _copy(source / each, folder / each)
+            try:
+                return LogState.load(DirectoryCommitStore(name, folder))
+            except CommitDamagedError:
+                if sorted((each for each in os.listdir(source) if each.endswith(_KEPT)), reverse=True) == names:
+                    LogState.load(self._log.commits(name))  # nothing was folded: the log is damaged, and says where
+                    raise
+
+    def _progressing(self, listed: set[str]) -> Iterator[str]:
+        for done, path in enumerate(sorted(listed), 1):
+            yield path
+            self._progress(done, len(listed))
+
+    def _copied(self, path: str, checksums: Checksums | None = None) -> bool:
+        """Copy a file, unless it is there. Whether it is there now. Those with other checksums are noted."""
+        target = self._target / path
+        if target.exists():
+            return True
+        make_directory(target.parent)
+        temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
+        try:
+            size = _copy(self._source / path, temporary)
+            if checksums is not None and not checksums.fit(path, temporary):
+                self._damaged.add(path)
+            temporary.replace(target)
+        except FileNotFoundError:
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._files += 1
+        self._size += size
+        return True
+
+    def _listed_now(self) -> set[str]:
+        """The files that the log lists by now: what is missing of these is not just replaced."""
+        return {path for name in self._log.applications() for path in LogState.load(self._log.commits(name)).paths()}
+
+    def _put_in_place(self, states: Collection[str]) -> tuple[str, ...]:
+        """Have the new commits take the place of those before. Returns the applications that are gone with these.
+
+        The id comes first, so that a copy that is broken off here is known for one. Commits without an entry count, and
+        an entry without commits is an error: so entries go before the commits, and come after them.
+        """
+        commits = self._target / "commits"
+        dropped = tuple(sorted(set(EmbeddedLog(self._target).applications()).difference(states)))
+        self._copied("log.json")
+        self._remove_entries("applications", states)
+        if commits.exists():
+            commits.rename(self._target / OLD)
+        (self._target / NEW).rename(commits)
+        sync_directory(self._target)
+        shutil.rmtree(self._target / OLD, ignore_errors=True)
+        paused = _names(self._source / "paused")
+        self._remove_entries("paused", paused)
+        self._enter("paused", paused)
+        self._enter("applications", _names(self._source / "applications").intersection(states))
+        return dropped
+
+    def _enter(self, folder: str, applications: Collection[str]) -> None:
+        for name in applications:
+            make_directory(self._target / folder)
+            with open(self._target / folder / name, "a", opener=opener):
+                pass
+
+    def _remove_entries(self, folder: str, kept: Collection[str]) -> None:
+        for name in _names(self._target / folder).difference(kept):
+            (self._target / folder / name).unlink(missing_ok=True)
+
+    def _remove_others(self, listed: set[str]) -> int:
+        """Remove files of an earlier copy that no commit lists any more."""
+        copy = EmbeddedLog(self._target)
+        names = {path.name for kind in ("segments", "snapshots") for path in (self._target / kind).glob("*")}
+        others = [file.path for name in names for file in copy.files(name) if file.path not in listed]
+        for path in others:
+            copy.remove(path)
+        return len(others)
+
+
+def _copy(source: Path, target: Path) -> int:
+    """Copy a file durably. Its size. Raises FileNotFoundError."""
+    with open(source, "rb") as content, path_told(target), open(target, "wb", opener=opener) as file:
+        shutil.copyfileobj(content, file, 1 << 20)
+        file.flush()
+        os.fsync(file.fileno())
+        return file.tell()
+
+
+def _names(folder: Path) -> set[str]:
+    """What is in a folder of empty files. Nothing if there is no folder."""
+    return {path.name for path in folder.glob("*")}
+
+
+def _readers_first(log: Log) -> list[str]:
+    """The applications, each before those whose topics it reads; those that read nothing, such as seeds, last.
+
+    The places come at the very end: it is harmless if they are ahead of the commits that follow from them.
+    """
+    places = PlacedLog(log).places()
+    read = {name: reads(log, name, lenient=True) for name in sorted(log.applications(), key=PLACES.__eq__)}
+    written = {name: {places.of(each) for each in topics.values() if each} for name, topics in read.items() if topics}
+    rest = {name: writers.intersection(read) for name, writers in written.items()}
+    order: list[str] = []
+    while rest:
+        unread = (each for each in rest if not any(each in writers for writers in rest.values()))
+        order.append(next(unread, next(iter(rest))))
+        del rest[order[-1]]
+    return [*order, *(name for name in read if not read[name])]

@@ -1,0 +1,230 @@
+"""Walks a whole log and lists all that is damaged: commits, snapshots, records, copies of stores.
+
+All bytes that commits list are read and compared with their checksums. It needs no lock. What a running application
+replaces meanwhile is not taken for damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ..commit_records import StoreSnapshot
+from ..commits import CommitStore
+from ..errors import CommitDamagedError, LogError, RecordsPlace, ways_out_of_lost_commits
+from ..log import Log, LogFile
+from ..placed.log import log_of_places
+from ..placed.sequence import PLACES
+from ..segments.segment import Segment
+from ..state import LogState
+from .commit_walk import CHECKSUM_MISSING, BrokenCommit, WalkedCommits, walk
+from .copies import damage_of
+from .losses import NO_READERS, Losses
+from .pieces import Unreadable, pieces
+
+Progress = Callable[[int, int], None]
+"""Is told how many segments were read, and of how many."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Something that is not as it was committed. `what`: the matter, with the file; `lost`, `way_out`: sentences.
+
+    Of records: `place` says which, `records` how many cannot be read.
+    """
+
+    application: str
+    what: str
+    lost: str
+    way_out: str
+    path: str | None = None
+    place: RecordsPlace | None = None
+    records: int = 0
+
+
+@dataclass(frozen=True)
+class VerifiedApplication:
+    """What was looked at of an application. `unlisted`: files that no commit lists, which is no damage.
+
+    `records`: those that could be read, `size`: bytes of their batches.
+    """
+
+    application: str
+    commits: int = 0
+    snapshots: int = 0
+    segments: int = 0
+    records: int = 0
+    size: int = 0
+    store_copies: int = 0
+    unlisted: tuple[LogFile, ...] = ()
+    damages: tuple[Damage, ...] = ()
+
+
+@dataclass
+class _Read:
+    """What was read of segments so far."""
+
+    seen: set[tuple[str, str, int, int]] = field(default_factory=set)
+    records: int = 0
+    size: int = 0
+    missing: list[Unreadable] = field(default_factory=list)
+
+
+class Verification:
+    """Of a log. `applications`: those that must be there, besides those that the log names itself.
+
+    `readers`: topic -> the applications that read it in the project, besides those that the log knows.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        applications: Collection[str] = (),
+        progress: Progress = lambda _, __: None,
+        readers: Mapping[str, Collection[str]] = NO_READERS,
+    ) -> None:
+        self._readers = readers
+        places = [PLACES] if PLACES in log_of_places(log).applications() else []
+        self._log, names = _readable(log)
+        self._names = sorted({*names, *applications, *places})
+        self._progress = progress
+        self._done = self._all = 0
+
+    def run(self) -> tuple[VerifiedApplication, ...]:
+        """Look at everything. Raises FullyRefreshedError if an application begins again meanwhile."""
+        walked = {name: self._walked(name) for name in self._names}
+        states = {name: found.state for name, found in walked.items() if found.state is not None}
+        self._all = sum(len(state.segments()) for state in states.values())
+        losses = Losses(states, self._readers, walked.keys() - states.keys())
+        verified = (self._application(name, found, losses) for name, found in walked.items())
+        return tuple(each for each in verified if each.commits or each.damages)
+
+    def _walked(self, name: str) -> WalkedCommits:
+        try:
+            return walk(self._log.commits(name))
+        except LogError as error:
+            return WalkedCommits(0, 0, (), None, error)
+
+    def _application(self, name: str, walked: WalkedCommits, losses: Losses) -> VerifiedApplication:
+        damages = [_of_commit(self._log.commits(name), walked, broken) for broken in walked.broken]
+        found = VerifiedApplication(name, walked.commits, walked.snapshots)
+        if walked.state is None:
+            return replace(found, damages=(*damages, *_of_all(name, walked)))
+        read, copies = self._segments(walked.state), walked.state.store_snapshots.listed
+        damages += [_of_records(name, missing, losses) for missing in read.missing]
+        damages += [bad for copy in copies if (bad := self._copy(name, walked.state, copy)) is not None]
+        return replace(
+            found,
+            segments=len(read.seen),
+            records=read.records,
+            size=read.size,
+            store_copies=len(copies),
+            unlisted=self._unlisted(name, walked.state),
+            damages=tuple(damages),
+        )
+
+    def _segments(self, state: LogState) -> _Read:
+        """Read all segments. Those that are replaced meanwhile are passed over, and what has replaced them is read."""
+        read = _Read()
+        while True:
+            new = [each for each in state.segments() if _name(each) not in read.seen]
+            missing = [found for each in new for found in self._segment(each, read)]
+            if not missing:
+                return read
+            state.refresh()
+            listed = {_name(each) for each in state.segments()}
+            lost = [each for each in missing if _name(each.segment) in listed]
+            read.missing += lost
+            if len(lost) == len(missing):
+                return read
+
+    def _segment(self, segment: Segment, read: _Read) -> Iterator[Unreadable]:
+        read.seen.add(_name(segment))
+        read.size += segment.size
+        for found in pieces(self._log, segment):
+            if isinstance(found, Unreadable):
+                yield found
+            else:
+                read.records += len(found)
+        self._done += 1
+        self._progress(self._done, max(self._done, self._all))
+
+    def _copy(self, name: str, state: LogState, copy: StoreSnapshot) -> Damage | None:
+        """What is the matter with a copy of a store; None if it is whole, or was replaced meanwhile."""
+        what = damage_of(self._log, copy)
+        if not what:
+            return None
+        state.refresh()
+        if copy.path not in state.paths():
+            return None
+        return Damage(
+            name,
+            f"snapshot {copy.path} of store {copy.store}, partition {copy.partition}, cannot be used: {what}",
+            "nothing: the changelog has everything, and a restore takes longer",
+            "put the file back from a copy of the log, or leave it: the next snapshot of the store takes its place",
+            path=copy.path,
+        )
+
+    def _unlisted(self, name: str, state: LogState) -> tuple[LogFile, ...]:
+        files = list(self._log.files(name))
+        state.refresh()  # after listing: what was committed meanwhile is no leftover
+        listed = state.paths()
+        return tuple(file for file in files if file.path not in listed)
+
+
+def _readable(log: Log) -> tuple[Log, list[str]]:
+    """The log with its applications; with its places if it cannot be known which application is in which."""
+    try:
+        return log, log.applications()
+    except CommitDamagedError as error:
+        if error.application != PLACES:
+            raise
+        return log_of_places(log), log_of_places(log).applications()
+
+
+def _name(segment: Segment) -> tuple[str, str, int, int]:
+    return segment.path, segment.topic, segment.partition, segment.base_position
+
+
+def _of_commit(commits: CommitStore, walked: WalkedCommits, broken: BrokenCommit) -> Damage:
+    name, place = commits.application, commits.place(broken.number, snapshot=broken.snapshot)
+    what = f"{'snapshot of commit' if broken.snapshot else 'commit'} {broken.number} of {name} is {broken.what}"
+    if broken.what != CHECKSUM_MISSING:  # which is in no file of its own
+        what += f": {place}"
+    if walked.state is not None:
+        lost = "nothing: the newest snapshot says all that is needed"
+        if broken.snapshot:
+            lost = "nothing: the commits or another snapshot say what it said"
+        elif broken.what == CHECKSUM_MISSING:
+            lost = (
+                "no record; but a store that was last brought forward with a commit of that time can no longer show "
+                "that it belongs to this log: a run wipes it, and restores it if it has a changelog"
+            )
+        way_out = "put the file back from a copy of the log, or leave it: the next snapshots take its place"
+        return Damage(name, what, lost, way_out, place)
+    return Damage(
+        name,
+        what,
+        "what was committed from there on",
+        ways_out_of_lost_commits(name),
+        place,
+    )
+
+
+def _of_all(name: str, walked: WalkedCommits) -> Iterator[Damage]:
+    """Why nothing of an application can be read, unless the commits that are broken say it already."""
+    error = walked.error
+    if error is not None and not (walked.broken and isinstance(error, CommitDamagedError)):
+        yield Damage(name, error.message, "all that the application has committed", error.hint or "")
+
+
+def _of_records(name: str, missing: Unreadable, losses: Losses) -> Damage:
+    return Damage(
+        application=name,
+        what=missing.what,
+        lost=losses.told(name, missing),
+        way_out=losses.way_out(name, missing),
+        path=missing.segment.path,
+        place=missing.place,
+        records=missing.records,
+    )

@@ -1,0 +1,211 @@
+"""The log in an object store: segments, commits and all else as objects under one prefix. Stores stay local."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ....private_files import make_folder
+from ...durations import parse_duration
+from ..errors import SavedFileError
+from ..log import LogFile, SavedFile
+from ..log_id import NAME, id_in, new_id
+from ..ranges import Columns, Fetched, LogRange
+from ..rewritten import Rewritten
+from ..saved_files import summed
+from ..segments.reading import fetch
+from ..segments.segment import Segment
+from ..segments.writing import write_rewritten, write_segments
+from .batches import BatchesAhead, RangesAhead
+from .commits import BEGUN, Era, ObjectCommitStore, entry, remove_ended
+from .connection import Connection
+from .objects import PART, ObjectExistsError, Objects
+
+_KINDS = {"segments": ".seg", "snapshots": ".snap"}
+
+
+class ObjectStoreLog:
+    """A `Log` under one prefix, with the same paths as in a directory, see `docs/log.md`.
+
+    `uri`: `s3://bucket/prefix`, or `file:///folder`. For the other options see `Connection`. `look_every`: a duration,
+    how often a driver looks for commits of others; each look is a request for each application.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        region: str | None = None,
+        endpoint: str | None = None,
+        access_key_id: str | None = None,
+        secret_access_key: str | None = None,
+        session_token: str | None = None,
+        look_every: str = "1s",
+    ) -> None:
+        connection = Connection(uri, region, endpoint, access_key_id, secret_access_key, session_token)
+        self.uri = uri
+        self._look_seconds = parse_duration(look_every) / 1000
+        self._objects = Objects(connection)
+
+    def __repr__(self) -> str:
+        return f"ObjectStoreLog({self.uri!r})"
+
+    def check(self) -> None:
+        """See `Log.check`. Raises NoConditionalPutError, and whatever else is wrong, within seconds."""
+        if self._objects.connection.local:
+            make_folder(Path("/") / self._objects.connection.prefix)
+        first = self._objects.impatient()
+        first.check()
+        if not self.identity():
+            with suppress(ObjectExistsError):
+                first.create(NAME, new_id())
+        self.remove_leftovers()
+        for application in self.applications():
+            self.commits(application).enter()
+
+    def remove_leftovers(self) -> None:
+        """See `Log.remove_leftovers`: what is left of applications that were fully refreshed, and of checks."""
+        self._remove_ended_eras()
+        self._objects.remove_old_checks()
+
+    def identity(self) -> str:
+        """See `Log.identity`. Raises LogFileError."""
+        content = self._objects.impatient().get(NAME)
+        return "" if content is None else id_in(content, self._objects.uri(NAME))
+
+    def look_seconds(self) -> float:
+        """See `Log.look_seconds`: the option `look_every`."""
+        return self._look_seconds
+
+    def applications(self) -> list[str]:
+        """See `Log.applications`."""
+        entered = {each.path.partition("/")[2] for each in self._objects.below("applications")}
+        folders, _ = self._objects.folders("commits")
+        return [name for name in folders if name in entered or self.commits(name).first()]
+
+    def commits(self, application: str) -> ObjectCommitStore:
+        """See `Log.commits`."""
+        return ObjectCommitStore(application, self._objects)
+
+    def write(
+        self,
+        application: str,
+        topic: str,
+        name: str,
+        table: pa.Table | pa.RecordBatch,
+        partitions: int | npt.NDArray[np.integer],
+        lane: int,
+    ) -> tuple[Segment, ...]:
+        """See `Log.write`."""
+        return write_segments(self._keep, application, topic, name, table, partitions, lane)
+
+    def write_rewritten(
+        self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
+    ) -> tuple[Segment, ...]:
+        """See `Log.write_rewritten`."""
+        return write_rewritten(self._keep, application, topic, name, parts)
+
+    def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
+        """See `RangeReader.read`: batch by batch, as the file has them, several with one request."""
+        return fetch(within, start, columns, BatchesAhead(self._objects))
+
+    def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangesAhead:
+        """See `RangeReader.ahead`."""
+        return RangesAhead(self._objects, ranges)
+
+    def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
+        """See `Log.save_file`. The file is made in the system's folder for temporary files, and sent from there."""
+        with tempfile.TemporaryDirectory(prefix="headwater-") as folder:
+            made = Path(folder) / "file"
+            if self._objects.find(path) is not None:
+                raise FileExistsError(self._objects.uri(path))
+            fill(made)
+            saved = SavedFile(path, *summed(made))
+            self._make(path, made)
+        return saved
+
+    def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
+        """See `Log.read_file`."""
+        try:
+            yield from self._objects.pieces(path, start, PART)
+        except FileNotFoundError as error:
+            raise SavedFileError(path, "there is no such object") from error
+
+    def files(self, application: str) -> Iterator[LogFile]:
+        """See `Log.files`."""
+        for kind, suffix in _KINDS.items():
+            for each in sorted(self._objects.below(f"{kind}/{application}"), key=lambda each: each.path):
+                if each.path.endswith(suffix):
+                    yield LogFile(each.path, each.modified, each.size)
+
+    def remove(self, path: str) -> None:
+        """See `Log.remove`."""
+        self._objects.remove([path])
+
+    def drop(self, application: str) -> None:
+        """See `Log.drop`.
+
+        The files are listed first. Then a new era begins, which makes all commits void at once. So a process that is
+        suspended in here, and goes on when the application has long begun again, removes nothing of that.
+        """
+        # The entry goes first: commits without an entry still count, an entry without commits is an error.
+        self._objects.remove([entry(application), self._status(application)])
+        era = Era.find(self._objects, application)
+        files = [each.path for kind in _KINDS for each in self._objects.below(f"{kind}/{application}")]
+        if not files and era.names <= {BEGUN}:
+            return
+        with suppress(ObjectExistsError):  # somebody else has just dropped it, too
+            self._objects.create(era.next, b"")
+            remove_ended(self._objects, application, era.number + 1)
+            self._objects.remove(files)
+        if not self.commits(application).first():  # somebody who still saw the commits may have made the entry again
+            self._objects.remove([entry(application)])
+
+    def write_status(self, application: str, status: str) -> None:
+        """See `Log.write_status`."""
+        # The driver must not wait long for what only people look at.
+        self._objects.hurried().put(self._status(application), status.encode())
+
+    def read_status(self, application: str) -> str | None:
+        """See `Log.read_status`."""
+        content = self._objects.get(self._status(application))
+        return None if content is None else content.decode(errors="replace")
+
+    def pause(self, application: str) -> None:
+        """See `Log.pause`. A second pause keeps the time of the first."""
+        with suppress(ObjectExistsError):
+            self._objects.create(self._pause(application), b"")
+
+    def resume(self, application: str) -> None:
+        """See `Log.resume`."""
+        self._objects.remove([self._pause(application)])
+
+    def paused_since(self, application: str) -> int | None:
+        """See `Log.paused_since`: the time of the store's clock."""
+        found = self._objects.find(self._pause(application))
+        return None if found is None else found.modified
+
+    def _pause(self, application: str) -> str:
+        return f"paused/{application}"
+
+    def _status(self, application: str) -> str:
+        return f"status/{application}.json"
+
+    def _keep(self, path: str, data: pa.Buffer) -> None:
+        self._make(path, memoryview(data).cast("B"))
+
+    def _make(self, path: str, content: memoryview | Path) -> None:
+        try:
+            self._objects.make(path, content)
+        except ObjectExistsError as error:
+            raise FileExistsError(self._objects.uri(path)) from error
+
+    def _remove_ended_eras(self) -> None:
+        """Remove what processes have left in eras that ended: the rest of a drop that was killed, late commits."""
+        for application in self._objects.folders("commits")[0]:
+            remove_ended(self._objects, application, Era.find(self._objects, application).number)

@@ -1,0 +1,318 @@
+"""Objects under one prefix of a store: made whole, read in parts, listed; with errors that say what is wrong."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from obstore.exceptions import AlreadyExistsError, BaseError
+
+from ..errors import LogError
+from .connection import FIRST_PATIENCE, PATIENCE, Connection
+from .errors import NoConditionalPutError, ObjectStoreError, PassingError, StoreFailingError, told
+from .patience import Patience, Waiting
+
+PART = 8 << 20
+"""Bytes of a part. An object that is bigger is sent in several, each with a request of its own."""
+
+_WRITER = "headwater-writer"
+"""The name under which an object says who made it (`x-amz-meta-headwater-writer`)."""
+
+AT_ONCE = 16
+"""Requests that a process has under way at the same time, where it does not wait for each."""
+
+_CHECKS = "checks"
+_CHECK_LASTS_MS = 24 * 3_600_000
+"""More than any check takes, however long its process is suspended and however wrong clocks are."""
+
+_LISTED_AT_ONCE = 1000
+
+Answer = TypeVar("Answer")
+Data = bytes | memoryview
+
+
+class ObjectExistsError(Exception):
+    """An object is there that should have been made: by somebody else."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An object: its path under the prefix, its ETag, its bytes, and when it was made: ms by the store's clock."""
+
+    path: str
+    tag: str
+    size: int
+    modified: int
+
+
+class Objects:
+    """What a log needs of an object store. Any thread may use it.
+
+    An object appears whole or not at all, and stays as it is until it is replaced or removed as a whole. Once a put is
+    answered it is durable, and every later request sees it: S3 and what speaks its protocol promise that (strong
+    consistency). A local folder has no such promise after a power failure, as nothing brings files to the disk there.
+
+    Requests that may succeed later are tried again, see `patience.py`. Reading, listing, removing and replacing may be
+    done twice without harm. For `create` that is not so, see there.
+    """
+
+    def __init__(self, connection: Connection, patience: Patience | None = None) -> None:
+        self.connection = connection
+        self._patience = patience or Patience(PATIENCE, PATIENCE)
+        self._prefix = connection.prefix
+
+    def __repr__(self) -> str:
+        return f"Objects({self.connection.uri!r})"
+
+    def impatient(self) -> Objects:
+        """The same for the first requests of a command: an address where nobody answers is told within seconds."""
+        return Objects(self.connection, Patience(FIRST_PATIENCE, PATIENCE))
+
+    def hurried(self) -> Objects:
+        """The same for what nobody should wait for."""
+        return Objects(self.connection, Patience(FIRST_PATIENCE, FIRST_PATIENCE))
+
+    def uri(self, path: str) -> str:
+        """An object's address, for people."""
+        return f"{self.connection.uri.rstrip('/')}/{path}"
+
+    def create(self, path: str, data: Data) -> str:
+        """Make an object unless there is one, and return its ETag. Raises ObjectExistsError.
+
+        It is one conditional put (`If-None-Match: *`), which the store decides: of many writers one succeeds. If the
+        answer is lost, nobody knows whether the object was made. Then the object itself is asked who made it: each call
+        writes a name of its own beside the data. It is this call's: it was made. It is another's: the race is lost. If
+        there is none, the put is sent again; that it may still arrive once more does no harm, as one of the two is
+        refused. The bytes alone would not do: two drivers may write the same.
+        """
+        writer, request, waiting = uuid.uuid4().hex, f"PUT {path}", self._patience.begin()
+        while True:
+            lost: PassingError | None = None
+            try:
+                return _tag(self._put(path, data, writer, mode="create", use_multipart=False))
+            except AlreadyExistsError as error:
+                if self.connection.local:
+                    raise ObjectExistsError(path) from error
+            except (BaseError, OSError) as error:
+                lost = self._passing(request, waiting, error)
+            try:
+                there = self.hurried()._writer(path)
+            except PassingError as error:
+                lost, there = lost or error, None
+            if there is not None:
+                by, tag = there
+                if by == writer:
+                    return tag
+                raise ObjectExistsError(path)
+            # Refused, and nothing there: another put of it was under way and failed, or the object was removed since.
+            lost = lost or StoreFailingError(
+                self.connection.uri, self.connection.place, request, waiting.seconds, "409 Conflict"
+            )
+            if not waiting.again(lost):
+                raise lost
+
+    def make(self, path: str, content: Data | Path) -> None:
+        """Make an object of any size unless there is one. Raises ObjectExistsError.
+
+        A big one is sent in parts, and appears when all of them are there. Such a put has no condition. So this is for
+        names that only one writer takes: `create` decides who of several does.
+        """
+        if (content.stat().st_size if isinstance(content, Path) else len(content)) <= PART:
+            self.create(path, content.read_bytes() if isinstance(content, Path) else content)
+            return
+        if self.find(path) is not None:
+            raise ObjectExistsError(path)
+        writer = uuid.uuid4().hex
+        try:
+            self._asked(f"PUT {path}", lambda: self._put(path, content, writer, chunk_size=PART))
+        except ObjectStoreError:
+            there = None
+            with suppress(PassingError):
+                there = self.hurried()._writer(path)  # only the answer may have been lost
+            if there is None or there[0] != writer:
+                raise
+
+    def put(self, path: str, data: Data) -> None:
+        """Make or replace an object. A big one is sent in parts, and appears when all of them are there."""
+        self._asked(f"PUT {path}", lambda: self._client.put(self._full(path), data, chunk_size=PART))
+
+    def find(self, path: str) -> Found | None:
+        """An object without its content; None if there is none."""
+        return self._asked_for_one(f"HEAD {path}", lambda: _found(self._client.head(self._full(path)), path))
+
+    def get(self, path: str) -> bytes | None:
+        """The content of an object; None if there is none."""
+        return self._asked_for_one(f"GET {path}", lambda: bytes(self._client.get(self._full(path)).bytes()))
+
+    def get_all(self, paths: Iterable[str]) -> Iterator[tuple[Found, bytes] | None]:
+        """Several objects with their content, None for each that is not there: many requests at the same time."""
+        return threads().map(self._found_with_content, paths)
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]], joined: int) -> list[memoryview] | None:
+        """Parts of an object, (start, length) each, at the same time; None if there is no object.
+
+        Parts with at most `joined` bytes between them are read with one request. What lies behind the object's end is
+        left out.
+        """
+        starts = [start for start, _ in ranges]
+        ends = [start + length for start, length in ranges]
+        parts = self._asked_for_one(
+            f"GET {path}",
+            lambda: self._client.get_ranges(self._full(path), starts=starts, ends=ends, coalesce=joined),
+        )
+        if parts is None:
+            return None
+        return [memoryview(part)[:length] for part, (_, length) in zip(parts, ranges, strict=True)]
+
+    def pieces(self, path: str, start: int, size: int) -> Iterator[memoryview]:
+        """The content of an object from a byte on, in pieces of `size`. Raises FileNotFoundError."""
+        found = self.find(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        for at in range(start, found.size, size):
+            parts = self.get_ranges(path, [(at, min(size, found.size - at))], 0)
+            if parts is None:
+                raise FileNotFoundError(path)
+            yield parts[0]
+
+    def below(self, folder: str) -> Iterator[Found]:
+        """All objects below a folder, in no order. A store answers in pages; all of them are read."""
+        pages, last = None, None
+
+        def next_page() -> list[Any] | None:
+            nonlocal pages
+            try:
+                pages = pages or self._client.list(self._full(folder), offset=last, chunk_size=_LISTED_AT_ONCE)
+                return next(pages, None)
+            except Exception:
+                pages = None  # the next try begins a list of its own behind what is read
+                raise
+
+        while page := self._asked(f"LIST {folder}/", next_page):
+            for each in page:
+                yield _found(each, self._short(each["path"]))
+            last = page[-1]["path"]
+
+    def folders(self, folder: str) -> tuple[list[str], list[Found]]:
+        """The names of the folders in a folder, and the objects in it."""
+        answer = self._asked(f"LIST {folder}/", lambda: self._client.list_with_delimiter(self._full(folder)))
+        names = [each.rstrip("/").rpartition("/")[2] for each in answer["common_prefixes"]]
+        return sorted(names), [_found(each, self._short(each["path"])) for each in answer["objects"]]
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove objects; none of them needs to be there. One request for up to a thousand, in no order."""
+        doomed = [self._full(path) for path in paths]
+        if self.connection.local:
+            for path in doomed:
+                with suppress(FileNotFoundError):
+                    self._asked(f"DELETE {path}", lambda path=path: self._client.delete(path))  # type: ignore[misc]
+        elif doomed:
+            more = f" and {len(doomed) - 1} more" if doomed[1:] else ""
+            self._asked(f"DELETE {self._short(doomed[0])}{more}", lambda: self._client.delete(doomed))
+
+    def check(self) -> None:
+        """Check that objects can be made, read, listed and removed, and that `create` refuses to replace one.
+
+        Raises NoConditionalPutError, ObjectStoreError.
+        """
+        path = f"{_CHECKS}/{uuid.uuid4().hex}"
+        try:
+            self.create(path, b"first")
+            with suppress(ObjectExistsError):
+                self.create(path, b"second")
+                raise NoConditionalPutError(self.connection.uri)
+        except NoConditionalPutError:
+            with suppress(LogError):
+                self.remove([path])
+            raise
+        next(self.below(_CHECKS), None)
+        self.get(path)
+        self.remove([path])
+
+    @cached_property
+    def _client(self) -> Any:
+        try:
+            return self.connection.client(self._patience.silent)
+        except (BaseError, OSError) as error:
+            raise self._told("the first request", 0, error) from error
+
+    def remove_old_checks(self) -> None:
+        """Remove what processes have left that were killed while they checked."""
+        now = time.time_ns() // 1_000_000
+        self.remove([each.path for each in self.below(_CHECKS) if each.modified < now - _CHECK_LASTS_MS])
+
+    def _put(self, path: str, content: Data | Path, writer: str, **how: Any) -> Any:
+        # A put into a local folder has no answer that could be lost, and no place for attributes.
+        attributes = {} if self.connection.local else {"attributes": {_WRITER: writer}}
+        return self._client.put(self._full(path), content, **attributes, **how)
+
+    def _writer(self, path: str) -> tuple[str | None, str] | None:
+        """Who has made an object, and its ETag; None if there is none."""
+        answer = self._asked_for_one(f"HEAD {path}", lambda: self._client.get(self._full(path), options={"head": True}))
+        return None if answer is None else (answer.attributes.get(_WRITER), _tag(answer.meta))
+
+    def _found_with_content(self, path: str) -> tuple[Found, bytes] | None:
+        def request() -> tuple[Found, bytes]:
+            answer = self._client.get(self._full(path))
+            return _found(answer.meta, path), bytes(answer.bytes())
+
+        return self._asked_for_one(f"GET {path}", request)
+
+    def _asked_for_one(self, request: str, send: Callable[[], Answer]) -> Answer | None:
+        try:
+            return self._asked(request, send)
+        except FileNotFoundError:
+            return None
+
+    def _asked(self, request: str, send: Callable[[], Answer]) -> Answer:
+        """Send a request that may be done twice without harm. `request`: what it is, for people."""
+        waiting = self._patience.begin()
+        while True:
+            try:
+                return send()
+            except (BaseError, OSError) as error:
+                if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
+                    raise
+                passing = self._passing(request, waiting, error)
+                if not waiting.again(passing):
+                    raise passing from error
+
+    def _passing(self, request: str, waiting: Waiting, error: Exception) -> PassingError:
+        """An error that may pass by itself. Raises ObjectStoreError for any other."""
+        found = self._told(request, waiting.seconds, error)
+        if isinstance(found, PassingError):
+            return found
+        raise found from error
+
+    def _told(self, request: str, seconds: float, error: Exception) -> ObjectStoreError:
+        if self.connection.local:
+            return ObjectStoreError(self.connection.uri, "the folder cannot be used", str(error).partition("\n")[0])
+        return told(self.connection.uri, self.connection.place, request, seconds, error)
+
+    def _full(self, path: str) -> str:
+        return f"{self._prefix}/{path}" if self._prefix else path
+
+    def _short(self, path: str) -> str:
+        return path[len(self._prefix) + 1 :] if self._prefix else path
+
+
+def _found(meta: Any, path: str) -> Found:
+    return Found(path, _tag(meta), meta["size"], int(meta["last_modified"].timestamp() * 1000))
+
+
+def _tag(meta: Any) -> str:
+    """What distinguishes an object from another of its name: the ETag, which S3 makes of the content."""
+    return str(meta["e_tag"])
+
+
+@lru_cache(maxsize=1)
+def threads() -> ThreadPoolExecutor:
+    """The threads of this process for requests at the same time. They wait for answers nearly all of the time."""
+    return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="object-store")

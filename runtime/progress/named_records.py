@@ -1,0 +1,83 @@
+"""Records that a task takes under a plan, read again from the log, for reports and to be left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...errors import shortened
+from ..log.log import Log
+from ..operators.left_out import records_again
+from ..operators.order.partition_group import RecordId, TakenRecords
+from ..operators.source import Source, take
+from ..records.record_json import Record
+from ..tasks.plan import TaskPlan
+from ..topology import Subtopology
+
+
+@dataclass(frozen=True)
+class NamedRecord:
+    """A record with its number in the order of taking, from 0, and its place. `json`: with long values shortened; empty
+    of a record that is not told of.
+    """
+
+    number: int
+    place: RecordId
+    offset: int = -1
+    json: str = ""
+
+
+MOST_OF_A_VALUE = 200
+"""The most characters of one text of a record in a report."""
+
+MOST_ELEMENTS = 20
+
+
+def named_records(
+    part: Subtopology, task: TaskPlan, numbers: Sequence[int], log: Log, most: int | None = None
+) -> list[NamedRecord]:
+    """The records with these numbers, but for numbers that no record has. Of the first `most`, also what they hold.
+
+    Raises errors of the log.
+    """
+    # Those that are left out are taken too, so numbers are the same whatever is left out.
+    taken = taken_again(part, task, log)
+    there = [number for number in numbers if number < len(taken)]
+    topics = {topic.name: topic for topic in part.sources}
+    told = {each.number: each.record for each in records_again(task, taken, topics, there[:most], log)}
+    return [_named(number, taken.record(number), told.get(number)) for number in there]
+
+
+def taken_count(part: Subtopology, task: TaskPlan, log: Log) -> int:
+    """How many records a task takes under a plan."""
+    return len(taken_again(part, task, log))
+
+
+def taken_again(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecords:
+    """The records that a task takes under a plan, without their columns. Raises errors of the log."""
+    return take(task, [Source(topic, topic.name, ()) for topic in part.sources], log, refuse_negative=False)[0]
+
+
+def _named(number: int, place: RecordId, record: Record | None) -> NamedRecord:
+    if record is None:
+        return NamedRecord(number, place)
+    return NamedRecord(number, place, record.offset, short_json(record))
+
+
+def short_json(record: Record) -> str:
+    """The record as one line of JSON, in which long texts and lists are shortened."""
+    return json.dumps(_short(asdict(record)), ensure_ascii=False, allow_nan=False)
+
+
+def _short(value: Any) -> Any:
+    match value:
+        case str():
+            return shortened(value, MOST_OF_A_VALUE)
+        case dict():
+            return {key: _short(each) for key, each in value.items()}
+        case list() | tuple():
+            more = len(value) - MOST_ELEMENTS
+            return [_short(each) for each in value[:MOST_ELEMENTS]] + ([f"... and {more:,} more"] if more > 0 else [])
+    return value

@@ -1,0 +1,88 @@
+"""What is said of texts that become values of other types: those that never do, and casts that nobody wrote.
+
+The compiler judges simple expressions by itself, Spark's analyzer all others. Both speak through this module, so that a
+mistake reads the same whoever finds it. What reads as a value of a type is what Spark SQL casts in ANSI mode.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+
+_NOT_ALL_TEXTS = re.compile(
+    r"\b(tinyint|smallint|int|bigint|float|double|decimal|boolean|date|time|timestamp(_ntz|_ltz)?|interval)\b"
+)
+"""Types that not every text can be cast to."""
+
+_TEXT = re.compile(r"\bstring\b")
+_RANGES = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+_WHOLE = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[df]?", re.IGNORECASE)
+_UNUSUAL_FLOAT = re.compile(r"[+-]?(nan|inf|infinity|0x.*)", re.IGNORECASE)
+_BOOLEANS = frozenset(["t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"])
+_DATE = re.compile(r"[+-]?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})([T ].*)?)?)?", re.DOTALL)
+_CLOCK = re.compile(r"T?\d{1,2}:.*|(epoch|now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
+_SHOWN = 40
+
+_WRITE = {
+    "boolean": "Write true or false.",
+    "date": "Write a date as in '2024-12-31'.",
+    "timestamp": "Write a time as in '2024-12-31 23:59:59'.",
+    "timestamp_ntz": "Write a time as in '2024-12-31 23:59:59'.",
+}
+
+
+def may_fail(given: str, wanted: str) -> bool:
+    """Whether a cast from one type to another turns texts, also those within it, into what not every text can be."""
+    fewer = len(_TEXT.findall(wanted)) < len(_TEXT.findall(given))
+    return fewer and len(_NOT_ALL_TEXTS.findall(wanted)) > len(_NOT_ALL_TEXTS.findall(given))
+
+
+def never_casts(text: str, type_: str) -> bool:
+    """Whether a text certainly fails to be cast to a canonical type; False also where only Spark knows."""
+    text = text.strip()
+    if type_ in _RANGES:
+        return not _WHOLE.fullmatch(text) or not -(1 << _RANGES[type_]) <= int(text) < 1 << _RANGES[type_]
+    if type_ in ("float", "double"):
+        return not _DECIMAL.fullmatch(text) and not _UNUSUAL_FLOAT.fullmatch(text)
+    if type_.startswith("decimal"):
+        return not _DECIMAL.fullmatch(text)
+    if type_ == "boolean":
+        return text.lower() not in _BOOLEANS
+    if type_ in ("date", "timestamp", "timestamp_ntz"):
+        return not takes_the_clock(text) and not _is_date(text)
+    return False
+
+
+def takes_the_clock(text: str) -> bool:
+    """Whether Spark takes a part of the timestamp that a text becomes from its clock: 'now', or '12:30' of today."""
+    return bool(_CLOCK.fullmatch(text.strip()))
+
+
+def _is_date(text: str) -> bool:
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return False
+    year, month, day = int(found[1]), int(found[2] or 1), int(found[3] or 1)
+    # The calendar repeats itself every 400 years, and Python's has no years beyond 9999.
+    return 1 <= month <= 12 and 1 <= day <= monthrange(2000 + year % 400, month)[1]
+
+
+def uncast(text: str, type_: str) -> tuple[str, str]:
+    """The message and the hint for a text, as the expression has it, that can never be cast to a type."""
+    return f"{_shown(text)} is no value of type {type_}: this always fails.", _WRITE.get(type_, "Write a number.")
+
+
+def silent_cast(sql: str, given: str, wanted: str, *, added: bool) -> tuple[str, str]:
+    """The message and the hint for SQL that Spark would cast from one type to another without being told.
+
+    `added`: whether it stands beside a `+`, which some languages join texts with.
+    """
+    what = _shown(sql)
+    message = f"'{what}' is of type {given}. Spark would cast it to {wanted} silently, and fail at a text that is none."
+    hint = f"Write `cast({what} as {wanted})`, or `try_cast`, which gives null; or make all values here texts."
+    return message, f"To join texts write `||`. {hint}" if added else hint
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -1,0 +1,65 @@
+"""Which record each row of a task comes from, and whether an operator has kept something of that record already.
+
+A record that fails can be left out by the stage behind the step, as long as no store and no topic has anything of it,
+and no operator has counted it. From then on it is *touched*: its rows have negative numbers. If one of them fails, the
+epoch is worked out again without the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import HeadwaterError
+from ..operators.declarations import Aggregate, GlobalJoin, Materialize, Sink, StreamTableJoin, Table
+from ..operators.node import Edges, Node
+from ..operators.task_epoch import TaskEpoch
+from ..records.arrays import Bools, Int64s
+
+
+class TouchedRecordError(HeadwaterError):
+    """A step could not process a row of a record that is touched."""
+
+    def __init__(self) -> None:
+        super().__init__("a step cannot process a record of which a store or a topic has something already")
+
+
+def refuse_touched(failed: Sequence[int]) -> None:
+    """Raise TouchedRecordError if one of these records is touched."""
+    if any(number < 0 for number in failed):
+        raise TouchedRecordError
+
+
+class Numbering:
+    """The numbers of a task's rows in one stage. `numbers`: of the rows that came, by the first level of their path."""
+
+    def __init__(self, numbers: Int64s) -> None:
+        self._numbers = numbers
+        self._touched: Bools = np.zeros(len(numbers), np.bool_)
+
+    @classmethod
+    def of_taken(cls, records: int) -> Numbering:
+        """That of the first stage, whose rows are the records that the task takes."""
+        return cls(np.arange(records))
+
+    def run(self, node: Node, edges: Edges, epoch: TaskEpoch) -> None:
+        """Run an operator, and note what it touches: all that it stores or writes, and of a join what it drops."""
+        match node:
+            case Table() | Aggregate() | Materialize() | Sink():
+                self._touched[edges[node.flow].path[0]] = True
+                node.run(edges, epoch)
+            case StreamTableJoin() | GlobalJoin():
+                came = edges[node.flow].path[0]
+                node.run(edges, epoch)
+                self._touched[np.setdiff1d(came, edges[node.flow].path[0])] = True
+            case _:
+                node.run(edges, epoch)
+
+    def numbers(self) -> Int64s:
+        """The numbers of the rows that go on, by the first level of their path."""
+        if not self._touched.any():
+            return self._numbers
+        records = np.unique(self._numbers[self._touched])
+        gone = np.isin(self._numbers, records) & (self._numbers >= 0)
+        return np.where(gone, -1 - self._numbers, self._numbers)

@@ -1,0 +1,44 @@
+"""Which stages of a subtopology look at each record alone.
+
+Behind an operator with a store, what becomes of a record also depends on those before it: so whether a step fails for
+it may be their fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..operators.declarations import Flow
+from ..operators.node import Node
+from ..topology import Subtopology
+
+
+def stateless_stages(part: Subtopology) -> list[bool]:
+    """For each Python stage, in their order, whether neither it nor one before it has a store."""
+    stages = _Stages()
+    part.build(None, stages)
+    return [not any(stages.stores[: number + 1]) for number in range(len(stages.stores))]
+
+
+@dataclass
+class _Stages:
+    """An Engine that does nothing but to look at the operators."""
+
+    stores: list[bool] = field(default_factory=list)
+
+    def process(
+        self,
+        rows: Any,
+        nodes: tuple[Node, ...],
+        reads: Mapping[str, Flow],  # noqa: ARG002
+        yields: Mapping[str, Flow],  # noqa: ARG002
+    ) -> Any:
+        """Note whether an operator has a store."""
+        self.stores.append(any(getattr(node, "store", None) is not None for node in nodes))
+        return rows
+
+    def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """A step in SQL has no store."""
+        return rows

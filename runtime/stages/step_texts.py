@@ -1,0 +1,101 @@
+"""The steps of a subtopology as text: what is committed of them, so that a later plan can name the one that changed.
+
+SQL is that of the job, which is as the user wrote it but for qualifiers. What only follows from other steps is left
+out: which columns travel, repartition topics; and what stores hold, which is compared with the stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..operators.declarations import (
+    Declaration,
+    Fork,
+    GlobalJoin,
+    KeyBy,
+    Merge,
+    Select,
+    Sink,
+    Source,
+    StreamTableJoin,
+    ToStream,
+)
+from ..topology import StepText
+from .sql_step import SqlStep
+from .steps import Step
+
+
+def step_texts(steps: Iterable[Step]) -> Iterator[StepText]:
+    """The steps that people would name, in the order of processing."""
+    for step in steps:
+        if isinstance(step, SqlStep):
+            if step.kind == "fork":
+                yield from _forked(step.flow, step.into)
+            elif text := _sql(step):
+                yield StepText(step.makes[0] if step.kind == "merge" else step.flow, text, str(step.at))
+            continue
+        for node in step.nodes:
+            if isinstance(node, Fork):
+                yield from _forked(node.flow, node.into)
+            elif text := _operator(node):
+                yield from (StepText(edge, text, str(node.at)) for edge in _edges(node))
+
+
+def _forked(flow: str, into: Iterable[str]) -> Iterator[StepText]:
+    """What several flows read. Where a flow has one reader, the steps of both are those of one flow."""
+    return (StepText(each, f"from flow {flow}") for each in into if each != flow)
+
+
+def _sql(step: SqlStep) -> str:
+    match step.kind:
+        case "where":
+            return f"filter {step.condition}"
+        case "select" | "with_columns" | "explode":
+            # The columns that an aggregation reads are called as their expressions: they are told with its store.
+            columns = {name: sql for name, sql in step.columns.items() if name != sql}
+            return f"{step.kind.replace('_', ' ')} {_columns(columns)}" if columns else ""
+        case "key_by":
+            return f"key_by {_columns(step.columns)}"
+        case "branch":
+            named = (f"{name}: {'the rest' if sql is None else sql}" for name, sql in step.branches.items())
+            return f"branch {', '.join(named)}"
+        case "merge":
+            return f"merge {', '.join(step.flows)}"
+        case "fork":
+            return ""
+
+
+def _operator(node: Declaration) -> str:
+    match node:
+        case Source() if not _repartition(node.topic.name, node.topic.writer):
+            return f"from {node.topic.name}"
+        case Sink() if node.mode != "repartition":
+            return f"to {node.topic.name}"
+        case KeyBy():
+            return f"key_by {_columns(node.key)}"
+        case Select() if node.columns:
+            return f"select {_columns(node.columns)}"
+        case StreamTableJoin():
+            return f"{node.how} join {node.table}, values {_columns(node.values)}"
+        case GlobalJoin():
+            return f"{node.how} join {node.table.name} by {_columns(node.by)}, values {_columns(node.values)}"
+        case Merge():
+            return f"merge {', '.join(node.flows)}"
+        case ToStream():
+            return "to_stream"
+    return ""
+
+
+def _edges(node: Declaration) -> tuple[str, ...]:
+    if isinstance(node, Source):
+        return node.edges
+    return (node.into,) if isinstance(node, Merge) else (node.flow,)
+
+
+def _repartition(topic: str, writer: str | None) -> bool:
+    """Whether a topic is one that an application makes for itself: no topic of a project is called so."""
+    return writer is not None and topic.startswith(f"{writer}-")
+
+
+def _columns(columns: Mapping[str, str]) -> str:
+    return ", ".join(name if name == sql else f"{name}: {sql}" for name, sql in columns.items())

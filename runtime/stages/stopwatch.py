@@ -1,0 +1,99 @@
+"""Measures what a task's epoch costs in one stage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from ..operators.task_epoch import CommittedRows
+from ..state.store import StateStore, size_of
+from ..tasks.measured import Measured, Seconds, StoreSize, Volume
+from ..tasks.plan import TaskPlan
+
+Phase = Literal["read", "operators", "state", "write"]
+
+
+def now() -> float:
+    """Seconds of a clock that never goes back, and that all processes of a machine share."""
+    return time.monotonic()
+
+
+class Stopwatch:
+    """Adds up the seconds of one task in one stage. A phase within another one interrupts that.
+
+    `waited`: how long the stage has waited for the task's rows. `clock`: as `now`.
+    """
+
+    def __init__(self, waited: float = 0.0, clock: Callable[[], float] = now) -> None:
+        self._clock = clock
+        self._seconds: dict[Phase, float] = {}
+        self._waited = waited
+        self._phase: Phase | None = None
+        self._since = 0.0
+        self._stores: dict[str, StoreSize] = {}
+        self.volume = Volume()
+
+    @contextmanager
+    def phase(self, phase: Phase) -> Iterator[None]:
+        """What happens within is of this phase."""
+        before = self._switch(phase)
+        try:
+            yield
+        finally:
+            self._switch(before)
+
+    def opened(self, name: str, opening: Callable[[], StateStore]) -> CommittedRows:
+        """A store as the operators use it: opening it and reading from it is `state`. Its size is noted."""
+        with self.phase("state"):
+            store = opening()
+            if (size := size_of(store)) is not None:
+                self._stores[name] = size
+            return TimedRows(store, self)
+
+    def added_to(self, before: Measured) -> Measured:
+        """What the stages before have measured, together with this one, which hands over its rows now."""
+        return before.then(Seconds(sql=self._waited, **self._seconds), self.volume, self._clock(), self._stores)
+
+    def _switch(self, phase: Phase | None) -> Phase | None:
+        at = self._clock()
+        if self._phase is not None:
+            self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + at - self._since
+        before, self._phase, self._since = self._phase, phase, at
+        return before
+
+
+class TimedRows:
+    """A store's rows, reading of which counts as `state`."""
+
+    def __init__(self, store: CommittedRows, stopwatch: Stopwatch) -> None:
+        self._store = store
+        self._stopwatch = stopwatch
+
+    @property
+    def position(self) -> int:
+        """Changelog records that the store holds."""
+        return self._store.position
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `StateStore.get_many`."""
+        with self._stopwatch.phase("state"):
+            return self._store.get_many(keys)
+
+
+def bytes_taken(plan: TaskPlan, positions: dict[str, dict[int, int]]) -> int:
+    """About how many bytes the records take in the log that a task has consumed: up to `positions`, by topic and lane.
+
+    Of a range that is consumed in part, the bytes are those of the same part.
+    """
+    found = 0.0
+    for topic in plan.inputs:
+        ends = positions.get(topic.topic, {})
+        for lane in topic.lanes:
+            end = ends.get(lane.lane, lane.position)
+            for each in lane.ranges:
+                taken = min(end, each.end) - max(lane.position, each.start)
+                if taken > 0:
+                    found += each.size * taken / (each.end - each.start)
+    return round(found)

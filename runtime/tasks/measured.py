@@ -1,0 +1,101 @@
+"""What an epoch has cost a task, and what the task has read and written: measured where the epoch ran.
+
+It travels to the driver with the task's outcome, and is in no commit: nothing but what people are shown depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import add
+from typing import ClassVar, NamedTuple, Self
+
+PHASES = ("read", "sql", "operators", "state", "write")
+"""The parts of a task's time. `read`: records are taken from the log and put in order. `sql`: a stage waits for the
+rows that the stage before has handed to Spark SQL. `operators`: steps in Python, without the time in stores. `state`:
+stores are opened, brought forward and read. `write`: records and changes of stores are written to the log.
+"""
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A task's time in an epoch, or in several: see PHASES."""
+
+    read: float = 0.0
+    sql: float = 0.0
+    operators: float = 0.0
+    state: float = 0.0
+    write: float = 0.0
+
+    as_list: ClassVar[bool] = True
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return Seconds(*map(add, self.values, other.values))
+
+    def rounded(self) -> Seconds:
+        """To microseconds: the rest is noise, and long as text."""
+        return Seconds(*(round(each, 6) for each in self.values))
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """In the order of PHASES."""
+        return (self.read, self.sql, self.operators, self.state, self.write)
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return sum(self.values)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Records and bytes, as they lie in the log. `read_bytes`: of the consumed records. `written_*`: into topics.
+    `changed_*`: into changelogs.
+    """
+
+    read_bytes: int = 0
+    written_records: int = 0
+    written_bytes: int = 0
+    changed_records: int = 0
+    changed_bytes: int = 0
+
+    as_list: ClassVar[bool] = True
+
+    def __add__(self, other: Volume) -> Volume:
+        return Volume(*map(add, self.values, other.values))
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """In the order of the fields."""
+        return (self.read_bytes, self.written_records, self.written_bytes, self.changed_records, self.changed_bytes)
+
+
+class StoreSize(NamedTuple):
+    """How large a store is. `rows`: about how many; None where that is not known. `bytes`: of its files, whole."""
+
+    rows: int | None
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A task's epoch in numbers.
+
+    `stores`: how large those are that the epoch has used, by name, where their backends tell.
+    `handed_over`: when the last stage so far began to hand its rows to the next one. By a clock that all processes of a
+    machine share, and that never goes back: what a job runs for a client is on one machine.
+    """
+
+    seconds: Seconds = field(default_factory=Seconds)
+    volume: Volume = field(default_factory=Volume)
+    handed_over: float = 0.0
+    stores: Mapping[str, StoreSize] = field(default_factory=dict)
+
+    as_list: ClassVar[bool] = True
+
+    def then(
+        self, seconds: Seconds, volume: Volume, handed_over: float, stores: Mapping[str, StoreSize] | None = None
+    ) -> Self:
+        """The same with what the next stage has measured."""
+        after = {**self.stores, **(stores or {})}
+        return type(self)(self.seconds + seconds, self.volume + volume, handed_over, after)

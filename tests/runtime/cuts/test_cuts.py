@@ -1,0 +1,78 @@
+"""A run that is killed at any of its system calls, and started again, comes to what an undisturbed run comes to.
+
+Commits, merges, foldings, copies of stores: whatever a run does with files.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import shutil
+from collections.abc import Iterator, Mapping
+
+import pytest
+from cut_runs import TRIES, Runs, runs_of
+
+KINDS = (
+    "link commits/test-app/*.json",
+    "link commits/test-seed/*.json",
+    "fsync segments/test-app/sums/*.seg",
+    "fsync segments/test-app/test-app-totals-changelog/*.seg",
+    "fsync snapshots/test-app/totals/*.snap",
+    "replace commits/test-app/*.snapshot",
+    "unlink commits/test-app/*.json",
+    "unlink segments/test-app/by_text/*.seg",
+    "fsync segments/test-app/test-app-totals-changelog/*-m*.seg",
+    "unlink segments/test-app/test-app-totals-changelog/*.seg",
+    "apply state/client*/test-app/totals/*",
+)
+"""Steps that a run must have, so that they are cut: commits, segments, copies, foldings, purges, merges, stores."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    with runs_of("summing_up", tmp_path_factory.mktemp("cuts")) as made:
+        yield made
+
+
+def names(calls: Mapping[str, int]) -> list[str]:
+    """Of calls, without the top folder, and of files of any name."""
+    return [name.replace(" log/", " ") for name in calls]
+
+
+def test_undisturbed_run_has_all_steps_and_comes_to_whole_results(runs: Runs) -> None:
+    assert [kind for kind in KINDS if not fnmatch.filter(names(runs.calls), kind)] == []
+    assert (runs.expected["status"], runs.expected["error"], runs.expected["damages"]) == ("caught_up", None, [])
+    assert {key: len(sums) for key, sums in runs.expected["sums"].items()} == {"k0": 31, "k1": 30, "k2": 30, "k3": 30}
+    assert {key: len(sums) for key, sums in runs.expected_restored["sums"].items()} == {
+        "k0": 32,
+        **dict.fromkeys(("k1", "k2", "k3"), 31),
+    }
+
+
+@pytest.mark.slow
+def test_run_that_is_killed_before_a_call_first_and_after_its_last_time_then_comes_to_the_same(runs: Runs) -> None:
+    for name, count in runs.calls.items():
+        if name.startswith("fchmod "):  # follows right behind `open`
+            continue
+        path = runs.begun_and_killed(name, [1] * TRIES, "before")
+        # The run that goes on makes the call about as often. It may be some less: then it has come to its end.
+        reached = runs.killed(path, (name, count, "after"))
+        runs.look(path, (name, 1, "before", reached and (count, "after")))
+        if not reached:
+            last = runs.begun_and_killed(name, [*range(count, 0, -1), *[1] * TRIES], "after")
+            runs.look(last, (name, count, "after"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_run_that_is_killed_at_each_of_its_calls_comes_to_the_same_with_restored_stores_too(
+    runs: Runs, side: str
+) -> None:
+    for name, count in runs.calls.items():
+        for number in range(1, count + 1):
+            path = runs.new()
+            cut = (name, number, side)
+            runs.killed(path, cut)
+            assert runs.ask("look", path) == runs.expected, cut
+            assert runs.ask("restored", path) == runs.expected_restored, cut
+            shutil.rmtree(path)

@@ -1,0 +1,90 @@
+"""Records that expressions cannot process, left out on real Spark: casts, divisions, behind a repartition topic."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater import Project
+
+pytestmark = pytest.mark.spark
+
+FILES = {
+    "headwater.yml": 'name: words\nversion: "1.0"\nprofile: words\n',
+    "profiles.yml": """
+words:
+  target: local
+  targets:
+    local:
+      log: {type: embedded, path: log}
+      state_dir: state
+""",
+    "topics/words.yml": """
+topics:
+  words:
+    partitions: 2
+    on_error: dead_letter
+    key: {id: int}
+    value: {text: string}
+""",
+    "topologies/t.yml": """
+topology: t
+flows:
+  f:
+    from: words
+    steps:
+      - select:
+          n: cast(text as int)
+          r: 100 / id
+    to: out
+  h:
+    from: words
+    to: copies
+  g:
+    from: words
+    on_error: skip
+    steps:
+      - key_by:
+          k: if(id = 6, cast('six' || text as int), id % 2)
+      - aggregate:
+          values:
+            s: sum(cast(text as bigint))
+      - select:
+          q: 10 / (s - 3)
+    to: sums
+""",
+}
+
+
+def test_records_that_expressions_cannot_process_are_left_out_and_kept(
+    tmp_path: Path, spark_session: SparkSession
+) -> None:
+    for name, text in FILES.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    project = Project(tmp_path, session=spark_session)
+    texts = ["1", "x", "2", "3", "y", "5", "6", "7"]
+    project.append(
+        "words", [{"timestamp": 1000 + n, "key": {"id": n}, "value": {"text": text}} for n, text in enumerate(texts)]
+    )
+
+    (result,) = project.run(until_caught_up=True).applications
+
+    read = {name: list(project.read(name)) for name in ("out", "copies", "sums", "t_words_dead_letter")}
+    # 1 and 4 do not cast, 0 is divided by: these are letters. 6 fails in the flow that skips.
+    assert {each.key["id"] for each in read["out"] if each.key} == {2, 3, 5, 7}
+    assert {each.key["id"] for each in read["copies"] if each.key} == {2, 3, 5, 7}
+    letters = {json.loads(each.value["key"])["id"]: each.value for each in read["t_words_dead_letter"] if each.value}
+    assert {number: each["error"].partition("]")[0] for number, each in letters.items()} == {
+        0: "[DIVIDE_BY_ZERO",
+        1: "[CAST_INVALID_INPUT",
+        4: "[CAST_INVALID_INPUT",
+    }
+    assert {each["step"] for each in letters.values()} == {"topologies/t.yml:7"}
+    # Of the odd ones 3 would make the sum 3, which is divided by less 3: it is left out, and 5 and 7 are summed up.
+    assert {each.key["k"]: each.value for each in read["sums"] if each.key} == {0: {"q": -10.0}, 1: {"q": 10 / 9}}
+    assert sum(result.dropped.values()) == 5

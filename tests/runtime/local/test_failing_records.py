@@ -1,0 +1,210 @@
+"""Records that fail: they are left out or end their task, and all that is left is as if they had never come."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+from local_application import APPLICATION, LocalApplication, part
+from summing import PARTITIONS, TOTALS, WORDS
+
+from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.runs import run_topologies
+from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.sink import Sink
+from headwater.runtime.operators.source import Source
+from headwater.runtime.topology import Agg, Store, Topic, dead_letter_topic
+
+MOST = 2**63 - 1
+AT = "topologies/t.yml:7"
+LETTERS = dead_letter_topic("t_words_dead_letter", WORDS, APPLICATION)
+
+
+def summed(on_error="fail", places=None):
+    """Numbers of each key, summed up; a sum that overflows fails."""
+    words = replace(WORDS, on_error=on_error)
+    sums = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=APPLICATION)
+    kept = LETTERS if "dead_letter" in (on_error, *(places or {}).values()) else None
+    nodes = (Source(words, "f", dead_letter=kept), Aggregate("f", TOTALS, at=AT), Sink("f", sums, "each_update"))
+    made = part("sums", PARTITIONS, ((nodes, {}, {}),), (TOTALS,))
+    letters = {"words": LETTERS} if kept else {}
+    return replace(
+        made, subtopology=replace(made.subtopology, sources=(words,), on_error=places or {}, dead_letters=letters)
+    )
+
+
+def fed(app: LocalApplication) -> LocalApplication:
+    app.append(WORDS, [((key,), (x,), n) for n, (key, x) in enumerate([("a", 1), ("a", MOST), ("b", 5), ("a", 2)])])
+    app.append(WORDS, [(("c",), (7,), 1)], 1)
+    return app
+
+
+def sums(app: LocalApplication) -> list[tuple[str, int, int]]:
+    topic = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=APPLICATION)
+    return sorted((row["key.k"], row["value.n"], row["value.s"]) for row in app.read(topic))
+
+
+WITHOUT = [("a", 1, 1), ("a", 2, 3), ("b", 1, 5), ("c", 1, 7)]
+
+
+@pytest.mark.parametrize("max_records", [1, 2, 100])
+def test_record_that_fails_is_skipped_and_the_others_are_as_if_it_had_never_come(tmp_path, max_records) -> None:
+    app = fed(LocalApplication(tmp_path, [summed("skip")]))
+    result = app.run(max_records)
+    assert sums(app) == WITHOUT
+    assert app.dropped == {f"{AT}:skipped": 1}
+    assert result.records == 5
+
+
+@pytest.mark.parametrize("max_records", [1, 2, 100])
+def test_record_that_fails_is_kept_as_a_dead_letter_with_the_epoch(tmp_path, max_records) -> None:
+    app = fed(LocalApplication(tmp_path, [summed("dead_letter")]))
+    app.run(max_records)
+    assert sums(app) == WITHOUT
+    (letter,) = app.read(LETTERS)
+    assert letter["value.key"] == '{"k": "a"}'
+    assert letter["value.value"] == f'{{"x": {MOST}}}'
+    assert [letter[f"value.{name}"] for name in ("topic", "partition", "offset", "step")] == ["words", 0, 1, AT]
+    assert letter["value.error"] == "sum overflows bigint (cast the argument to a wider type)"
+
+
+@pytest.mark.parametrize(("topic", "flow"), [("fail", "skip"), ("dead_letter", "skip")])
+def test_what_the_flow_says_counts_before_what_the_topic_says(tmp_path, topic, flow) -> None:
+    app = fed(LocalApplication(tmp_path, [summed(topic, {AT: flow})]))
+    app.run()
+    assert sums(app) == WITHOUT
+    assert app.dropped == {f"{AT}:skipped": 1}
+
+
+def test_flow_may_fail_where_its_topic_skips(tmp_path) -> None:
+    app = fed(LocalApplication(tmp_path, [summed("skip", {AT: "fail"})]))
+    result = app.attempt()
+    assert result.status == "failed"
+    assert f"{AT}: record words[0]@1 cannot be processed: sum overflows bigint" in (result.error or "")
+    assert sums(app) == [("c", 1, 7)]
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+def test_record_from_before_1970_does_not_advance_the_time(tmp_path, policy) -> None:
+    app = LocalApplication(tmp_path, [summed(policy)])
+    app.append(WORDS, [(("a",), (1,), 5), (("a",), (2,), -7), (("a",), (3,), 4)])
+    app.run()
+    assert sums(app) == [("a", 1, 1), ("a", 2, 4)]
+    if policy == "dead_letter":
+        (letter,) = app.read(LETTERS)
+        assert (letter["value.timestamp"].timestamp(), letter["_timestamp"], letter["_order"]) == (-0.007, 0, 5)
+
+
+def test_task_that_fails_names_all_records_that_its_stores_let_know(tmp_path) -> None:
+    app = LocalApplication(tmp_path, [summed()])
+    app.append(WORDS, [(("a",), (x,), n) for n, x in enumerate([1, MOST, MOST, 3, MOST])])
+    result = app.attempt()
+    assert result.error is not None
+    assert "record words[0]@1 cannot be processed" in result.error
+    assert "and topologies/t.yml:7: record words[0]@2 cannot be processed" in result.error
+    assert "and topologies/t.yml:7: record words[0]@4 cannot be processed" in result.error
+
+
+def test_two_records_that_overflow_together_are_left_out_one_after_the_other(tmp_path) -> None:
+    app = LocalApplication(tmp_path, [summed("skip")])
+    app.append(WORDS, [(("a",), (x,), n) for n, x in enumerate([MOST, 1, -1, 1, 1])])
+    app.run()
+    assert sums(app) == [("a", 1, MOST), ("a", 2, MOST - 1), ("a", 3, MOST)]
+    assert app.dropped == {f"{AT}:skipped": 2}
+
+
+PAIRS = Topic("pairs", 1, "k string", "x bigint, y bigint", on_error="skip")
+
+
+def summed_twice():
+    """The sums of x, and in a later step those of y."""
+    stores = [
+        Store(f"{c}s", 1, "k string", "s bigint", aggregates=(Agg("s", "sum", c, "bigint", "bigint"),)) for c in "xy"
+    ]
+    topics = [Topic(f"{c}_sums", 1, "k string", "s bigint", writer=APPLICATION) for c in "xy"]
+    nodes = [Source(PAIRS, ("f", "g"))]
+    for edge, store, topic in zip("fg", stores, topics, strict=True):
+        nodes += [Aggregate(edge, store, at=f"t.yml:{store.name}"), Sink(edge, topic, "each_update")]
+    made = part("pairs", 1, ((tuple(nodes), {}, {}),), tuple(stores))
+    return replace(made, subtopology=replace(made.subtopology, sources=(PAIRS,))), topics
+
+
+@pytest.mark.parametrize("max_records", [1, 2, 100])
+def test_record_that_fails_at_a_later_step_is_left_out_before_a_later_record_that_it_made_fail(
+    tmp_path, max_records
+) -> None:
+    made, topics = summed_twice()
+    app = LocalApplication(tmp_path, [made])
+    # The second record overflows y. With its x, which is stored first, the third one would overflow x.
+    pairs = [(0, 1), (MOST, MOST), (1, 0), (2, 3)]
+    app.append(PAIRS, [(("a",), pair, n) for n, pair in enumerate(pairs)])
+
+    app.run(max_records)
+
+    assert app.dropped == {"t.yml:ys:skipped": 1}
+    assert [[row["value.s"] for row in app.read(topic)] for topic in topics] == [[0, 1, 3], [1, 1, 4]]
+
+
+def test_task_that_fails_stops_alone_and_the_rerun_goes_on_after_the_fix(tmp_path) -> None:
+    app = LocalApplication(tmp_path, [summed()])
+    app.append(WORDS, [(("a",), (x,), n) for n, x in enumerate([1, MOST, 2])])
+    app.append(WORDS, [(("b",), (1,), n) for n in range(50)], 1)
+    result = app.attempt(app.settings(max_records=2))
+    assert result.status == "failed"
+    assert sums(app)[-1] == ("b", 50, 50)
+    assert "record words[0]@1" in (result.error or "")
+
+    fixed = LocalApplication(tmp_path, [summed("skip")])
+    fixed.run()
+    assert [each for each in sums(fixed) if each[0] == "a"] == [("a", 1, 1), ("a", 2, 3)]
+
+
+def test_errors_of_all_tasks_that_stop_are_told(tmp_path) -> None:
+    app = LocalApplication(tmp_path, [summed()])
+    for partition in range(2):
+        app.append(WORDS, [(("a",), (MOST,), 0), (("a",), (1,), 1)], partition)
+    error = app.attempt().error or ""
+    assert "record words[0]@1 cannot be processed" in error
+    assert "record words[1]@1 cannot be processed" in error
+
+
+def test_lasting_run_ends_once_no_task_can_get_a_record_any_more(tmp_path) -> None:
+    app = LocalApplication(tmp_path, [summed()])
+    for partition in range(PARTITIONS):
+        app.append(WORDS, [(("a",), (MOST,), 0), (("a",), (1,), 1)], partition)
+    cluster = LocalCluster(expressions=app.expressions)
+    (result,) = run_topologies([app.topology], app.settings(), cluster, until_caught_up=False).applications
+    assert (result.status, result.commits) == ("failed", 0)
+
+
+class StopsBehind:
+    """Stops a run once a topic has so many records. Until then nobody else does."""
+
+    def __init__(self, records: int) -> None:
+        self.stop = threading.Event()
+        self._left = records
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, EpochCommitted):
+            self._left -= event.records
+            if self._left <= 0:
+                self.stop.set()
+
+
+def test_lasting_run_goes_on_with_the_tasks_that_have_not_stopped(tmp_path) -> None:
+    app = LocalApplication(tmp_path, [summed()])
+    app.append(WORDS, [(("a",), (x,), n) for n, x in enumerate([MOST, 1])])
+    app.append(WORDS, [(("b",), (1,), n) for n in range(50)], 1)
+    observer = StopsBehind(50)
+    (result,) = run_topologies(
+        [app.topology],
+        app.settings(max_records=3),
+        LocalCluster(expressions=app.expressions),
+        until_caught_up=False,
+        observer=observer,
+        stop=observer.stop,
+    ).applications
+    assert result.status == "failed"
+    assert sums(app)[-1] == ("b", 50, 50)

@@ -1,0 +1,131 @@
+"""Lasting runs that compute a result again: what fails in it, or what it waits for, leaves the rest alone."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from recomputed_project import MAX, Definition, RecomputedProject, begun_project
+
+from headwater.cli.results import show_run
+from headwater.runtime.driver.reports.events import (
+    ApplicationStarted,
+    ApplicationStopped,
+    EpochCommitted,
+    Event,
+    RecomputationUnfinished,
+    ResultSwitched,
+)
+from headwater.runtime.local.engine import Batches
+
+CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
+
+
+def failing(rows: Batches) -> Batches:
+    """A step of the new code that one record breaks."""
+    for batch in rows:
+        if pc.any(pc.equal(batch["x"], 33)).as_py():
+            raise ValueError("33 is too much")
+        yield batch
+
+
+FAILING = replace(CHANGED, keep=failing)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> RecomputedProject:
+    return begun_project(tmp_path / "project")
+
+
+def fresh(project: RecomputedProject, end: int) -> object:
+    other = RecomputedProject(project.path.parent / "fresh", defined=project.defined)
+    for numbers in (range(40), range(40, end)):
+        other.append(numbers)
+    other.went_well()
+    return other.result()
+
+
+class GoesOn:
+    """An observer that appends records once the new result has failed, and stops the run when they are taken."""
+
+    def __init__(self, project: RecomputedProject) -> None:
+        self._project = project
+        self._lock = threading.Lock()
+        self.unfinished: list[RecomputationUnfinished] = []
+        self.stop = threading.Event()
+
+    def on(self, event: Event) -> None:
+        with self._lock:
+            if isinstance(event, RecomputationUnfinished):
+                self.unfinished.append(event)
+                if len(self.unfinished) == 2:
+                    self._project.append(range(40, 50))
+            if isinstance(event, EpochCommitted) and event.application == "test-first" and event.records:
+                state = self._project.state("test-first")
+                copied = sum(state.end("copied", partition) for partition in range(4))
+                if copied == 4 * 50:
+                    self.stop.set()
+
+
+def test_record_that_fails_in_the_new_result_leaves_the_old_one_and_all_that_does_not_read_it(project, capsys):
+    old = project.rows()
+    project.defined = FAILING
+    observer = GoesOn(project)
+    results = project.run(until_caught_up=False, stop=observer.stop, observer=observer)
+    first, sums, late = results.applications
+    assert (first.status, first.error, first.recomputation) == ("interrupted", None, None)
+    assert (sums.status, sums.recomputation, late.recomputation) == ("failed", "unfinished", "unfinished")
+    assert "33 is too much" in str(sums.error)
+    assert results.failed
+    assert [each.cause for each in observer.unfinished] == [
+        "test-sums failed; once that is fixed, the next run goes on with it"
+    ] * 2
+    show_run(results)
+    said = "its new result is not complete, and the old one stays; the next run goes on with it"
+    assert capsys.readouterr().out.count(said) == 2
+    project.defined = Definition()
+    assert project.rows() == old
+    project.defined = CHANGED
+    results = project.went_well()
+    assert [each.recomputation for each in results.applications] == [None, "switched", "switched"]
+    assert project.result() == fresh(project, 50)
+
+
+def test_lasting_run_of_nothing_else_ends_when_a_record_fails_in_the_new_result(project):
+    project.went_well(select=slice(1))
+    project.defined = FAILING
+    results = project.run(select=slice(1, 3), until_caught_up=False)
+    assert [each.status for each in results.applications] == ["failed", "caught_up"]
+    assert results.failed
+
+
+def test_lasting_run_waits_for_what_the_new_result_reads_and_switches_then(project):
+    project.defined = CHANGED
+    expected = fresh(project, 40)
+    stop, released = threading.Event(), threading.Event()
+
+    class Releasing:
+        """Lets the writer go on once the new results are caught up with what it has written so far."""
+
+        def on(self, event: Event) -> None:
+            if isinstance(event, ApplicationStopped) and event.application == "test-late":
+                released.set()
+            if isinstance(event, ResultSwitched) and event.application == "test-late":
+                switched.append(event)
+            if isinstance(event, ApplicationStarted) and switched and event.application == "test-late":
+                stop.set()
+
+    switched: list[Event] = []
+    results = project.run(
+        until_caught_up=False,
+        stop=stop,
+        observer=Releasing(),
+        held=lambda task: task.application == "test-first" and task.partition == 1 and not released.is_set(),
+    )
+    assert [each.error for each in results.applications] == [None] * 3
+    assert switched
+    project.went_well()
+    assert project.result() == expected

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import socket
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from headwater.runtime.metrics.endpoint import HOST, PortTakenError, served
+from headwater.runtime.metrics.families import FAMILIES
+
+
+def test_port_that_another_program_has_is_refused_in_a_sentence():
+    with socket.create_server((HOST, 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PortTakenError) as refused, served(port):
+            raise AssertionError("it was opened")
+
+    assert str(refused.value.message) == (
+        f"metrics cannot be served on port {port} of 127.0.0.1: another program has it"
+    )
+    assert "another port" in refused.value.hint
+
+
+def test_port_is_free_again_after_the_run():
+    with served(0) as (_, url):
+        text = urlopen(url).read().decode()
+    with pytest.raises(URLError):
+        urlopen(url)
+
+    assert [name for name in FAMILIES if f"# HELP {name} " not in text] == []
+    assert "process_resident_memory_bytes " in text
+
+
+def test_names_and_units_are_prometheus_own():
+    for family in FAMILIES.values():
+        assert family.name.startswith("headwater_")
+        assert family.name.endswith("_total") == (family.kind == "counter")
+        assert family.meaning.endswith(".")
+        words = family.name.removesuffix("_total").split("_")
+        assert not {"ms", "milliseconds", "kb", "mb", "rate", "percent"} & set(words)
