@@ -196,6 +196,12 @@ FILES: dict[str, Code] = {
         "Fix the name or leave it out. What only a part of the project uses is fine.",
         Severity.WARNING,
     ),
+    "HW036": Code(
+        "a Spark setting that a run would refuse",
+        "Results rest on some settings of Spark, such as ANSI mode and UTC: what an expression means must not depend "
+        "on a profile. Those of older versions (`spark.sql.legacy`) change it too. Spark Connect cannot place tasks.",
+        "Remove it from the `spark:` section.",
+    ),
 }
 
 # HW1xx: Jinja

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ...runtime.pinned_settings import refused_settings, setting_name, setting_text
 from ...suggestions import did_you_mean
 from ..diagnostics import Diagnostics
 from ..reading.nodes import Mapping, Scalar
@@ -47,9 +48,17 @@ def check_spark(target: Mapping | None, diagnostics: Diagnostics) -> bool:
     if not isinstance(section, Mapping):
         return True
     before = len(tuple(diagnostics))
-    for key, node in section.items():
-        if isinstance(node, Scalar) and not node.broken and node.value is not None:
-            _check(key if key.startswith("spark.") else f"spark.{key}", node, diagnostics)
+    found = {
+        setting_name(key): node
+        for key, node in section.items()
+        if isinstance(node, Scalar) and not node.broken and node.value is not None
+    }
+    for name, node in found.items():
+        _check(name, node, diagnostics)
+    for name, needed in refused_settings({name: setting_text(node.value) for name, node in found.items()}):
+        node = found[name]
+        message = f"{name} is {setting_text(node.value)!r}, and Headwater {needed}."
+        diagnostics.add("HW036", node.position, message, "Remove it from the `spark:` section.")
     return len(tuple(diagnostics)) == before
 
 
@@ -58,6 +67,8 @@ def _check(name: str, node: Scalar, diagnostics: Diagnostics) -> None:
     wanted = None
     if name == "spark.master":
         _check_master(text, node, diagnostics)
+    elif name == "spark.remote":
+        _report_connect(node, diagnostics)
     elif name == "spark.driver.memory" and not _HEAP.fullmatch(text):
         wanted = "a number with k, m, g or t, such as 2g"
     elif name in _SIZES and not _SIZE.fullmatch(text):
@@ -71,7 +82,16 @@ def _check(name: str, node: Scalar, diagnostics: Diagnostics) -> None:
 
 
 def _check_master(text: str, node: Scalar, diagnostics: Diagnostics) -> None:
+    if text.startswith("sc://"):
+        _report_connect(node, diagnostics)
+        return
     if text == "yarn" or _LOCAL.fullmatch(text) or _ADDRESS.fullmatch(text):
         return
     hint = did_you_mean(text, MASTERS) or f"Masters look like {', '.join(MASTERS)}."
     diagnostics.add("HW033", node.position, f"'{text}' is no master that Spark knows.", hint)
+
+
+def _report_connect(node: Scalar, diagnostics: Diagnostics) -> None:
+    message = "This is a server of Spark Connect, and Headwater places tasks on executors, which Connect cannot do."
+    hint = "Write the address of the cluster itself as `master`, such as yarn or spark://host:7077."
+    diagnostics.add("HW036", node.position, message, hint)
