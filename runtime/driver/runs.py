@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 from ..chosen_plugins import log_of
 from ..progress.committer import Committer
@@ -25,8 +24,7 @@ from .cluster import Cluster
 from .looking import MadeCommits
 from .recompute.passes import Passes, together
 from .recompute.recomputing import Recomputing
-from .recompute.repartitioning import StoppedError, repartition_topics
-from .recompute.start import judged_start
+from .recompute.repartitioning import start_with_topics_in_place
 from .reports.events import Observer, Silent
 from .reports.results import ApplicationResult, RunResults
 from .upkeep.cleaning import FedTopicsCleaning
@@ -57,9 +55,7 @@ def run_topologies(
         claimed: list[Committer] = []
         made = MadeCommits()
         ended: set[str] = set()
-        judged = judged_start(topologies, settings, owned)
-        with suppress(StoppedError):  # then no application begins
-            repartition_topics(topologies, settings, judged, observer, stop)
+        judged = start_with_topics_in_place(topologies, settings, observer, stop, owned)
 
         def run_of(topology: Topology, settings: Settings) -> ApplicationRun:
             return ApplicationRun(

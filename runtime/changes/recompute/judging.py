@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ....errors import HeadwaterError
 from ...log.declared_topics import read_by
 from ...log.placed.log import PlacedLog
 from ...progress.committed import Committed
@@ -33,6 +34,7 @@ from .repartition import (
     obstacles,
     possible_repartitions,
     repartitioned,
+    stays,
     still_read,
     together_with,
 )
@@ -58,6 +60,14 @@ class Judged:
         changes = self.changes.get(application, ())
         return tuple(each for each in changes if each.verdict is Verdict.REFUSES or each.onward)
 
+    def goes_on(self, application: str) -> bool:
+        """Whether it goes on with the result that it has: it is neither computed again nor refused, and all about it
+        is known.
+        """
+        found = self.changes.get(application)
+        refused = found is None or any(each.verdict is Verdict.REFUSES for each in found)
+        return not refused and application not in self.recomputed
+
 
 @dataclass(frozen=True)
 class _Run:
@@ -79,16 +89,19 @@ def judge(
     others: Collection[str] = (),
     *,
     go_on: bool = False,
+    staying: Mapping[str, HeadwaterError] | None = None,
 ) -> Judged:
     """All that has changed, and what a run makes of it.
 
     `committed`: of each topology; those are left out whose commits cannot be read. `owned`: the applications of the
     project's topologies, if they are known. `others`: applications that a run has too, of which nothing is known yet.
-    `go_on`: no result is computed again for changes that may count from the next record on. Raises LogError.
+    `go_on`: no result is computed again for changes that may count from the next record on. `staying`: topics whose
+    records were to be put elsewhere and could not be, each with the reason. Raises LogError.
     """
     run = _Run(log, topologies, committed, owned, others, go_on)
     possible = possible_repartitions(topologies, committed)
     against = {name: tuple(obstacles(log, topologies, each, owned, others)) for name, each in possible.items()}
+    against |= {name: (stays(name, topologies[0], why),) for name, why in (staying or {}).items() if name in possible}
     stuck: dict[str, str] = {}
     while True:
         chosen = {name: each for name, each in possible.items() if name not in stuck and not against[name]}

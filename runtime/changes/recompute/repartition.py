@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ....errors import HeadwaterError
 from ...log.declared_topics import applications_of, reads
 from ...log.descriptions import FedTopic
 from ...log.placed.log import PlacedLog
@@ -22,6 +23,9 @@ STILL_READ = "topology.still_read"
 
 PAUSED = "topology.paused"
 """The kind of a change that stops it: a reader is paused, and would not catch up."""
+
+STAYS = "topic.stays"
+"""The kind of a change that stops it: the records could not be put elsewhere."""
 
 TOGETHER = "topic.together"
 """The kind of a change that stops it: another reader of the topic cannot be computed again."""
@@ -134,6 +138,12 @@ def still_read(application: str, topic: str, select: str, owned: Collection[str]
         if gone
         else (Way("select it too", f"headwater run --select '{select}'"),),
     )
+
+
+def stays(topic: str, reader: Topology, why: HeadwaterError) -> Change:
+    """That the records of a topic could not be put elsewhere. `reader`: any topology of the project."""
+    subject = Subject("topic", topic, f"{reader.project}-seed")
+    return Change(STAYS, subject, Verdict.REFUSES, why.message, ways=(Way(why.hint),) if why.hint else ())
 
 
 def together_with(move: Repartition, application: str, reader: str) -> Change:

@@ -72,7 +72,8 @@ class Recomputing:
         """
         names = [each.application for each in self.members]
         before = self._log.places()
-        unwanted = [each.application for each in self._topologies if each.application not in names]
+        # What is refused may be allowed by the next run, which goes on with what was computed so far.
+        unwanted = [each.application for each in self._topologies if self._judged.goes_on(each.application)]
         unwanted += [name for name in before.recomputed if self._is_gone(name)]
         for name in (*names, *self._emptied):
             self._log.settle(name)

@@ -1,18 +1,23 @@
-"""Puts the records of topics where the project has them now, before what reads them is computed again."""
+"""Puts the records of topics where the project has them now, before what reads them is computed again.
+
+A topic with which that cannot be done stops those that read it, and no others.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import get_args
 
 from ....errors import HeadwaterError
 from ...changes.recompute.judging import Judged
 from ...changes.recompute.repartition import fed_topics
 from ...chosen_plugins import log_of
-from ...ingest.repartition.switching import repartition
+from ...ingest.repartition.switching import TopicError, repartition
 from ...topology import Settings, Topology
 from ..reports.events import Observer, TopicRepartitioned
+from .start import judged_start
 
 
 class StoppedError(HeadwaterError):
@@ -22,12 +27,36 @@ class StoppedError(HeadwaterError):
         super().__init__("the run was stopped; the topics are as they were")
 
 
-def repartition_topics(
+def start_with_topics_in_place(
+    topologies: Sequence[Topology],
+    settings: Settings,
+    observer: Observer,
+    stop: threading.Event,
+    owned: Collection[str] | None = None,
+) -> Judged:
+    """What has changed about the applications of a run, once the records lie where the project has them; see
+    `judged_start`. If `stop` is set before, they stay where they are.
+
+    Raises errors of the log that are not about one topic.
+    """
+    staying: dict[str, HeadwaterError] = {}
+    while True:
+        judged = judged_start(topologies, settings, owned, staying)
+        try:
+            _repartition(topologies, settings, judged, observer, stop)
+            return judged
+        except StoppedError as stopped:
+            staying |= dict.fromkeys(judged.repartitions, stopped)
+        except get_args(TopicError) as error:
+            staying[error.topic] = error
+
+
+def _repartition(
     topologies: Sequence[Topology], settings: Settings, judged: Judged, observer: Observer, stop: threading.Event
 ) -> None:
     """Do all of it with one commit, or nothing. Of a topic whose readers have consumed some, all records must be there.
 
-    Raises StoppedError, LogError, and what `repartition` raises.
+    Raises StoppedError, and what `repartition` raises.
     """
     if not judged.repartitions:
         return

@@ -13,13 +13,14 @@ from ...topology import Topic
 
 
 class DeletionsWithoutKeyError(HeadwaterError):
-    """Records that delete have no value, and so no columns for the new key of their `topic`."""
+    """Records that delete have no value, and so no columns for the new key of their `topic`. The ways out are those of
+    any changed key.
+    """
 
     def __init__(self, topic: str, columns: str) -> None:
         super().__init__(
             f"the records of {topic} cannot be put where the key {columns} belongs: some of them delete a key of "
-            "before, and do not say which key of now that is",
-            "leave the key as it was, or copy the records to a topic of another name",
+            "before, and do not say which key of now that is"
         )
         self.topic = topic
 

@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ....errors import HeadwaterError
-from ...log.commit_records import DELAY_MS, RepartitionRecord
+from ...log.commit_records import DELAY_MS, RepartitionedTopic, RepartitionRecord
 from ...log.descriptions import FedTopic
-from ...log.errors import CommitExistsError
+from ...log.errors import CommitExistsError, SegmentError, UnreadableFileError
 from ...log.log import Log
 from ...log.state import LogState
 from ...topology import Topic
+from .rekeying import DeletionsWithoutKeyError
 from .writing import TopicWriter
 
 
@@ -42,6 +43,21 @@ class RecordsGoneMeanwhileError(HeadwaterError):
         self.missing = missing
 
 
+class UnreadableTopicError(HeadwaterError):
+    """Records of `topic` cannot be read: `cause`."""
+
+    def __init__(self, topic: str, cause: HeadwaterError) -> None:
+        super().__init__(
+            f"not all records of {topic} can be read, so they stay where they are: {cause.message}", cause.hint
+        )
+        self.topic = topic
+        self.cause = cause
+
+
+TopicError = DeletionsWithoutKeyError | TopicMovedMeanwhileError | RecordsGoneMeanwhileError | UnreadableTopicError
+"""Why one `topic` cannot be put elsewhere. Others may be."""
+
+
 @dataclass(frozen=True)
 class Moved:
     """A topic whose records were put into other partitions. `was`: as it was declared before."""
@@ -65,7 +81,7 @@ def repartition(
     They keep keys, values, timestamps, headers and their order, see `in_order`. Nobody sees any of it before the
     commit, and what is appended meanwhile goes along. `application`: `<project>-seed`. `whole`: topics of which every
     record must be there. `delay_ms`: see `RepartitionRecord`. `go_on`: called again and again; what it raises ends
-    this. Raises errors of the log, DeletionsWithoutKeyError, TopicMovedMeanwhileError, RecordsGoneMeanwhileError.
+    this. Raises errors of the log, and a TopicError: then nothing was changed.
     """
     state = LogState.load(log.commits(application))
     known = {topic.name: state.topics[topic.name] for topic in topics}
@@ -85,7 +101,7 @@ def repartition(
     try:
         while topics:
             same()
-            after = tuple(writer.write() for writer in writers)
+            after = tuple(map(_written, topics, writers))
             _check_whole(state, known, writers, topics, whole)
             segments = tuple(each for writer in writers for each in writer.written)
             try:
@@ -97,6 +113,13 @@ def repartition(
         _remove(log, state, writers)
         raise
     return tuple(Moved(topic, known[topic.name], writer.records) for topic, writer in zip(topics, writers, strict=True))
+
+
+def _written(topic: Topic, writer: TopicWriter) -> RepartitionedTopic:
+    try:
+        return writer.write()
+    except (SegmentError, UnreadableFileError) as error:
+        raise UnreadableTopicError(topic.name, error) from error
 
 
 def _check_whole(

@@ -33,12 +33,15 @@ WINDOW = Window(50, 50, 0)
 
 @dataclass(frozen=True)
 class Shape:
-    """Numbers are summed up by key and by window, and joined with a table; a fourth topology copies the sums."""
+    """Numbers are summed up by key and by window, and joined with a table; `late` copies the sums. `copies` is only run
+    where it is selected: it copies the names, and so has no topic in common with `sums`.
+    """
 
     partitions: int = 4
     key: str = "k string"
     value: str = "x bigint"
     window: Window = WINDOW
+    names_key: str = ""
 
     @property
     def words(self) -> Topic:
@@ -46,7 +49,7 @@ class Shape:
 
     @property
     def names(self) -> Topic:
-        return Topic("names", self.partitions, self.key, "name string")
+        return Topic("names", self.partitions, self.names_key or self.key, "name string")
 
     def store(self, name: str) -> Store:
         value = "name string" if name == "known" else "n bigint, s bigint"
@@ -65,6 +68,7 @@ class Shape:
         by_window = self.made("by_window", "windows", "n bigint, s bigint", True)
         named = self.made("named", "joins", "x bigint, name string")
         totals, windows, known = map(self.store, ("totals", "windows", "known"))
+        copied = replace(self.names, name="copied", writer=f"{PROJECT}-copies")
         joined = (
             Source(self.names, ("t",)),
             words,
@@ -78,6 +82,7 @@ class Shape:
             "joins": joined,
             "late": (Source(sums, ("f",)), Sink("f", replace(sums, name="late", writer=f"{PROJECT}-late"))),
         }
+        nodes["copies"] = (Source(self.names, ("f",)), Sink("f", copied))
         stores = {"sums": (totals,), "windows": (windows,), "joins": (known,)}
         return [
             self._topology(name, part(name, count, ((each, {}, {}),), stores.get(name, ())))

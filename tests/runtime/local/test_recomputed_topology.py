@@ -111,6 +111,18 @@ def test_project_that_is_changed_again_drops_what_was_computed_and_begins_again(
     assert sorted(project.placed.places().given_up) == ["test-late", "test-late~2", "test-sums", "test-sums~2"]
 
 
+def test_refused_run_leaves_what_was_computed_so_far_to_the_next_one(project):
+    project.defined = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
+    stopping = Stopping(14)
+    project.run(observer=stopping, stop=stopping.stop)
+    begun = project.placed.places().recomputed
+    results = project.run(select=slice(2)).applications  # without the reader of the sums
+    assert [each.status for each in results] == ["caught_up", "failed"]
+    project.went_well()
+    assert project.placed.places().names == {name: each.place for name, each in begun.items()}
+    assert project.result() == fresh(project)
+
+
 def test_change_that_is_undone_leaves_the_old_result_and_goes_on_with_it(project):
     project.defined = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
     stopping = Stopping(14)

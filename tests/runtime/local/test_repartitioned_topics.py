@@ -29,6 +29,7 @@ from headwater.runtime.log.cleaning.complete import clean_completely
 from headwater.runtime.log.cleaning.policies import Policy
 from headwater.runtime.log.cleaning.readers import Readers, declared_readers
 from headwater.runtime.log.inspection.verification import Verification
+from headwater.runtime.log.placed.places import Places
 from headwater.runtime.topology import Topology, dead_letter_topic
 
 FIRST = [(f"k{n % 9}", n, 100 + 3 * n) for n in range(40)]
@@ -223,6 +224,60 @@ def test_paused_reader_and_removed_records_refuse_it_for_all_readers(project):
     assert "topic.together" in found["test-sums"]
     project.run()
     assert {each.partitions for each in project.state("seed").topics.values()} == {4}
+
+
+def test_run_that_is_stopped_before_the_records_are_put_elsewhere_begins_nothing(project):
+    number = project.state("seed").number
+    project.shape = replace(project.shape, partitions=8)
+    stop, story = threading.Event(), Story()
+    stop.set()
+    results = project.run(stop=stop, observer=story)
+    assert {each.status for each in results.applications} == {"not_started"}
+    assert (story.of(RecomputationBegun), project.log.places()) == ([], Places())
+    assert project.state("seed").number == number
+    project.went_well()
+    assert project.result() == project.fresh()
+
+
+def _delete_without_the_new_key(project: FedProject) -> None:
+    project.append("names", [("k1", None, 900)])
+    project.shape = replace(project.shape, partitions=8, names_key="name string")
+
+
+def _damage(project: FedProject) -> None:
+    for path in project.state("seed").paths():
+        if "/names/" in path:
+            file = project.path / "log" / path
+            file.write_bytes(bytes(file.stat().st_size))
+    project.shape = replace(project.shape, partitions=8)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_delete_without_the_new_key, "some of them delete a key of before"),
+        (_damage, "cannot be read"),
+    ],
+)
+def test_topic_that_cannot_be_moved_refuses_its_readers_alone(tmp_path, spoil, why):
+    project = FedProject(tmp_path / "project")
+    some = ("sums", "copies", "late")
+    project.append("words", FIRST)
+    project.append("names", [each for each in NAMES if each[1] is not None])
+    project.went_well(select=some)
+    spoil(project)
+    before = project.state("copies").number
+    story = Story()
+    results = project.run(select=some, observer=story)
+    assert [each.status for each in results.applications] == ["caught_up", "caught_up", "failed"]
+    assert why in str(results.applications[2].error)
+    assert [each.topic for each in story.of(TopicRepartitioned)] == ["words"]
+    assert {name: topic.partitions for name, topic in project.state("seed").topics.items()} == {"words": 8, "names": 4}
+    assert project.state("copies").number == before
+    del project.fed[1:]
+    project.shape = replace(project.shape, names_key="")
+    found, fresh = project.result(), project.fresh(("sums", "late"))
+    assert [found[each] for each in ("sums", "late", "totals")] == [fresh[each] for each in ("sums", "late", "totals")]
 
 
 def test_other_key_puts_records_where_it_belongs(tmp_path):
