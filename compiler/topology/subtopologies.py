@@ -97,7 +97,22 @@ class _Build:
             *topology.flows.values(),
             *steps,
         )
-        return {each.name.text: tuple(former.text for former in each.was) for each in parts if each.name and each.was}
+        names = {each.name.text: tuple(former.text for former in each.was) for each in parts if each.name and each.was}
+        return {**names, **self._former_owners()}
+
+    def _former_owners(self) -> dict[str, tuple[str, ...]]:
+        """What topics and subtopologies behind a step with a name are called, with the names of before.
+
+        They have the name of its flow too, and that may have been another one.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        for flow in self.topology.flows.values():
+            flows = [flow.name.text, *(former.text for former in flow.was)]
+            for name, was in ((step.name.text, step.was) for step in flow.steps if step.name):
+                for link in "-_":
+                    former = tuple(f"{owner}{link}{old.text}" for owner in flows for old in was)
+                    found |= {f"{flow.name.text}{link}{name}": former} if former else {}
+        return found
 
     def _notes(self) -> tuple[Note, ...]:
         """Tables and flows, as they stand in the file."""

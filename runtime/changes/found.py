@@ -43,9 +43,17 @@ def changes_of(topology: Topology, committed: Committed, owned: Collection[str] 
 
 
 def renamed_changes(topology: Topology, renames: Renames) -> Iterator[Change]:
-    """Other names than before, as `was` says."""
+    """Other names than before, as `was` says.
+
+    What is behind a step with a name is a subtopology, which nobody has named: its repartition topic is told instead.
+    """
+    prefix, suffix = f"{topology.application}-", "-repartition"
+    owners = {new: new.removeprefix(prefix).removesuffix(suffix) for new in renames.topics.values()}
+    behind = {new: owner for new, owner in owners.items() if new.endswith(suffix) and "-" in owner}
+    parts = {owner.replace("-", "_") for owner in behind.values()}
     kinds: tuple[tuple[SubjectKind, Mapping[str, str]], ...] = (
-        ("flow", renames.subtopologies),
+        ("flow", {old: new for old, new in renames.subtopologies.items() if new not in parts}),
+        ("topic", {old: new for old, new in renames.topics.items() if new in behind}),
         ("store", renames.stores),
     )
     for kind, names in kinds:

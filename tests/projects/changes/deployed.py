@@ -80,9 +80,9 @@ class Deployed:
     cluster: Callable[[], Cluster] = ArrowCluster
 
     @classmethod
-    def made(cls, root: Path, fed: Mapping[str, Records]) -> Deployed:
+    def made(cls, root: Path, fed: Mapping[str, Records], cluster: Callable[[], Cluster]) -> Deployed:
         """Seeded, run, appended to, and run again; with the verdicts of Spark on all expressions."""
-        made = cls(root, fed)
+        made = cls(root, fed, cluster=cluster)
         (root / CACHE).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(VERDICTS, root / CACHE)
         for feed in (made.seed, lambda: made.append("before")):
@@ -158,9 +158,9 @@ class Deployed:
         topologies = self.project._code.topologies()
         for part in (part for topology in topologies for part in topology.subtopologies):
             modes = sink_modes(part)
-            for topic in (each.name for each in part.sinks if modes[each.name] != "repartition"):
+            for topic in (each.name for each in part.sinks if modes.get(each.name) != "repartition"):
                 records = self.records(topic)
-                last = modes[topic] == "per_epoch" and not whole
+                last = modes.get(topic) == "per_epoch" and not whole
                 found[topic] = current(records) if last else records
         for topology in topologies:
             for store in (each.name for part in topology.subtopologies for each in part.stores):
@@ -188,7 +188,7 @@ def current(records: Mapping[str, list[tuple[int, Any]]]) -> dict[str, list[tupl
 
 @dataclass
 class _Sinks:
-    """An engine that does nothing but note the sinks."""
+    """An engine that does nothing but note the sinks, other than those of dead letters."""
 
     modes: dict[str, str] = field(default_factory=dict)
 
@@ -211,9 +211,9 @@ def sink_modes(part: Subtopology) -> dict[str, str]:
 class Change:
     """One change of a project, as its file has it.
 
-    `edit`: file -> what is replaced in it by what. `write`: whole files. `remove`: files. `select`: the topologies that
-    are planned and run; all if empty. `verdict`: the worst of the plan. `result`: see `test_change_of_*`. `plan`: what
-    the plan says.
+    `after`: the change that is made and run before it. `edit`: file -> what is replaced in it by what. `write`: whole
+    files. `remove`: files. `select`: the topologies that are planned and run; all if empty. `verdict`: the worst of the
+    plan. `result`: see `judging.py`. `plan`: what the plan says.
     """
 
     path: Path
@@ -224,10 +224,19 @@ class Change:
     write: Mapping[str, str] = field(default_factory=dict)
     remove: Sequence[str] = ()
     select: Sequence[str] = ()
+    after: str = ""
 
     @classmethod
     def read(cls, path: Path) -> Change:
         return cls(path, **yaml.safe_load(path.read_text()))
+
+    @property
+    def earlier(self) -> tuple[Change, ...]:
+        """The changes that are made before it, in this order."""
+        if not self.after:
+            return ()
+        last = Change.read(self.path.with_stem(self.after))
+        return (*last.earlier, last)
 
     def done(self, project: Deployed) -> Deployed:
         """The project with changed files. What is replaced must be there."""
@@ -239,6 +248,7 @@ class Change:
                 text = text.replace(old, new)
             file.write_text(text)
         for name, text in self.write.items():
+            (project.root / name).parent.mkdir(exist_ok=True)
             (project.root / name).write_text(text)
         for name in self.remove:
             (project.root / name).unlink()

@@ -7,6 +7,7 @@
 | fresh | it equals that of a project that has been so from the start |
 | goes on | the records that were there are still the first of their key; those that come are of the changed project |
 | seed refused | `seed` refuses it; with `seed --full-refresh` it equals that of a fresh project |
+| run, then fresh | the same, but `append` is refused before a run |
 | refused | nothing is committed; with the way out that the plan gives it equals that of a fresh project |
 """
 
@@ -21,14 +22,18 @@ from typing import Any
 import pytest
 from projects.changes.deployed import Change, Deployed
 
-from headwater.runtime.log.errors import SeedChangedError
+from headwater.runtime.log.errors import SeedChangedError, TopicChangedError
 
 EXIT = {"nothing": 0, "compatible": 0, "evolves": 2, "refuses": 2}
 
 
 def judged(change: Change, deployed: Deployed, tmp_path: Path, update_golden: bool = False) -> None:
     """Plan and run the change on a copy of the project."""
-    changed = change.done(deployed.copy(tmp_path / "changed"))
+    before = deployed
+    for number, earlier in enumerate(change.earlier):
+        before = earlier.done(before.copy(tmp_path / f"before-{number}"))
+        assert {each.status for each in before.run()} == {"caught_up"}
+    changed = change.done(before.copy(tmp_path / "changed"))
     planned = changed.plan()
     if update_golden:
         change.keep(planned.text)
@@ -41,6 +46,10 @@ def judged(change: Change, deployed: Deployed, tmp_path: Path, update_golden: bo
         changed.project.seed(full_refresh=True, keep_unchanged=True)
         changed.append("after")
     elif change.result != "refused":
+        if change.result == "run, then fresh":
+            with pytest.raises(TopicChangedError):
+                changed.append("after")
+            assert {each.status for each in changed.run()} == {"caught_up"}
         changed.seed()
         changed.append("after")
     commits = changed.commits(planned.refused)
@@ -49,11 +58,11 @@ def judged(change: Change, deployed: Deployed, tmp_path: Path, update_golden: bo
         expected = ("failed", True) if refused else ("caught_up", False)
         assert (each.status, each.error is not None) == expected, each.error
     match change.result:
-        case "fresh" | "seed refused":
+        case "fresh" | "run, then fresh" | "seed refused":
             assert_equal(changed.result(), changed.fresh(tmp_path / "fresh").result())
         case "goes on":
-            before = replace(deployed, select=tuple(change.select)).result(whole=True)
-            assert_begins_with(changed.result(whole=True), before)
+            kept = replace(before, select=tuple(change.select)).result(whole=True)
+            assert_begins_with(changed.result(whole=True), kept)
         case unknown:
             assert unknown == "refused"
             assert changed.commits(planned.refused) == commits
