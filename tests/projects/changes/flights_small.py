@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -13,9 +13,12 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from arrow_sql import ArrowCluster
 from projects.changes.deployed import Deployed
 from projects.flights_run import EVERYTHING, FLIGHTS, copy_of_flights
 from pyarrow import feather
+
+from headwater.runtime.driver.cluster import Cluster
 
 EVERY, APPENDED = 5, 40
 """One of so many flights of the first day is in the seed; so many of the second day's are appended at a time."""
@@ -28,7 +31,7 @@ def files_of_flights(root: Path) -> Path:
     return root
 
 
-def deployed_flights(root: Path) -> Deployed:
+def deployed_flights(root: Path, cluster: Callable[[], Cluster] = ArrowCluster) -> Deployed:
     """Built, appended to, and run again."""
     files_of_flights(root)
     tables = _tables()
@@ -51,7 +54,7 @@ def deployed_flights(root: Path) -> Deployed:
     fed["after"]["weather"] = _records(weather.filter(pc.greater_equal(hours, noon)), "origin", "time_hour")
     for name, table in tables.items():
         feather.write_feather(table, root / "data" / f"{name}.feather")
-    return Deployed.made(root, fed)
+    return Deployed.made(root, fed, cluster)
 
 
 def _tables() -> dict[str, pa.Table]:

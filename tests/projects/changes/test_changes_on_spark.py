@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,24 +20,27 @@ from headwater.runtime.spark.cluster import SparkCluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.runtime.driver.cluster import Cluster
+
 pytestmark = pytest.mark.spark
 
 FILES: dict[str, Callable[[Path], Path]] = {"flights": files_of_flights}
-PROJECTS: dict[str, Callable[[Path], Deployed]] = {"flights": deployed_flights}
+PROJECTS: dict[str, Callable[[Path, Callable[[], Cluster]], Deployed]] = {"flights": deployed_flights}
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Deployed]:
-    return {name: made(tmp_path_factory.mktemp("deployed") / name) for name, made in PROJECTS.items()}
+def deployed(tmp_path_factory: pytest.TempPathFactory, spark_session: SparkSession) -> dict[str, Deployed]:
+    """All of it on Spark: a store belongs to the process that has made it, as long as that lives."""
+    folder = tmp_path_factory.mktemp("deployed")
+    return {name: made(folder / name, lambda: SparkCluster(spark_session)) for name, made in PROJECTS.items()}
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("change", [each for project in PROJECTS for each in changes(project)])
 def test_change_is_planned_and_run_on_spark_as_it_is_told(
-    change: Change, deployed: dict[str, Deployed], tmp_path: Path, spark_session: SparkSession
+    change: Change, deployed: dict[str, Deployed], tmp_path: Path
 ) -> None:
-    project = deployed[change.path.parent.name]
-    judged(change, replace(project, cluster=lambda: SparkCluster(spark_session)), tmp_path)
+    judged(change, deployed[change.path.parent.name], tmp_path)
 
 
 class Noting(Unjudged):
@@ -61,7 +63,8 @@ def test_types_of_all_expressions_are_those_that_spark_gives(
             root = files(tmp_path / f"{project}-{number}")
             if parameters is not None:
                 (change,) = parameters.values
-                change.done(Deployed(root, {}))
+                for each in (*change.earlier, change):
+                    each.done(Deployed(root, {}))
             compile_project(root, analyzer=noting)
             (root / CACHE).unlink()
     asked = list(noting.asked)
