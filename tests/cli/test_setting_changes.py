@@ -36,6 +36,12 @@ CHANGES: dict[str, tuple[str, str, str, list[str]]] = {
         "  orders:\n    retention: 7d\n",
         ["topic orders: its retention was forever, is 7d; it counts for all records that are there"],
     ),
+    "a topic's timestamp, without its seed": (
+        TOPICS,
+        "timestamp}\n    timestamp: ordered_at\n    seed: {path: seeds/orders.csv}\n",
+        "timestamp}\n",
+        ["topic orders: its timestamp was ordered_at, is none; it counts for records that come from now on"],
+    ),
     "emit": (
         SALES,
         "          store: totals\n",
