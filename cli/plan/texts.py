@@ -121,11 +121,20 @@ def summary(plan: Plan) -> Iterator[str]:
             )
     if refused := [each.subject.name for each in plan.seeds if each.verdict is Verdict.REFUSES]:
         yield f"seed and build would refuse the seed of {', '.join(refused)}"
-    if plan.verdict is Verdict.COMPATIBLE and not plan.unjudged:
-        yield "run goes on from what is committed"
-    if plan.verdict is Verdict.NOTHING and not plan.unjudged:
-        waits = any(each.waiting is not None and each.waiting.records for each in plan.applications)
-        yield "nothing has changed; run takes up what waits" if waits else "nothing has changed"
+    if plan.verdict.rank <= Verdict.COMPATIBLE.rank and not plan.unjudged:
+        yield _going_on(plan)
+
+
+def _going_on(plan: Plan) -> str:
+    """What a run does that has nothing to decide."""
+    new = [each.topology for each in plan.applications if not each.begun]
+    said = [f"{', '.join(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
+    if plan.verdict is Verdict.COMPATIBLE:
+        return "; ".join([*said, "run goes on from what is committed"])
+    if len(new) < len(plan.applications):
+        said = [f"{said[0]}, and nothing else has changed" if new else "nothing has changed"]
+    waits = any(each.waiting is not None and each.waiting.records for each in plan.applications)
+    return "; ".join([*(said or ["nothing has changed"]), *(["run takes up what waits"] if waits else [])])
 
 
 def room_text(plan: Plan) -> str | None:

@@ -45,6 +45,7 @@ def test_plan_before_the_first_run_says_what_would_be_read(tmp_path: Path) -> No
 
     assert shown.exit_code == 0
     assert "├── sales  new" in shown.output
+    assert shown.output.splitlines()[-1] == "best, sales are new; run goes on from what is committed"
     assert "`seed` and `build` write seeds/orders.csv to it, which is not committed yet" in shown.output
 
 
