@@ -38,7 +38,7 @@ class Plans:
         """See `Project.plan`."""
         if against is not None:
             planned = self._planned(go_on)
-            manifest = Manifest.read(against).with_names_of_now(self._target.settings_to_read().former_names)
+            manifest = Manifest.read(against).with_names_of_now(planned.former_names)
             return plan_against(manifest, planned)
         return plan_on(self._target.log_to_read(), self._place(), self._planned(go_on), self._target.state_dir())
 
@@ -96,6 +96,7 @@ class Plans:
             {name: self._seed(name) for name in self._selection.seeds()},
             {each.id: f"{each.file}:{each.line}" for each in self._files.resources.by_id.values() if each.line},
             go_on,
+            self._target.settings_to_read().former_names,
         )
 
     def _seed(self, name: str) -> tuple[Topic, SeedSpec]:

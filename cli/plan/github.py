@@ -9,13 +9,18 @@ from ...runtime.changes.model import Change, Verdict
 from ...runtime.changes.plans.plan import Plan
 from .texts import WORDS, again_text, summary
 
-_LEVELS = {Verdict.COMPATIBLE: "notice", Verdict.EVOLVES: "warning", Verdict.REFUSES: "error"}
+_LEVELS = {
+    Verdict.NOTHING: "notice",
+    Verdict.COMPATIBLE: "notice",
+    Verdict.EVOLVES: "warning",
+    Verdict.REFUSES: "error",
+}
 
 
 def as_annotations(plan: Plan, shown: Callable[[str], str]) -> str:
     """One line for each change, then one for the whole plan."""
     lines = [_line(change, shown) for change in plan.changes]
-    whole = _LEVELS.get(plan.verdict, "notice")
+    whole = _LEVELS[plan.verdict]
     return "".join([*lines, annotation(whole, {"title": f"plan of {plan.project}"}, "\n".join(summary(plan)))])
 
 

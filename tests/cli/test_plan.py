@@ -359,4 +359,52 @@ def test_flow_and_store_that_say_what_they_were_go_on(shop: Shop) -> None:
     assert "it was called totals, and goes on where that was" in shown.output
     assert "it was called wanted, and goes on where that was" in shown.output
     assert [(each.status, each.error, each.records) for each in shop.run()] == [("caught_up", None, 0)] * 2
-    assert shop.headwater("plan").output.splitlines()[-1] == "nothing has changed"
+    done = shop.headwater("plan")
+    assert (done.exit_code, done.output.splitlines()[2:]) == (
+        0,
+        [
+            "└── sales  no change  topologies/sales.yml:1",
+            "    ├── store books  no change  topologies/sales.yml:3",
+            "    │   `was: totals` changes nothing any more: the log has it as books. Once every copy of the log has, "
+            "`was` can go",
+            "    └── flow chosen  no change  topologies/sales.yml:5",
+            "        `was: wanted` changes nothing any more: the log has it as chosen. Once every copy of the log has, "
+            "`was` can go",
+            "nothing has changed",
+        ],
+    )
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_former_name_that_nobody_had_is_told_and_refuses_nothing(shop: Shop, manifest: Path, against: bool) -> None:
+    shop.edit("topologies/best.yml", "topology: best", "topology: finest\nwas: bset")
+    shop.edit("topologies/sales.yml", "  wanted:\n", "  chosen:\n    was: wantd\n").judge()
+    given, where = (("--against", str(manifest)), "the manifest") if against else ((), "the log")
+
+    found = json.loads(shop.headwater("plan", "--format", "json", *given).output)
+
+    idle = {
+        change["subject"]["name"]: (change["verdict"], change["what"], change["place"])
+        for each in found["topologies"]
+        for change in each["changes"]
+        if change["kind"] == "was.idle"
+    }
+    assert idle == {
+        "finest": (
+            "nothing",
+            f"`was: bset` names nothing that {where} has, so finest counts as new; did you mean 'best'?",
+            "topologies/best.yml:1",
+        ),
+        "chosen": (
+            "nothing",
+            f"`was: wantd` names nothing that {where} has, so chosen counts as new; did you mean 'wanted'?",
+            "topologies/sales.yml:5",
+        ),
+    }
+    assert "::notice file=topologies/best.yml,line=1," in shop.headwater("plan", "--format", "github", *given).output
+
+
+def test_former_names_are_not_told_where_nothing_is_committed(tmp_path: Path) -> None:
+    shop = Shop.made(tmp_path / "shop").edit("topologies/best.yml", "topology: best", "topology: finest\nwas: best")
+
+    assert "was" not in shop.judge().headwater("plan").output

@@ -30,6 +30,7 @@ from ..recompute.groups import together
 from ..recompute.onward import going_on, may_go_on, with_real_ways
 from ..settling import settled, unknown_of
 from ..topic_columns import columns_change
+from .former_names import FormerNames
 from .orphans import likely_name
 from .plan import ApplicationPlan, Orphan, Plan
 from .planning import Planned, renaming, with_renaming
@@ -137,13 +138,15 @@ def _application(topology: Topology, manifest: Manifest, planned: Planned, left:
     known = manifest.declarations()
     then = before or TopologyDescription()
     current = TopologyDescription.of(settled(topology, then, lambda topic: known.get(topic.name)))
+    former = FormerNames(planned.former_names, manifest.topologies, "the manifest")
     found: dict[tuple[str, str], Change] = {}
     compared = () if before is None else Comparison.of(topology, before, current).changes(consumed=True)
     columns = () if before is None else _columns(topology, before, current)
     names = tuple(renamed_changes(topology, renames))
     if names:  # its files have changed with its name, and that is told
         compared = tuple(change for change in compared if change.kind != SOMETHING_ELSE)
-    for change in (*names, *_other_writers(topology, current, manifest, planned), *compared, *columns):
+    idle = former.idle(topology, then, renames)
+    for change in (*names, *_other_writers(topology, current, manifest, planned), *compared, *columns, *idle):
         found.setdefault((change.kind, change.subject.name), change)
     renamed = [renaming(topology, each.topology) for each in left if each.renamed == topology.name]
     return ApplicationPlan(

@@ -21,6 +21,7 @@ from ..model import Change, ReadAgain, Subject, Verdict, Way
 from ..recompute.judging import judge
 from ..settling import unknown_of
 from ..ways import FROM_THE_FIRST, called_before, start_again
+from .former_names import FormerNames
 from .orphans import orphans
 from .plan import ApplicationPlan, Orphan, Plan
 from .seeds import seed_change
@@ -34,7 +35,8 @@ class Planned:
 
     `applications`: of all its topologies, planned or not. `unjudged`: planned topologies with expressions that have no
     type yet. `seeds`: topic -> its declaration and its seed. `places`: `<kind>.<name>`, for what is in a topology
-    `<kind>.<topology>.<name>`, -> `file:line`. `go_on`: see `judge`.
+    `<kind>.<topology>.<name>`, -> `file:line`. `go_on`: see `judge`. `former_names`:
+    application -> what it was called before.
     """
 
     project: str
@@ -45,6 +47,7 @@ class Planned:
     seeds: Mapping[str, tuple[Topic, SeedSpec]] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     go_on: bool = False
+    former_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def placed(self, change: Change) -> Change:
         """The change with its place, if the files say it and the change does not."""
@@ -83,10 +86,12 @@ def plan_on(log: PlacedLog, place: str, planned: Planned, state_dir: Path | None
     judged = judge(log, planned.topologies, known, planned.applications, unjudged, go_on=planned.go_on)
     moved = {each.was for each in judged.moves.ready}
     left = tuple(replace(each, renamed=None) if each.application in moved else each for each in left)
-    applications = [
-        _application(each, known[each.application], judged.changes[each.application], planned, left)
-        for each in planned.topologies
-    ]
+    former = FormerNames(planned.former_names, applications_of(log, planned.project), "the log")
+    applications = []
+    for each in planned.topologies:
+        own = known[each.application].own
+        changes = (*judged.changes[each.application], *former.idle(each, own.topology, own.renaming))
+        applications.append(_application(each, known[each.application], changes, planned, left))
     found = (seed_change(log, seeds, topic, spec, planned.root) for topic, spec in planned.seeds.values())
     return Plan(
         planned.project,
