@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import cast
 
-from ..log.described_settings import TOPOLOGY
+from ..log.described_settings import OPTIONS, with_options_apart
 from ..log.descriptions import TopologyDescription
 from .model import Change, Subject, SubjectKind, Verdict
 
@@ -25,9 +26,6 @@ _FOLLOWS = {
 _PLACING = "it counts for the next assignment of tasks"
 """The same, of any other setting of a topology: those of `assignment`."""
 
-_KEEPING = "stores are opened with it from now on"
-"""The same, of any other setting of a store: options of its backend."""
-
 _UNSAID = "none"
 
 
@@ -35,18 +33,23 @@ def setting_changes(
     application: str, committed: TopologyDescription, current: TopologyDescription, places: Mapping[str, str]
 ) -> Iterator[Change]:
     """The settings that have changed of what was there before and is there now. `places`: of stores."""
-    old, new = committed.settings, current.settings
+    old = with_options_apart(committed.settings, committed.stores)
+    committed, new = replace(committed, settings=old), current.settings
     for name in new:
-        if name not in old and not (name.startswith("flow ") and name[5:] in committed.flows):
-            continue
         kind, _, called = name.partition(" ")
+        if kind == OPTIONS or (name not in old and not (kind == "flow" and called in committed.flows)):
+            continue
         subject = Subject(cast("SubjectKind", kind), called or current.name, application)
-        was, is_ = old.get(name, {}), new[name]
-        for setting in dict.fromkeys((*is_, *was)):
-            if was.get(setting) != is_.get(setting):
-                what = _what(committed, current, name, setting)
-                place = places.get(called) if kind == "store" else None
-                yield Change(f"{kind}.{setting.replace(' ', '_')}", subject, Verdict.COMPATIBLE, what, place=place)
+        place = places.get(called) if kind == "store" else None
+        for setting in _differing(old.get(name, {}), new[name]):
+            what = _what(committed, current, name, setting)
+            yield Change(f"{kind}.{setting.replace(' ', '_')}", subject, Verdict.COMPATIBLE, what, place=place)
+        if kind == "store":
+            was, is_ = (each.get(f"{OPTIONS} {called}", {}) for each in (old, new))
+            for option in _differing(was, is_):
+                then, now = was.get(option, _UNSAID), is_.get(option, _UNSAID)
+                what = f"its option {option} was {then}, is {now}; stores are opened with it from now on"
+                yield Change(f"store.option.{option}", subject, Verdict.COMPATIBLE, what, place=place)
     for name in old:
         if name.startswith("flow ") and name not in new and name[5:] in current.flows:
             for setting in old[name]:
@@ -60,8 +63,12 @@ def _what(committed: TopologyDescription, current: TopologyDescription, name: st
         kept = f"records of it that fail are kept in {is_} from now on"
         gone = f"; what {was} has stays" if was != _UNSAID else ""
         return f"{kept if is_ != _UNSAID else 'records of it that fail are not kept any more'}{gone}"
-    follows = _FOLLOWS.get(setting, _PLACING if name == TOPOLOGY else _KEEPING)
-    return f"its {setting} was {was}, is {is_}; {follows}"
+    return f"its {setting} was {was}, is {is_}; {_FOLLOWS.get(setting, _PLACING)}"
+
+
+def _differing(was: Mapping[str, str], is_: Mapping[str, str]) -> list[str]:
+    """The settings whose values differ, those of now first."""
+    return [setting for setting in dict.fromkeys((*is_, *was)) if was.get(setting) != is_.get(setting)]
 
 
 def _value(description: TopologyDescription, name: str, setting: str) -> str:

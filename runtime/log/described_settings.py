@@ -5,21 +5,29 @@ setting that has changed. None of them changes what is committed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
 from ..durations import duration_text
-from ..topology import Assignment, GlobalTable, PluginRef, Store, Subtopology, Topic, Topology
+from ..topology import Assignment, PluginRef, Subtopology, Topic, Topology
 
 Settings = Mapping[str, Mapping[str, str]]
 
 TOPOLOGY = "topology"
 """Whose settings are those of the topology as a whole."""
 
+OPTIONS = "options"
+"""The kind of the options that a store's backend has: a backend may call one as it likes, also `topic`."""
+
+_OF_STORE = frozenset({"changelog cleanup"})
+_OF_TABLE = frozenset({"topic", "backend", *_OF_STORE})
+
 
 def settings_of(topology: Topology) -> dict[str, dict[str, str]]:
-    """`<kind> <name>` (of a flow, topic or store) or `topology` -> setting -> its value, as people write it."""
+    """`<kind> <name>` (of a flow, topic or store, or the `options` of a store) or `topology` -> setting -> its value, as
+    people write it.
+    """
     found: dict[str, dict[str, str]] = {TOPOLOGY: dict(_of_topology(topology))}
     for part in topology.subtopologies:
         for flow, setting, value in (*part.settings, *_policies(part)):
@@ -27,11 +35,27 @@ def settings_of(topology: Topology) -> dict[str, dict[str, str]]:
         for topic in (*part.sources, *part.sinks):
             if not topic.name.startswith(f"{topology.application}-"):
                 found.setdefault(f"topic {topic.name}", {}).update(_of_topic(topology, part, topic))
-        for store in part.stores:
-            found.setdefault(f"store {store.name}", {}).update(_of_store(store))
         for table in part.global_tables:
-            found.setdefault(f"store {table.store.name}", {}).update(_of_table(table))
+            found[f"store {table.store.name}"] = {"topic": table.topic.name, "backend": table.store.backend}
+        for store in (*part.stores, *(table.store for table in part.global_tables)):
+            found.setdefault(f"store {store.name}", {})["changelog cleanup"] = store.changelog_cleanup
+            found[f"{OPTIONS} {store.name}"] = {option: _text(value) for option, value in store.options.items()}
     return {name: settings for name, settings in found.items() if settings}
+
+
+def with_options_apart(settings: Settings, stores: Collection[str]) -> dict[str, Mapping[str, str]]:
+    """The same settings in the form of now: earlier versions have written the options of a store among its settings.
+
+    `stores`: those that are no global tables.
+    """
+    found: dict[str, Mapping[str, str]] = dict(settings)
+    for name, each in settings.items():
+        kind, _, store = name.partition(" ")
+        known = _OF_STORE if store in stores else _OF_TABLE
+        if kind == "store" and each.keys() - known:
+            found[name] = {setting: value for setting, value in each.items() if setting in known}
+            found[f"{OPTIONS} {store}"] = {option: value for option, value in each.items() if option not in known}
+    return found
 
 
 def _of_topology(topology: Topology) -> Iterator[tuple[str, str]]:
@@ -57,18 +81,6 @@ def _of_topic(topology: Topology, part: Subtopology, topic: Topic) -> Iterator[t
         yield "retention", _time(topic.retention_ms)
     if topic.writer is None:
         yield "timestamp", topic.timestamp or "none"
-
-
-def _of_store(store: Store) -> Iterator[tuple[str, str]]:
-    yield "changelog cleanup", store.changelog_cleanup
-    for option, value in store.options.items():
-        yield option, _text(value)
-
-
-def _of_table(table: GlobalTable) -> Iterator[tuple[str, str]]:
-    yield "topic", table.topic.name
-    yield "backend", table.store.backend
-    yield from _of_store(table.store)
 
 
 def _plugin(ref: PluginRef) -> str:

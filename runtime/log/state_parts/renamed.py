@@ -20,6 +20,7 @@ from ..commit_records import (
     TaskCommit,
     TopicRemovalRecord,
 )
+from ..described_settings import OPTIONS
 from ..descriptions import SubtopologyDescription, TopologyDescription, UsedTopic
 from ..renames import Renames
 from .snapshot import Snapshot
@@ -113,7 +114,8 @@ def renamed_description(found: TopologyDescription, renames: Renames) -> Topolog
 def _told(name: str, renames: Renames) -> str:
     """`<kind> <name>` of what has a setting."""
     kind, space, called = name.partition(" ")
-    return f"{kind}{space}{ {'store': renames.stores, 'flow': renames.steps}.get(kind, {}).get(called, called) }"
+    names = {"store": renames.stores, OPTIONS: renames.stores, "flow": renames.steps}.get(kind, {})
+    return f"{kind}{space}{names.get(called, called)}"
 
 
 def _part(found: SubtopologyDescription, renames: Renames) -> SubtopologyDescription:

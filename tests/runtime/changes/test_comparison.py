@@ -290,6 +290,30 @@ def test_other_content_of_which_each_setting_is_the_same_is_no_change() -> None:
     assert changes(with_steps(READ, content_hash="2"), with_steps(READ)) == []
 
 
+def test_option_of_a_backend_that_is_called_as_a_setting_is_told_as_an_option() -> None:
+    options = {"topic": 1, "retention": 2, "backend": 3, "changelog cleanup": 4}
+    before = described(FED, MADE, replace(TOTALS, options=options))
+    other = replace(TOTALS, options={name: value + 1 for name, value in options.items()}, retention_ms=30)
+    told = {(each.kind, each.what.partition(";")[0]) for each in changes(described(FED, MADE, other), before)}
+    assert told == {
+        ("store.retention", "its retention was 15ms, is 30ms"),
+        *((f"store.option.{name}", f"its option {name} was {v}, is {v + 1}") for name, v in options.items()),
+    }
+    gone = [each.what for each in changes(described(), before)]
+    assert gone == [
+        f"its option {name} was {value}, is none; stores are opened with it from now on"
+        for name, value in options.items()
+    ]
+
+
+def test_options_that_an_earlier_version_has_written_among_the_settings_of_a_store_are_compared() -> None:
+    now = described(FED, MADE, replace(TOTALS, options={"map_size": 2, "topic": 1}))
+    of_then = {"changelog cleanup": "compact,delete", "map_size": "1", "topic": "1"}
+    settings = {name: each for name, each in now.settings.items() if name != "options totals"}
+    (only,) = changes(now, replace(now, settings={**settings, "store totals": of_then}))
+    assert (only.kind, only.what.partition(";")[0]) == ("store.option.map_size", "its option map_size was 1, is 2")
+
+
 def test_changelog_cannot_begin_in_the_middle() -> None:
     (only,) = found(described(), described(FED, MADE, replace(TOTALS, changelog=False)))
     assert only.startswith("store totals: its changelog was not kept")
