@@ -55,7 +55,7 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
             yield _added(subject, place, committed, current)
         elif name not in new:
             yield _removed(subject, old[name], current)
-        elif list(map(_spelled, old[name])) != list(map(_spelled, is_)):
+        elif list(map(spelled, old[name])) != list(map(spelled, is_)):
             lines, first = _diff(old[name], is_)
             onward = f"they count from the next record on; {STAYS}"
             yield _onward("flow.steps", subject, "its steps changed", onward, first or place, lines)
@@ -131,7 +131,7 @@ def _ways(flows: Mapping[str, Sequence[StepText]]) -> dict[str, tuple[Sequence[s
             if before is not None and before not in behind:
                 found.extend(way(before, behind | {name}))
             else:
-                found.append(_spelled(step))
+                found.append(spelled(step))
         return tuple(found)
 
     read = {
@@ -182,7 +182,7 @@ def _is_known(step: StepText, old: Mapping[str, Sequence[StepText]]) -> bool:
     )
 
 
-def _spelled(step: StepText) -> Sequence[str]:
+def spelled(step: StepText) -> Sequence[str]:
     """The words of a step: spaces and line breaks between them mean nothing."""
     if any(each in step.text for each in _HARD_TO_READ):
         return (step.text,)

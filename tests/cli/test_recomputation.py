@@ -109,6 +109,64 @@ def test_plan_says_what_a_result_that_is_computed_again_takes_and_warns_of_a_dis
     assert json.loads(shop.headwater("plan", "--format", "json").output)["space"] == []
 
 
+TOPICS, WANTED = "topics/topics.yml", "  wanted:\n    from: orders\n"
+
+NEEDLESS = {
+    "a comment above": (SALES, "topology: sales\n", "# How much is sold.\n\ntopology: sales\n"),
+    "a description": (SALES, "topology: sales\n", "topology: sales\ndescription: of a day\n"),
+    "the version of the project": ("headwater.yml", '"1.0"', '"1.1"'),
+    "spaces in a step": (SALES, "quantity >= 1", "quantity   >= 1"),
+    "an assignor": (SALES, "topology: sales\n", "topology: sales\nassignment: {assignor: sticky}\n"),
+    "a backend": (SALES, "type: window,", "type: window, backend: rocksdb,"),
+    "the cleanup of a changelog": (SALES, "retention: 30d", "retention: 30d, changelog: {cleanup: compact}"),
+    "the retention of a topic": (TOPICS, "  orders:\n", "  orders:\n    retention: 10000d\n"),
+    "a topic that nobody reads": (TOPICS, "  returns:\n", "  more: {partitions: 1, value: {x: int}}\n  returns:\n"),
+    "a column of a topic that is fed from outside": (TOPICS, "quantity: int, price", "quantity: int, gift: int, price"),
+}
+"""What decides no result."""
+
+NEEDED = {
+    "a step": (SALES, "quantity >= 1", "quantity >= 2"),
+    "an aggregate": (SALES, "most: max(quantity)", "most: min(quantity)"),
+    "emit": (SALES, "          store: totals\n", "          store: totals\n          emit: each_update\n"),
+    "on_error of a flow": (SALES, WANTED, f"{WANTED}    on_error: skip\n"),
+    "on_error of a topic": (TOPICS, "  orders:\n", "  orders:\n    on_error: skip\n"),
+    "the retention of a store": (SALES, "retention: 30d", "retention: 40d"),
+    "grace": (SALES, "grace: 1h", "grace: 2h"),
+    "a flow more": (SALES, "flows:\n", "flows:\n  more: {from: orders, to: copied}\n"),
+    "where it begins": (SALES, WANTED, f'{WANTED}    start: "2024-05-01T00:00:00Z"\n'),
+}
+"""What decides the result."""
+
+
+def places_computed(shop: Shop) -> dict[str, str]:
+    """Where results are computed now, as a run finds it that is stopped before it computes anything."""
+    stop = threading.Event()
+    stop.set()
+    shop.run(stop=stop)
+    return {name: each.place for name, each in shop.project().log().places().recomputed.items()}
+
+
+@pytest.mark.parametrize(
+    ("edit", "goes_on"),
+    [*((edit, True) for edit in NEEDLESS.values()), *((edit, False) for edit in NEEDED.values())],
+    ids=[*NEEDLESS, *NEEDED],
+)
+def test_result_that_is_half_computed_begins_again_only_after_a_change_that_decides_it(
+    shop: Shop, edit: tuple[str, str, str], goes_on: bool
+) -> None:
+    so_far = {"shop-sales": "shop-sales~2", "shop-best": "shop-best~2"}
+    assert places_computed(shop) == so_far
+    shop.edit(*edit)
+    begun = places_computed(shop)
+    assert begun == (so_far if goes_on else {"shop-sales": "shop-sales~3", "shop-best": "shop-best~3"})
+    shop.run()
+    assert shop.project().log().places().names == begun
+    if goes_on:
+        told = shop.headwater("query", "totals", "--format", "json").stdout
+        assert sorted(re.findall(r'"most": (\d+)', told)) == sorted(re.findall(r'"sold": (\d+)', told)) == [*"1234"]
+
+
 def test_clean_removes_stores_beside_too_and_the_next_run_restores_them(shop: Shop) -> None:
     state = shop.root / ".headwater" / "state"
     assert list((state / "~beside").glob("*/shop-sales"))

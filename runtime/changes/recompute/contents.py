@@ -1,19 +1,30 @@
-"""What decides a result that is computed again, so that one which was begun on something else is not gone on with."""
+"""What decides a result that is computed again, so that one which was begun on something else is not gone on with.
+
+Only that counts. A result may have taken hours so far, and must not begin again because a step is in another line now,
+or because of a setting of its runs.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...dataclass_json import to_plain
-from ...log.descriptions import TopologyDescription
+from ...log.descriptions import StoreDescription, SubtopologyDescription, TopologyDescription, UsedTopic
 from ...log.placed.places import Places
 from ...log.state import LogState
+from ...records.types import split_columns
 from ...topology import Topology
+from ..steps import spelled
 from .groups import writers_of
 from .repartition import fed_topics
+
+_DECISIVE = {"flow": frozenset({"on_error", "emit"}), "topic": frozenset({"on_error"}), "store": frozenset({"topic"})}
+"""Of what has settings (see `settings_of`) those that decide a result. The `store` is that of a global table: others
+have no such setting.
+"""
 
 
 def contents_of(group: Sequence[Topology], places: Places, seeds: LogState) -> dict[str, str]:
@@ -36,10 +47,53 @@ def contents_of(group: Sequence[Topology], places: Places, seeds: LogState) -> d
 
 
 def content_of(topology: Topology, seeds: LogState) -> str:
-    """A digest of all that decides what a topology computes, and of where records are that were put elsewhere."""
+    """A digest of all that decides what a topology computes, and of where records are that were put elsewhere.
+
+    Two topologies with the same have no differences because of which a run would not go on from what is committed
+    (see `Comparison`), and none that would count for new records only.
+    """
     fed = [seeds.topics[name] for name in sorted(fed_topics(topology)) if name in seeds.topics]
     begun = {each.name: each.since for each in fed if each.moved and each.since is not None}
-    return _digest(to_plain(replace(TopologyDescription.of(topology, begun), version="")))
+    described, own = TopologyDescription.of(topology, begun), topology.application
+    return _digest(
+        {
+            "subtopologies": {name: _part(each) for name, each in described.subtopologies.items()},
+            "flows": {name: [list(spelled(step)) for step in steps] for name, steps in described.flows.items()},
+            "topics": {name: _topic(each, own) for name, each in described.topics.items()},
+            "stores": {name: _store(each) for name, each in described.stores.items()},
+            "settings": _decisive(described.settings),
+        }
+    )
+
+
+def _part(part: SubtopologyDescription) -> dict[str, Any]:
+    """What a subtopology reads, writes and keeps. The order of its flows in the file decides nothing."""
+    plain = to_plain(part)
+    named = {field: sorted(plain[field]) for field in ("sources", "sinks", "stores")}
+    listed = {field: sorted(map(json.dumps, plain.get(field, ()))) for field in ("starts", "fillers")}
+    return {"partitions": part.partitions, **named, **listed}
+
+
+def _topic(topic: UsedTopic, application: str) -> dict[str, Any]:
+    """How its records lie, and the columns of those that the application writes. Those of other topics have the columns
+    with which they came, whatever is declared.
+    """
+    columns = sorted(split_columns(topic.value)) if topic.writer == application else []
+    return {**to_plain(topic), "value": columns, "earlier": []}
+
+
+def _store(store: StoreDescription) -> dict[str, Any]:
+    """Its rows, and how they come. A store that has a changelog can be made again, whatever its backend is."""
+    settings = {name: each for name, each in store.settings.items() if name != "backend" or not store.changelog}
+    return {**to_plain(store), "settings": settings}
+
+
+def _decisive(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    found = {}
+    for name, each in settings.items():
+        decisive = _DECISIVE.get(name.partition(" ")[0], frozenset())
+        found[name] = {setting: value for setting, value in each.items() if setting in decisive}
+    return {name: each for name, each in found.items() if each}
 
 
 def _digest(plain: object) -> str:
