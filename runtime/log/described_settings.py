@@ -25,8 +25,8 @@ _OF_TABLE = frozenset({"topic", "backend", *_OF_STORE})
 
 
 def settings_of(topology: Topology) -> dict[str, dict[str, str]]:
-    """`<kind> <name>` (of a flow, topic or store, or the `options` of a store) or `topology` -> setting -> its value, as
-    people write it.
+    """`<kind> <name>` (of a flow, topic or store, or the `options` of a store) or `topology` -> setting -> its value,
+    as people write it.
     """
     found: dict[str, dict[str, str]] = {TOPOLOGY: dict(_of_topology(topology))}
     for part in topology.subtopologies:
