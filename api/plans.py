@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..compiler.emit.declared import declared_topology
@@ -20,7 +21,7 @@ from ..runtime.changes.plans.planning import Planned, plan_on
 from ..runtime.changes.refreshed import check_refresh
 from ..runtime.ingest.seeds import SeedSpec
 from ..runtime.state.directories.known_log import place_of
-from ..runtime.topology import Topic
+from ..runtime.topology import Topic, Topology
 from .files import CheckedFiles
 from .selection import Selection
 from .target import Target
@@ -40,7 +41,15 @@ class Plans:
             planned = self._planned(go_on)
             manifest = Manifest.read(against).with_names_of_now(planned.former_names)
             return plan_against(manifest, planned)
-        return plan_on(self._target.log_to_read(), self._place(), self._planned(go_on), self._target.state_dir())
+        return self._plan_on_log(self._planned(go_on))
+
+    def plan_with_resets(self, resets: Mapping[str, Collection[str]]) -> Plan:
+        """What the next run would do if these stores were to be computed again: application -> stores."""
+        return self._plan_on_log(replace(self._planned(go_on=False), resets=resets))
+
+    def topologies(self) -> Sequence[Topology]:
+        """The selected topologies as they are declared, but for those of whose expressions nothing is known."""
+        return self._planned(go_on=False).topologies
 
     def require(self, plan: Plan | str | os.PathLike[str] | None, go_on: bool) -> bool:
         """Check that a plan still holds. Returns its `go_on`, without a plan the given one.
@@ -74,6 +83,9 @@ class Plans:
         if self._files.parsed().ok:
             return self.plan().orphans
         return orphans(self._target.log_to_read(), self._files.name, self._files.applications())
+
+    def _plan_on_log(self, planned: Planned) -> Plan:
+        return plan_on(self._target.log_to_read(), self._place(), planned, self._target.state_dir())
 
     def _place(self) -> str:
         log = self._target.settings_to_read().log

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..plugins.registry import Registry
     from ..runtime.changes.plans.plan import Orphan, Plan
     from ..runtime.changes.plans.recomputation import Recomputation
+    from ..runtime.changes.plans.store_reset import StoreReset
     from ..runtime.driver.reports.events import Observer
     from ..runtime.driver.reports.results import RunResults
     from ..runtime.ingest.append import AppendResult
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from .plans import Plans
     from .removals import Removals
     from .runs import Runs
+    from .store_resets import StoreResets
     from .stores import Stores
     from .target import Target
     from .tasks import ApplicationTasks, Tasks
@@ -417,6 +419,23 @@ class Project:
         """
         return self._removals.plan_reset(topologies)
 
+    def plan_store_reset(self, topology: str, stores: Sequence[str], *, withdraw: bool = False) -> StoreReset:
+        """What it comes to if the next run computes stores of a topology again from the records that are there.
+
+        `withdraw`: they are left as they are, if that was asked for. Nothing is changed. Raises InvalidProjectError,
+        SelectorError, NoStoreToResetError, StoreNotResetError if the next run would refuse to, StillRunningError while
+        a result of the topology is computed again, LogError.
+        """
+        return self._store_resets.plan(topology, stores, withdraw=withdraw)
+
+    def reset_store(self, planned: StoreReset) -> None:
+        """Ask for what `plan_store_reset` has found, in one commit: the next run does it. A run may be under way.
+
+        Raises StillRunningError, CommittedMeanwhileError if the application has begun again from nothing since it was
+        planned, LogError. Then nothing was changed.
+        """
+        self._store_resets.reset(planned)
+
     def plan_rewind(
         self, topology: str, topic: str, whence: Whence, partitions: Collection[int] = (), *, keep_state: bool = False
     ) -> Rewind:
@@ -542,6 +561,12 @@ class Project:
         from .removals import Removals
 
         return Removals(self._files, self._selection, self._target)
+
+    @cached_property
+    def _store_resets(self) -> StoreResets:
+        from .store_resets import StoreResets
+
+        return StoreResets(self._selection, self._target, self._plans)
 
     @cached_property
     def _logs(self) -> Logs:

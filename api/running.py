@@ -23,8 +23,13 @@ def refuse_running(log: PlacedLog, application: str) -> None:
 
     Drivers on other machines are known by their status only.
     """
-    places = log.places()
     _refuse(log.read_status(application), application)
+    refuse_recomputing(log, application)
+
+
+def refuse_recomputing(log: PlacedLog, application: str) -> None:
+    """Raises StillRunningError while a result of an application is computed again. The result that it has may run."""
+    places = log.places()
     if application in places.recomputed:
         # Results are computed again in turns, and take over together.
         for name, each in places.recomputed.items():

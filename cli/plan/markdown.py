@@ -30,7 +30,7 @@ def markdown(plan: Plan, shown: Shown) -> str:
     """A heading, a table of topologies, and below it what has changed about each."""
     lines = [f"### Plan of {_text(headline(plan))}", ""]
     lines += [f"**{_sentence(line)}**" for line in summary(plan)]
-    lines += ["", _sentence(room)] if (room := room_text(plan)) else []
+    lines += ["", _sentence(room)] if (room := room_text(plan.space)) else []
     if plan.applications:
         lines += ["", "| topology | next run | |", "|---|---|---|", *map(_row, plan.applications)]
     for each in plan.applications:

@@ -39,7 +39,7 @@ def show(plan: Plan, root: Path, style: str) -> None:
             if not is_terminal():
                 screen.width = _WIDEST
             screen.print(tree_of(plan, shown))
-            for line in filter(None, (room_text(plan), *summary(plan))):
+            for line in filter(None, (room_text(plan.space), *summary(plan))):
                 screen.print(line)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...runtime.changes.model import Change, ReadAgain, Verdict, Way
 from ...runtime.changes.plans.plan import ApplicationPlan, Orphan, Plan, Waiting
+from ...runtime.changes.plans.space import Space
 from ...runtime.driver.reports.event_texts import counted
 from ..cells import size_text, time_text
 
@@ -113,12 +114,7 @@ def summary(plan: Plan) -> Iterator[str]:
         yield f"run would not start {names}"
     if names := those(Verdict.EVOLVES):
         yield f"run would do more than go on with {names}"
-    for each in plan.space:
-        if not each.enough:
-            yield (
-                f"{each.place} has room for {size_text(each.free or 0)} only: the run would end with a full disk, and "
-                "the present results would stay"
-            )
+    yield from lacking_room(plan.space)
     if refused := [each.subject.name for each in plan.seeds if each.verdict is Verdict.REFUSES]:
         yield f"seed and build would refuse the seed of {', '.join(refused)}"
     if plan.verdict.rank <= Verdict.COMPATIBLE.rank and not plan.unjudged:
@@ -137,10 +133,20 @@ def _going_on(plan: Plan) -> str:
     return "; ".join([*(said or ["nothing has changed"]), *(["run takes up what waits"] if waits else [])])
 
 
-def room_text(plan: Plan) -> str | None:
+def room_text(space: Sequence[Space]) -> str | None:
     """How much room results take that are computed again."""
-    takes = " and ".join(f"{size_text(each.bytes)} in {each.place}" for each in plan.space)
+    takes = " and ".join(f"{size_text(each.bytes)} in {each.place}" for each in space)
     return f"what is computed again takes about {takes}, beside the present results" if takes else None
+
+
+def lacking_room(space: Sequence[Space]) -> Iterator[str]:
+    """Where that much room is not left."""
+    for each in space:
+        if not each.enough:
+            yield (
+                f"{each.place} has room for {size_text(each.free or 0)} only: the run would end with a full disk, and "
+                "the present results would stay"
+            )
 
 
 def in_a_line(plan: Plan) -> str:

@@ -14,6 +14,7 @@ from ..topology import Topology
 from .comparison import SOMETHING_ELSE, Comparison
 from .inputs import topic_changes
 from .model import Change, Subject, SubjectKind, Verdict, Way
+from .recompute.resets import reset_changes
 from .settling import settled
 from .ways import start_again
 
@@ -37,7 +38,9 @@ def changes_of(topology: Topology, committed: Committed, owned: Collection[str] 
     if renamed:  # its files have changed with its name, and that is told
         differences = tuple(change for change in differences if change.kind != SOMETHING_ELSE)
     found: dict[tuple[str, str], Change] = {}
-    for change in (*renamed, *topic_changes(topology, committed, owned), *differences, *_missing(topology, committed)):
+    of_topics = topic_changes(topology, committed, owned)
+    resets, missing = reset_changes(topology, committed), _missing(topology, committed)
+    for change in (*renamed, *of_topics, *differences, *resets, *missing):
         found.setdefault((change.kind, change.subject.name), change)
     return tuple(found.values())
 

@@ -11,6 +11,7 @@ from ..changes.errors import IncompatibleStateError
 from ..changes.found import RECORDS_MISSING, changes_of, lost_records
 from ..changes.model import Change, Verdict
 from ..changes.recompute.onward import with_real_ways
+from ..changes.recompute.resets import RESET
 from ..chosen_plugins import ChosenPlugins, log_of, origin_of
 from ..log.placed.log import PlacedLog
 from ..log.state import LogState
@@ -81,7 +82,7 @@ def look(topology: Topology, settings: Settings) -> Begun:
 
 def check_state(topology: Topology, committed: Committed, known: Sequence[Change] = ()) -> None:
     """Refuse to start if the committed state does not fit the topology. `known`: what was decided of changes already,
-    to refuse them or to go on (see `Judged.known`).
+    to refuse them or to go on (see `Judged.known`). A store that somebody has asked for since is left to the next run.
 
     Raises IncompatibleStateError, ConsumedRecordsMissingError.
     """
@@ -89,7 +90,8 @@ def check_state(topology: Topology, committed: Committed, known: Sequence[Change
     own.refresh()  # the previous holder of the state directories may have committed
     committed.refresh()  # second, so that each writer is at least as new as what was consumed from it
     decided = {(each.kind, each.subject) for each in known}
-    found = (each for each in changes_of(topology, committed) if (each.kind, each.subject) not in decided)
+    left = (each for each in changes_of(topology, committed) if each.kind != RESET)
+    found = (each for each in left if (each.kind, each.subject) not in decided)
     refused = with_real_ways(each for each in (*known, *found) if each.verdict is Verdict.REFUSES)
     if changed := [change for change in refused if change.kind != RECORDS_MISSING]:
         raise IncompatibleStateError(topology.application, changed)

@@ -26,12 +26,13 @@ from .commit_records import (
     RewindRecord,
     RewriteRecord,
     SnapshotRecord,
+    StoreResetRecord,
     TopicRemovalRecord,
 )
 from .descriptions import TopicDeclaration
 from .errors import CommitFormatError
 
-FORMAT = 8
+FORMAT = 9
 """The newest. A commit has the oldest format that can read it, so that earlier versions read on as long as they can."""
 
 _WITH_RENAMES = 4
@@ -44,6 +45,7 @@ _SINCE: dict[type[CommitRecord], int] = {
     RewindRecord: 6,
     TopicRemovalRecord: 6,
     RepartitionRecord: 8,
+    StoreResetRecord: 9,
 }
 """The formats that types of commits came with; the others were there from the first."""
 
@@ -57,6 +59,9 @@ REPARTITIONED = 8
 """The format in which records of a topic may be in other partitions than before. Earlier versions would go on at the
 positions of before.
 """
+
+STORES_RESET = 9
+"""The format in which stores may be asked to be computed again. Earlier versions would go on with what they hold."""
 
 _WITH_STARTS = 6
 """The format in which an application may begin elsewhere than at the first records of its topics."""
@@ -79,6 +84,7 @@ _TYPES: dict[str, type[CommitRecord]] = {
     "append": AppendRecord,
     "rewind": RewindRecord,
     "topic_removal": TopicRemovalRecord,
+    "store_reset": StoreResetRecord,
     "places": PlacesRecord,
     "repartition": RepartitionRecord,
 }

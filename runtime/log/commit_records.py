@@ -366,6 +366,20 @@ class TopicRemovalRecord:
 
 
 @dataclass(frozen=True)
+class StoreResetRecord:
+    """The stores whose rows are to be computed again: `stores` has all of them, so none withdraws what was asked for.
+
+    A result that is computed again begins in another place of the log, where nobody has asked for anything. So nothing
+    has to say that it is done. `generation`, `incarnation`: see TopicRemovalRecord.
+    """
+
+    generation: int
+    at: int
+    stores: tuple[str, ...]
+    incarnation: str = ""
+
+
+@dataclass(frozen=True)
 class RepartitionedTopic:
     """A topic that is fed from outside, with its records in other partitions. `topic`: as it is declared from here on.
 
@@ -416,9 +430,18 @@ CommitRecord = (
     | RepartitionRecord
     | RewindRecord
     | TopicRemovalRecord
+    | StoreResetRecord
     | PlacesRecord
 )
 """One commit of an application."""
 
-DriversRecord = AssignmentRecord | EpochRecord | SnapshotRecord | PurgeRecord | RewriteRecord | TopicRemovalRecord
+DriversRecord = (
+    AssignmentRecord
+    | EpochRecord
+    | SnapshotRecord
+    | PurgeRecord
+    | RewriteRecord
+    | TopicRemovalRecord
+    | StoreResetRecord
+)
 """What the driver in charge commits: it is refused under any other generation."""

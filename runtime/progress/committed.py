@@ -33,11 +33,12 @@ class _Unread:
 class Committed:
     """The log states of the own application and, read only, of its writers: direct ones and those behind them."""
 
-    def __init__(self, log: Log, topology: Topology, own: LogState | None = None) -> None:
-        """`own`: the application's state, if it is loaded already."""
+    def __init__(self, log: Log, topology: Topology, own: LogState | None = None, resets: Collection[str] = ()) -> None:
+        """`own`: the application's state, if it is loaded already. `resets`: stores to take for such, see `resets`."""
         self.log = log
         self.application = topology.application
         self.seeds = f"{topology.project}-seed"
+        self._resets = frozenset(resets)
         self.states: dict[str, LogState] = {}
         if own is not None:
             self.states[self.application] = own
@@ -59,6 +60,11 @@ class Committed:
     def own(self) -> LogState:
         """The state of the application that this driver commits to."""
         return self.states[self.application]
+
+    @property
+    def resets(self) -> frozenset[str]:
+        """The stores whose rows are to be computed again, as somebody has asked for it."""
+        return self._resets.union(self.own.resets)
 
     @property
     def version(self) -> tuple[int, ...]:

@@ -35,8 +35,8 @@ class Planned:
 
     `applications`: of all its topologies, planned or not. `unjudged`: planned topologies with expressions that have no
     type yet. `seeds`: topic -> its declaration and its seed. `places`: `<kind>.<name>`, for what is in a topology
-    `<kind>.<topology>.<name>`, -> `file:line`. `go_on`: see `judge`. `former_names`:
-    application -> what it was called before.
+    `<kind>.<topology>.<name>`, -> `file:line`. `go_on`: see `judge`. `former_names`: application -> what it was called
+    before. `resets`: application -> stores that are taken to be reset, beside those that are.
     """
 
     project: str
@@ -48,6 +48,7 @@ class Planned:
     places: Mapping[str, str] = field(default_factory=dict)
     go_on: bool = False
     former_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    resets: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def placed(self, change: Change) -> Change:
         """The change with its place, if the files say it and the change does not."""
@@ -73,7 +74,10 @@ class Planned:
 
 def plan_on(log: PlacedLog, place: str, planned: Planned, state_dir: Path | None = None) -> Plan:
     """What the next run would do on a log. `state_dir`: of the stores on this machine. Raises LogError."""
-    known = {each.application: Committed(log, each) for each in planned.topologies}
+    resets = planned.resets
+    known = {
+        each.application: Committed(log, each, resets=resets.get(each.application, ())) for each in planned.topologies
+    }
     new = [
         (each.name, TopologyDescription.of(each))
         for each in planned.topologies

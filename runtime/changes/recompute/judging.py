@@ -38,6 +38,7 @@ from .repartition import (
     still_read,
     together_with,
 )
+from .resets import with_withdrawal
 
 _NEVER = frozenset({RECORDS_MISSING, REFRESHED})
 """Changes of the log, not of the project."""
@@ -185,9 +186,11 @@ class _Judging:
         stopped = [each for each in self._still_read(group, moves) if each.subject.application not in run.others]
         lacking = [each for one in group for each in incomplete(one, run.committed[one.application], names, moves)]
         changed = self._changed.intersection(names)
+        asked = [each for name in changed for each in found[name] if self._asks_for_it(each)]
         if stopped or refused or lacking:
             for name in changed:
-                found[name] = self._stopped(name, refused.get(name, []), stopped, lacking)
+                why = self._stopped(name, refused.get(name, []), stopped, lacking)
+                found[name] = with_withdrawal(why, asked)
             return
         written = written_by(group)
         onward = all(may_go_on(found[name]) for name in changed)
@@ -196,7 +199,8 @@ class _Judging:
             evolving = (evolving_of(each, written) for each in repartitioned(found[name], self._repartitions))
             first = from_the_first(topology, run.committed[name])
             again = (each for each in first if topic_writer(topology, each.topic) not in names)
-            found[name] = (*evolving, computed_again(topology, name in changed, again, may_go_on=onward))
+            told = computed_again(topology, name in changed, again, may_go_on=onward)
+            found[name] = with_withdrawal((*evolving, told), asked)
 
     def _stopped(
         self, name: str, refused: Sequence[Change], stopped: Iterable[Change], lacking: Iterable[Change]

@@ -28,6 +28,7 @@ from ..commit_records import (
     SeededPart,
     SeedSource,
     SnapshotRecord,
+    StoreResetRecord,
     TaskCommit,
     TopicRemovalRecord,
     ranges_of_both,
@@ -58,9 +59,9 @@ class FoldedCommits:
     newer snapshot of a store is there, or their readers have consumed them. `replaced`: files that the last commit has
     put others in the place of; who holds ranges of them reads on for a while. `spared`: those of all commits, for so
     long. `marks`: of topics that are fed from outside, which records came before which. `tasks`: the progress of
-    each task. `store_snapshots`: copies of stores that commits list. `placed`: of what is fed from outside, whether
-    the log has places, see `placed`. `names`: those that the application got in renamings; the first that it had is
-    that of its place.
+    each task. `store_snapshots`: copies of stores that commits list. `resets`: stores whose rows are to be computed
+    again. `placed`: of what is fed from outside, whether the log has places, see `placed`. `names`: those that the
+    application got in renamings; the first that it had is that of its place.
 
     One thread changes it; others may read it meanwhile. The result of one method is consistent. A reader that needs
     several results of the same moment (a writer's clock and its segments) holds `lock`.
@@ -87,6 +88,7 @@ class FoldedCommits:
         self.spared = ReplacedFiles()
         self.tasks = TaskProgress(self.application)
         self.store_snapshots = StoreSnapshots()
+        self.resets: tuple[str, ...] = ()
         self.placed = False
         self.marks = FedMarks()
         self._partitions = Partitions()
@@ -143,6 +145,8 @@ class FoldedCommits:
                     self.seeds.pop(record.topic, None)
                     self.put_back.pop(record.topic, None)
                     self.marks.forget(record.topic)
+                case StoreResetRecord():
+                    self.resets = record.stores
                 case PlacesRecord():
                     self.placed = True
 
@@ -260,6 +264,7 @@ class FoldedCommits:
                 unlisted=self.unlisted,
                 stores=self.store_snapshots.listed,
                 replaced=self.spared.all(),
+                resets=self.resets,
                 placed=self.placed,
                 names=self.names,
             )
@@ -293,6 +298,7 @@ class FoldedCommits:
         self.tasks = TaskProgress(self.application, found.tasks, found.paces)
         self.store_snapshots = StoreSnapshots.of_all(found.stores)
         self.spared = ReplacedFiles.of_all(found.replaced)
+        self.resets = found.resets
         self.placed = found.placed
         self.marks = FedMarks.of_all(found.marks)
         self._partitions.add(found.segments)

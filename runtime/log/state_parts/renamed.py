@@ -16,6 +16,7 @@ from ..commit_records import (
     RewindRecord,
     RewriteRecord,
     SnapshotRecord,
+    StoreResetRecord,
     StoreSnapshot,
     TaskCommit,
     TopicRemovalRecord,
@@ -55,6 +56,7 @@ def renamed_snapshot(found: Snapshot, renames: Renames) -> Snapshot:
             if not _is_taken(each.subtopology, renames.subtopologies)
         ),
         stores=tuple(_store(each, renames) for each in found.stores if not _is_taken(each.store, renames.stores)),
+        resets=_each(_left(dict.fromkeys(found.resets), renames.stores), renames.stores),
         names=found.names if name is None else (*found.names, name),
         assignment=_assignment(found.assignment, renames),
     )
@@ -87,6 +89,8 @@ def renamed_record(record: CommitRecord, renames: Renames) -> CommitRecord:
             return replace(record, subtopology=part, topic=renames.topics.get(record.topic, record.topic))
         case TopicRemovalRecord():
             return replace(record, topic=renames.topics.get(record.topic, record.topic))
+        case StoreResetRecord():
+            return replace(record, stores=_each(record.stores, renames.stores))
         case AppendRecord():
             source, topic = record.source, record.topic
             return replace(

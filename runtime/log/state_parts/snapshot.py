@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ...dataclass_json import from_plain, to_plain
-from ..commit_json import DROPPED_DELETIONS, REPARTITIONED, RETRIED, dump_in_pieces, format_with, load
+from ..commit_json import DROPPED_DELETIONS, REPARTITIONED, RETRIED, STORES_RESET, dump_in_pieces, format_with, load
 from ..commit_records import Ranges, Retried, SeedSource, StoreSnapshot, TaskCommit
 from ..descriptions import FedTopic, TopologyDescription
 from ..errors import CommitFormatError
@@ -28,7 +28,7 @@ class Snapshot:
 
     `commit` is None, and `assignment`, `paces`, `unlisted` and `stores` are empty, in snapshots of versions without
     them, as is `replaced`. `stores`: copies of stores that commits list. `replaced`: files that must stay for a while.
-    `placed`, `names`, `retried`, `put_back`, `marks`: see `FoldedCommits`.
+    `placed`, `names`, `retried`, `put_back`, `marks`, `resets`: see `FoldedCommits`.
     """
 
     number: int
@@ -49,8 +49,9 @@ class Snapshot:
     retried: Mapping[str, Retried] = field(default_factory=dict)
     put_back: Mapping[str, Mapping[int, Ranges]] = field(default_factory=dict)
     marks: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    resets: tuple[str, ...] = ()
 
-    seldom: ClassVar = ("placed", "names", "retried", "put_back", "marks")
+    seldom: ClassVar = ("placed", "names", "retried", "put_back", "marks", "resets")
 
     def encode(self) -> bytes:
         """For `CommitStore.save_snapshot`."""
@@ -66,6 +67,8 @@ class Snapshot:
 
     @property
     def _format(self) -> int:
+        if self.resets:
+            return STORES_RESET
         if any(topic.moved for topic in self.topics.values()):
             return REPARTITIONED
         if self.retried:

@@ -16,6 +16,7 @@ from headwater.runtime.log.commit_records import (
     RewriteRecord,
     SeedSource,
     SnapshotRecord,
+    StoreResetRecord,
     StoreSnapshot,
     TaskCommit,
     TopicRemovalRecord,
@@ -70,6 +71,7 @@ TASK = TaskCommit(
         GenerationRecord(1, 2, begins=(Beginning("late", "flights", {0: {0: 7}}),)),
         RewindRecord(3, 5, "late", "flights", {0: {0: 7}, 3: {0: 2, 1: 9}}, "abc"),
         TopicRemovalRecord(2, 5, "flights", "abc"),
+        StoreResetRecord(2, 5, ("delays", "totals"), "abc"),
         PurgeRecord(2, 5, (Purged("p-t-s-repartition", 3, {0: 12, 4: 9}),), "abc"),
         RewriteRecord(2, 5, (replace(SEGMENT, span=30, offset_span=99, firsts=(12, 25)), SEGMENT), "abc"),
     ],
@@ -80,9 +82,9 @@ def test_commit_written_and_read_is_the_same(record):
 
 def test_commit_of_another_format_is_refused_with_both_formats():
     body = json.loads(encode_commit(GenerationRecord(1, 2)))
-    with pytest.raises(CommitFormatError, match="format 9, this version reads formats up to 8") as caught:
-        decode_commit(json.dumps(body | {"format": 9}).encode())
-    assert (caught.value.found, caught.value.supported) == (9, 8)
+    with pytest.raises(CommitFormatError, match="format 10, this version reads formats up to 9") as caught:
+        decode_commit(json.dumps(body | {"format": 10}).encode())
+    assert (caught.value.found, caught.value.supported) == (10, 9)
 
 
 def test_commit_has_the_oldest_format_that_can_read_it():
@@ -98,8 +100,10 @@ def test_commit_has_the_oldest_format_that_can_read_it():
         GenerationRecord(1, 2, written),
         RewindRecord(1, 2, "late", "flights", {}),
         TopicRemovalRecord(1, 2, "flights"),
+        StoreResetRecord(1, 2, ("totals",)),
     ]
-    assert [json.loads(encode_commit(record))["format"] for record in records] == [1, 1, 2, 2, 3, 4, 4, 1, 4, 4, 6, 6]
+    formats = [json.loads(encode_commit(record))["format"] for record in records]
+    assert formats == [1, 1, 2, 2, 3, 4, 4, 1, 4, 4, 6, 6, 9]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,92 @@
+"""What `headwater reset --store` says before it asks for stores to be computed again, and once it has."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from ..runtime.driver.reports.event_texts import counted
+from . import tables
+from .cells import size_text
+from .plan.texts import lacking_room, room_text
+from .removing import confirmed
+from .terminal import WARNING, say
+
+if TYPE_CHECKING:
+    from ..api.project import Project
+    from ..runtime.changes.plans.store_reset import StoreReset
+
+_HEADER = ("application", "reads again", "records", "size")
+
+
+def reset_stores(project: Project, planned: StoreReset, *, dry_run: bool, yes: bool, style: str) -> None:
+    """Tell what was planned, and do it once that is confirmed."""
+    if style == "json":
+        click.echo(json.dumps(_json(planned, dry_run), indent=2, ensure_ascii=False))
+    else:
+        _show(planned)
+    if planned.is_done:
+        return
+    names = ", ".join(planned.stores)
+    question = f"Leave {names} as it is?" if planned.withdraw else f"Have the next run compute {names} again?"
+    if not confirmed(dry_run, yes, question, style):
+        return
+    project.reset_store(planned)
+    if style != "json":
+        click.echo(
+            f"{names} of {planned.application} stays as it is"
+            if planned.withdraw
+            else f"`headwater run` computes {names} again; until it has caught up, everyone reads what is there"
+        )
+
+
+def _show(planned: StoreReset) -> None:
+    what = f"{', '.join(planned.stores)} of {planned.application}"
+    if planned.withdraw:
+        told = "nobody has asked for it to be computed again" if planned.is_done else "the next run computes it again"
+        click.echo(f"{what}: {told}")
+        return
+    rows = [
+        [name, each.topic, f"{each.records:,}", size_text(each.bytes)]
+        for name, read in planned.reads.items()
+        for each in read
+    ]
+    tables.show(_HEADER, rows, right=(2, 3))
+    readers = [name for name in planned.reads if name != planned.application]
+    also = f", and so are those of {', '.join(readers)}, which read it" if readers else ""
+    click.echo(
+        f"{what}: computed again from {counted(planned.records, 'record')} ({size_text(planned.bytes)}); all other "
+        f"stores and topics of {planned.application} are computed with it{also}"
+    )
+    if room := room_text(planned.space):
+        click.echo(room)
+    for line in lacking_room(planned.space):
+        say(WARNING, line)
+    if planned.is_done:
+        click.echo("this was asked for already: `headwater run` does it")
+
+
+def _json(planned: StoreReset, dry_run: bool) -> dict[str, object]:
+    """In the form published as `schemas/store_reset.json`."""
+    return {
+        "dry_run": dry_run,
+        "application": planned.application,
+        "stores": list(planned.stores),
+        "asked_before": list(planned.asked),
+        "withdraw": planned.withdraw,
+        "computed_again": [
+            {
+                "application": name,
+                "topics": [{"topic": each.topic, "records": each.records, "bytes": each.bytes} for each in read],
+            }
+            for name, read in planned.reads.items()
+        ],
+        "records": planned.records,
+        "bytes": planned.bytes,
+        "space": [
+            {"place": each.place, "bytes": each.bytes, "free": each.free, "enough": each.enough}
+            for each in planned.space
+        ],
+    }
