@@ -25,7 +25,8 @@ from headwater.runtime.state.lmdb.store import LmdbStore
 BEFORE, AFTER = "before", "after"
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_PARTS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{6,}|\d+")
+NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{6,}|\d+")
+"""Numbers and ids."""
 
 
 @dataclass(frozen=True)
@@ -64,26 +65,31 @@ class Calls:
         return found
 
     def _name(self, call: str, path: str | None) -> str | None:
-        if path is None or not path.startswith(f"{self.root}/"):
-            return None
-        kind = _PARTS.sub("*", path.removeprefix(f"{self.root}/"))
-        return f"{call} {re.sub(r'[*-]*[*]', '*', kind)}"
+        kind = None if path is None else kind_of(self.root, path)
+        return None if kind is None else f"{call} {kind}"
+
+
+def kind_of(root: Path, path: str) -> str | None:
+    """The path of a file from `root` on, with `*` for numbers and ids; None if it does not lie there."""
+    if not path.startswith(f"{root}/"):
+        return None
+    return re.sub(r"[*-]*[*]", "*", NUMBERS.sub("*", path.removeprefix(f"{root}/")))
 
 
 def watch(calls: Calls) -> None:
     """Have all calls of this process go through `calls`, from now on and until it ends."""
     for call in ("fsync", "fdatasync", "ftruncate", "fchmod", "pwrite"):
-        _replace(call, calls, lambda args, _: _of_descriptor(args[0]))
+        _replace(call, calls, lambda args, _: path_of_descriptor(args[0]))
     for call in ("unlink", "remove", "rmdir", "mkdir", "truncate"):
-        _replace(call, calls, lambda args, kwargs: _path(args[0], kwargs.get("dir_fd")))
+        _replace(call, calls, lambda args, kwargs: path_of(args[0], kwargs.get("dir_fd")))
     for call in ("link", "rename", "replace"):
-        _replace(call, calls, lambda args, kwargs: _path(args[1], kwargs.get("dst_dir_fd")))
-    _replace("open", calls, lambda args, kwargs: _path(args[0], kwargs.get("dir_fd")) if args[1] & _WRITES else None)
+        _replace(call, calls, lambda args, kwargs: path_of(args[1], kwargs.get("dst_dir_fd")))
+    _replace("open", calls, lambda args, kwargs: path_of(args[0], kwargs.get("dir_fd")) if args[1] & _WRITES else None)
     plain_open = builtins.open
 
     @wraps(plain_open)
     def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        path = _path(file, None) if set(mode) & set("wxa+") and isinstance(file, str | os.PathLike) else None
+        path = path_of(file, None) if set(mode) & set("wxa+") and isinstance(file, str | os.PathLike) else None
         # With an opener it is `os.open` that makes the file.
         path = None if kwargs.get("opener") else path
         return calls.around("open", path, lambda: plain_open(file, mode, *args, **kwargs))
@@ -113,16 +119,18 @@ def _replace(call: str, calls: Calls, where: Callable[[Any, Any], str | None]) -
     setattr(os, call, called)
 
 
-def _path(path: Any, directory: int | None) -> str | None:
+def path_of(path: Any, directory: int | None) -> str | None:
+    """The whole path of what a call of the system is given. `directory`: the descriptor that it is relative to."""
     if isinstance(path, int):
-        return _of_descriptor(path)
+        return path_of_descriptor(path)
     text = os.fsdecode(path)
     if directory is not None and not os.path.isabs(text):
-        text = f"{_of_descriptor(directory)}/{text}"
+        text = f"{path_of_descriptor(directory)}/{text}"
     return os.path.abspath(text)
 
 
-def _of_descriptor(descriptor: int) -> str | None:
+def path_of_descriptor(descriptor: int) -> str | None:
+    """The path of an open file; None if the system does not tell."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:
