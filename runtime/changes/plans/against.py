@@ -6,20 +6,12 @@ consumed records, no position is known, and seeds are not compared.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
-from ....errors import HeadwaterError
-from ....version import MANIFEST_SCHEMA
-from ...dataclass_json import from_plain
 from ...log.declared_topics import WriterChangedError
-from ...log.descriptions import TopicDeclaration, TopologyDescription
-from ...log.renames import Renames
+from ...log.descriptions import TopologyDescription
 from ...log.state_parts.renamed import renamed_description
-from ...progress.renaming import renames_between
 from ...topology import Topology
 from ..comparison import OTHER_READER, SOMETHING_ELSE, Comparison
 from ..found import renamed_changes
@@ -31,79 +23,10 @@ from ..recompute.onward import going_on, may_go_on, with_real_ways
 from ..settling import settled, unknown_of
 from ..topic_columns import columns_change
 from .former_names import FormerNames
+from .manifest import Manifest, ManifestError
 from .orphans import likely_name
 from .plan import ApplicationPlan, Orphan, Plan
 from .planning import Planned, renaming, with_renaming
-
-
-class ManifestError(HeadwaterError):
-    """A file that cannot be compared with: `path`."""
-
-    def __init__(self, path: Path, cause: str, hint: str | None = None) -> None:
-        super().__init__(f"{path}: {cause}", hint)
-        self.path = path
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a deployed project is. `topologies`: application -> what it would commit of itself. `renamed`: application
-    -> its name when it was deployed, if that was another one.
-    """
-
-    path: Path
-    project: str
-    topologies: Mapping[str, TopologyDescription]
-    renamed: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, path: Path) -> Manifest:
-        """From `target/manifest.json`. Raises ManifestError."""
-        try:
-            found = json.loads(path.read_text("utf-8"))
-            if (schema := found.get("schema", 1)) not in range(1, MANIFEST_SCHEMA + 1):
-                raise ManifestError(
-                    path,
-                    f"the manifest is of form {schema}, this version reads forms up to {MANIFEST_SCHEMA}",
-                    f"plan with the version of Headwater that has made it: {found.get('headwater', 'a newer one')}",
-                )
-            return cls(
-                path, found["project"]["name"], {each["application"]: _committed(each) for each in found["topologies"]}
-            )
-        except OSError as error:
-            raise ManifestError(path, error.strerror or str(error)) from error
-        except _NoDescriptionError as error:
-            raise ManifestError(
-                path,
-                f"it does not say what topology {error} commits, as it is of an earlier version of Headwater",
-                "compile the deployed project with this version: headwater compile",
-            ) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ManifestError(
-                path, "it is no manifest", "give the target/manifest.json of the deployed project"
-            ) from error
-
-    def with_names_of_now(self, former_names: Mapping[str, tuple[str, ...]]) -> Manifest:
-        """The same with new names of applications. `former_names`: application -> what it was called."""
-        found, renamed = dict(self.topologies), dict[str, str]()
-        for new, olds in former_names.items():
-            for old in olds:
-                if old in found and new not in found:
-                    renames = Renames.of_application(old, new, found[old].topics)
-                    renamed[new] = old
-                    found = {
-                        new if name == old else name: renamed_description(each, renames) for name, each in found.items()
-                    }
-        return replace(self, topologies=found, renamed=renamed)
-
-    def renames_in(self, topology: Topology) -> Renames:
-        """What of a topology had another name, and the topology itself if it had."""
-        found = renames_between(topology, self.topologies.get(topology.application, TopologyDescription()))
-        old = self.renamed.get(topology.application)
-        return found if old is None else replace(found, application={old: topology.application})
-
-    def declarations(self) -> dict[str, TopicDeclaration]:
-        """Each topic as it is read or written."""
-        return {name: topic for each in self.topologies.values() for name, topic in each.topics.items()}
 
 
 def plan_against(manifest: Manifest, planned: Planned) -> Plan:
@@ -212,13 +135,3 @@ def _other_writers(
         if writers.get(name, topic.writer) != topic.writer:
             changed = WriterChangedError(name, writers[name], topic.writer)
             yield written_by_another(topology.application, changed, planned.applications)
-
-
-class _NoDescriptionError(Exception):
-    """Of a topology in a manifest of an earlier version."""
-
-
-def _committed(topology: Mapping[str, Any]) -> TopologyDescription:
-    if "committed" not in topology:
-        raise _NoDescriptionError(topology["name"])
-    return from_plain(TopologyDescription, topology["committed"])

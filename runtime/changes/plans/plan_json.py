@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ....errors import HeadwaterError
 from ..model import Change
+from .json_file import DamagedFileError, fitting, read_object
 from .plan import ApplicationPlan, Plan
 
 FORMAT = 2
@@ -50,25 +50,32 @@ class Made:
     def read(cls, path: Path) -> Made:
         """From a file that `headwater plan --out` wrote. Raises PlanFileError."""
         try:
-            found = json.loads(path.read_text("utf-8"))
-            if found["format"] != FORMAT:
-                raise PlanFileError(path, f"the plan is of form {found['format']}, this version reads form {FORMAT}")
-            if found["against"] is not None:
+            found = read_object(path)
+            if (form := fitting(_Form, found).format) != FORMAT:
+                raise PlanFileError(path, f"the plan is of form {form}, this version reads form {FORMAT}")
+            written = fitting(_Written, found)
+            if written.against is not None:
                 raise PlanFileError(path, "the plan was made against a manifest, not on the log")
-            return cls(found["project"], dict(found["state"]), dict(found["content"]), bool(found["continue"]))
+            for application in (*(f"{written.project}-{name}" for name in written.content), f"{written.project}-seed"):
+                if application not in written.state:
+                    raise DamagedFileError(f"state.{application} is missing")
         except OSError as error:
             raise PlanFileError(path, error.strerror or str(error)) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise PlanFileError(path, "it is no plan") from error
+        except DamagedFileError as error:
+            raise PlanFileError(path, f"it is no plan: {error}") from error
+        return cls(written.project, written.state, written.content, written.continue_)
 
     def require(self, now: Plan) -> None:
-        """Raises PlanOutdatedError if the project or the log is another one by now."""
+        """Raises PlanOutdatedError if the project or the log is another one by now, as far as types are known."""
         reasons = []
-        if (self.project, self.content.keys()) != (now.project, now.content.keys()):
-            reasons.append(f"the plan is of {_named(self.content)}, this run is of {_named(now.content)}")
+        names = [each.topology for each in now.applications]
+        if (self.project, set(self.content)) != (now.project, set(names)):
+            reasons.append(f"the plan is of {_named(self.content)}, this run is of {_named(names)}")
         if unknown := [name for name, found in self.content.items() if not found]:
             reasons.append(f"the plan was made before all expressions of {', '.join(unknown)} were judged")
-        changed = [name for name, found in now.content.items() if self.content.get(name) not in (None, "", found)]
+        changed = [
+            name for name, found in now.content.items() if found and self.content.get(name, found) not in ("", found)
+        ]
         if changed:
             reasons.append(f"the files of {', '.join(changed)} have changed since")
         moved = [name for name, found in now.state.items() if self.state.get(name, found) != found]
@@ -80,7 +87,25 @@ class Made:
             raise PlanOutdatedError(tuple(reasons))
 
 
-def _named(content: Mapping[str, str]) -> str:
+@dataclass(frozen=True)
+class _Form:
+    """What every version writes."""
+
+    format: int
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What a run needs of the file."""
+
+    project: str
+    against: str | None
+    state: Mapping[str, str]
+    content: Mapping[str, str]
+    continue_: bool
+
+
+def _named(content: Iterable[str]) -> str:
     return ", ".join(content) or "nothing"
 
 
