@@ -13,7 +13,8 @@ from ..compiler.pipeline import CheckedProject
 from ..compiler.reading.nodes import without_notes
 from ..errors import HeadwaterError
 from ..runtime.changes.model import Verdict
-from ..runtime.changes.plans.against import Manifest, plan_against
+from ..runtime.changes.plans.against import plan_against
+from ..runtime.changes.plans.manifest import Manifest
 from ..runtime.changes.plans.orphans import orphans
 from ..runtime.changes.plans.plan import Orphan, Plan
 from ..runtime.changes.plans.plan_json import Made
@@ -54,13 +55,23 @@ class Plans:
     def require(self, plan: Plan | str | os.PathLike[str] | None, go_on: bool) -> bool:
         """Check that a plan still holds. Returns its `go_on`, without a plan the given one.
 
-        Raises PlanFileError, PlanOutdatedError.
+        Spark is asked for types that are not known, and only if nothing else stands against the plan. Raises
+        PlanFileError, PlanOutdatedError.
         """
         if plan is None:
             return go_on
-        made = Made.of(plan) if isinstance(plan, Plan) else Made.read(Path(plan))
-        made.require(self.plan(go_on=go_on or made.go_on))
+        made, now = self.check(plan, go_on)
+        if not all(now.content.get(each.topology) for each in now.applications):
+            _ = self._files.typed  # `plan` takes its types from now on
+            self.check(plan, go_on)
         return made.go_on
+
+    def check(self, plan: Plan | str | os.PathLike[str], go_on: bool) -> tuple[Made, Plan]:
+        """See `Project.check_plan`. Returns what the plan was made of, and the plan of now."""
+        made = Made.of(plan) if isinstance(plan, Plan) else Made.read(Path(plan))
+        now = self.plan(go_on=go_on or made.go_on)
+        made.require(now)
+        return made, now
 
     def check_refresh(self, applications: Collection[str], restarted: Collection[str]) -> None:
         """Check that the selected topologies could begin again once `applications` are removed, see `check_refresh`."""

@@ -271,6 +271,13 @@ class Project:
         """
         return self._plans.plan(None if against is None else Path(against), go_on=go_on)
 
+    def check_plan(self, plan: Plan | str | os.PathLike[str], *, go_on: bool = False) -> None:
+        """Check that a plan, or the file of one, still holds, as far as that is known without Spark.
+
+        `run` checks all of it. Raises PlanFileError, PlanOutdatedError, InvalidProjectError, LogError.
+        """
+        self._plans.check(plan, go_on)
+
     def outlook(self, *, local: bool = False, go_on: bool = False) -> Plan | None:
         """The plan, if something has changed since something was committed. None too where it cannot be made: `run`
         tells what is wrong then. `local`: None also for a log that is not in a folder, so that nobody waits for it.

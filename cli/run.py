@@ -42,6 +42,8 @@ def command(
         raise click.UsageError("a plan goes on from what is committed, which --full-refresh forgets")
     check_going_on(go_on, full_refresh)
     with watching(metrics_port, log_format) as watch, options.project() as project:
+        if plan is not None and project.parse().ok:
+            project.check_plan(plan, go_on=go_on)  # before Spark is started for new expressions
         watch.compiling()
         compiled = project.compile(check=False)
         watch.findings(compiled)

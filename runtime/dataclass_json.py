@@ -47,7 +47,10 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
-    """The inverse of `to_plain`. Raises KeyError, TypeError or ValueError if `plain` does not fit `kind`."""
+    """The inverse of `to_plain`, for what Headwater has written itself: types of single values are not looked at.
+
+    Raises KeyError, TypeError or ValueError if `plain` does not fit `kind`.
+    """
     key: Any = kind
     instance: T = _apply(_reader(key), plain)
     return instance

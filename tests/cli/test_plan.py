@@ -243,6 +243,24 @@ def test_run_is_held_to_its_plan(shop: Shop) -> None:
     assert "the plan is of best, sales, this run is of best" in shown.output
 
 
+def test_plan_that_does_not_hold_any_more_is_refused_before_spark_is_started(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.headwater("plan", "--out", "plan.json")
+    order = {"order_id": 9, "product": "tea", "quantity": 3, "price": 1.0, "ordered_at": "2024-05-04T00:00:00Z"}
+    shop.project().append("orders", [order])
+    shop.run()
+    shop.edit("topologies/best.yml", "sold >= 3", "sold >= 7")  # Spark would have to say its type
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert "/nowhere" in shop.headwater("run").output
+
+    shown = shop.headwater("run", "--plan", "plan.json")
+
+    assert shown.exit_code == 1
+    assert "shop-best, shop-sales has committed something since" in shown.output
+    assert "/nowhere" not in shown.output
+
+
 def test_run_takes_no_other_file_for_a_plan(shop: Shop, manifest: Path) -> None:
     shop.headwater("plan", "--against", str(manifest), "--out", "against.json")
     Path("old.json").write_text('{"format": 99}')
