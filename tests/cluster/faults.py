@@ -22,6 +22,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
 import delays
+from processes import command_lines
 from waiting import wait_until
 
 from headwater.runtime.driver.reports.event_texts import sentence
@@ -65,11 +66,7 @@ def start(master: str) -> Any:
 
 def process_of(executor: str) -> int:
     """The pid of an executor's JVM."""
-    for process in psutil.Process().children(recursive=True):
-        try:
-            words = process.cmdline()
-        except psutil.Error:  # it has just ended
-            continue
+    for process, words in command_lines(psutil.Process()):
         if "--executor-id" in words and words[words.index("--executor-id") + 1] == executor:
             return process.pid
     raise LookupError(f"executor {executor} has no process")

@@ -20,6 +20,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
 import delays
+from processes import command_lines
 from waiting import wait_until
 
 from headwater.runtime.driver.reports.events import ClientLost, EpochCommitted, Event, Observer
@@ -47,8 +48,7 @@ class KillsAnExecutor:
             self.gone.append(event.client)
         if isinstance(event, EpochCommitted) and not self.done:
             self.done = True
-            for process in psutil.Process().children(recursive=True):
-                words = [] if process.status() == psutil.STATUS_ZOMBIE else process.cmdline()
+            for process, words in command_lines(psutil.Process()):
                 if "--executor-id" in words and words[words.index("--executor-id") + 1] == "1":
                     os.kill(process.pid, signal.SIGKILL)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from processes import command_lines
 from projects.expected import Flights
 from projects.flights_run import copy_of_flights
 from projects.test_flights import check
@@ -89,14 +90,7 @@ class Build:
 
 def executors(driver: int) -> list[int]:
     """The pids of the executors' JVMs."""
-    found = []
-    for process in psutil.Process(driver).children(recursive=True):
-        try:
-            if "--executor-id" in process.cmdline():
-                found.append(process.pid)
-        except psutil.Error:  # it has just ended
-            continue
-    return found
+    return [process.pid for process, words in command_lines(psutil.Process(driver)) if "--executor-id" in words]
 
 
 def test_flights_with_their_log_on_s3_give_the_same_results_whatever_is_killed(flights: Path, s3: S3Server) -> None:

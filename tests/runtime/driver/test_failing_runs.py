@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
+from processes import called
 from pyspark.sql import SparkSession
 from waiting import wait_until
 
@@ -178,7 +179,7 @@ def test_ctrl_c_while_spark_starts_ends_with_130_and_leaves_no_jvm(tmp_path: Pat
     )
     process = psutil.Process(run.pid)
     jvms = wait_until(
-        lambda: [each for each in process.children(recursive=True) if each.name() == "java"],
+        lambda: called("java", process),
         lambda: run.poll() is None,
     )
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 import spending
+from processes import has_ended
 from spending import Run, outcome
 from strikes import ALIVE, Strike
 from test_kills import QUICK_START, assert_same
@@ -101,4 +101,4 @@ def test_driver_that_is_killed_leaves_no_jvm_and_no_worker(root: Path) -> None:
 
         run.kill_driver()
 
-    wait_until(lambda: not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in others))
+    wait_until(lambda: all(map(has_ended, others)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import pytest
+from processes import has_ended
 from waiting import wait_until
 
 from headwater.runtime.placing.client import Client, Executor
@@ -74,4 +74,4 @@ def test_script_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Pa
             Racks(endless, patience_s).rack(PLACED)
 
     process = int(started.read_text())
-    wait_until(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: has_ended(process))

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
+from processes import called, has_ended
 from strikes import FOLDER, Strike
 from waiting import wait_until
 
@@ -91,9 +92,9 @@ def headwater(root: Path, *arguments: str, jvm_killed_before: str | None = None)
     ) as process:
         if jvm_killed_before is not None:
             wait_until(marker.exists, lambda: process.poll() is None, lambda: f"not struck: {process.communicate()[0]}")
-            (jvm,) = [each for each in psutil.Process(process.pid).children(recursive=True) if each.name() == "java"]
+            (jvm,) = called("java", psutil.Process(process.pid))
             jvm.kill()
-            wait_until(lambda: not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE)
+            wait_until(lambda: has_ended(jvm))
             os.kill(process.pid, signal.SIGCONT)
         output, _ = process.communicate()
         return Ended(process.returncode, output)
