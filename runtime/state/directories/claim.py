@@ -20,7 +20,7 @@ from ....unusable_paths import unusable_paths_told
 from .directory import StateDirectory
 from .machine import refuse_network_file_system
 from .process_file import Owner, ProcessFile
-from .renamed import take_over_renamed
+from .renamed import new_folder, take_over_renamed
 
 _LOCK = ".claims"
 
@@ -45,8 +45,7 @@ def claim(state_dir: Path, application: str, owner: Owner, incarnation: str = ""
         free = [folder for folder in found if folder not in alive]
         directories = {folder: StateDirectory(state_dir, folder, application) for folder in free}
         free.sort(key=lambda folder: _fullness(directories[folder], incarnation), reverse=True)
-        new = (name for name in map("client-{}".format, range(1, len(found) + 2)) if name not in found)
-        folder = next(iter((*mine, *free)), None) or next(new)
+        folder = next(iter((*mine, *free)), None) or new_folder(state_dir, application).name
         ProcessFile.take(state_dir / folder / application, owner)
     return folder
 
