@@ -18,7 +18,7 @@ from ..runtime.progress.removal import (
 )
 from ..runtime.progress.rewinding import Rewind, plan_rewind, rewind
 from ..runtime.progress.seeking import Whence
-from ..suggestions import guess
+from ..suggestions import closest, guess
 from .arguments import check_name, check_names
 from .files import CheckedFiles
 from .running import refuse_running
@@ -27,12 +27,16 @@ from .target import Target
 
 
 class UnknownRemainsError(HeadwaterError):
-    """The log has no application and no topic of this name: `name`."""
+    """The log has no application and no topic of this name: `name`. `known`: what can be removed. `declared`: what the
+    project has.
+    """
 
     exit_code = 2
 
-    def __init__(self, name: str, known: Sequence[str]) -> None:
+    def __init__(self, name: str, known: Sequence[str], declared: Collection[str]) -> None:
         listed = "`headwater ls --orphans` lists applications, `headwater log ls` topics"
+        if kept := closest(name, declared):
+            listed = f"did you mean '{kept[0]}'? That is in the project, and has to be removed there first"
         super().__init__(
             f"the log has nothing of the name {name!r} that the project does not have", guess(name, known, listed)
         )
@@ -150,9 +154,12 @@ class Removals:
             first = "remove it from the project first; what reads or writes it uses it too"
             raise StillDeclaredError("topic", topic, _place(declared.file, declared.line), first)
         owned, by_id = self._files.applications(), self._files.resources.by_id
-        known = [each for each in there if each not in owned]
+        gone = [each for each in there if each not in owned]
+        known = [*gone, *(each.removeprefix(f"{self._files.name}-") for each in gone)]
         known += [name for topics in written.values() for name in topics if f"topic.{name}" not in by_id]
-        raise UnknownRemainsError(topic, known)
+        raise UnknownRemainsError(
+            topic, known, {*owned, *(each.name for each in by_id.values() if each.topology is None)}
+        )
 
     def _writes(self, application: str, topic: str) -> bool:
         """Whether an application, or who feeds from outside, is the writer that the project has for a topic."""

@@ -114,7 +114,7 @@ class Topics:
         self._files.require_valid()
         log = self._target.log()
         letters = self.committed(log, topic)
-        check_letters(letters)
+        check_letters(letters, self._files.checked.topics.values())
         held = list(TopicReader(log, self.writer(letters), letters).read())
         if not held:
             return RetryResult(None, 0, 0, 0)

@@ -71,7 +71,7 @@ def _one(resources: Resources, selector: str) -> frozenset[str]:
     candidates = resources.of("topic", "topology")
     found = {resource.id for resource in candidates if _answers(resource, method, what, selector)}
     if not found:
-        hint = did_you_mean(what, [resource.name for resource in candidates]) if method == "name" else None
+        hint = _meant(resources, what) if method == "name" else None
         otherwise = "`headwater ls` lists the names, with `--format json` also the tags"
         raise SelectorError(selector, f"nothing in the project answers to {selector!r}", hint or otherwise)
     parents = resources.graph
@@ -80,6 +80,14 @@ def _one(resources: Resources, selector: str) -> frozenset[str]:
     if read["down"] is not None:
         found |= _reached(found, _reversed(parents), read["down"])
     return frozenset(found)
+
+
+def _meant(resources: Resources, what: str) -> str | None:
+    """Names that are like one that nobody has; of a part, the topology that has it."""
+    for part in resources.of("flow", "store", "table"):
+        if what in (part.name, f"{part.topology}.{part.name}"):
+            return f"It is a {part.kind} of topology '{part.topology}': select that."
+    return did_you_mean(what, [resource.name for resource in resources.of("topic", "topology")])
 
 
 def _answers(resource: Resource, method: str, what: str, selector: str) -> bool:

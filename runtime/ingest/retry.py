@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from ...errors import HeadwaterError
+from ...suggestions import closest
 from ..log.commit_records import AppendRecord, Place, Retried
 from ..log.descriptions import FedTopic
 from ..log.errors import SeedError
@@ -26,17 +27,22 @@ from ..topology import DEAD_LETTER_COLUMNS, Topic
 from .append import RetriedMeanwhileError, commit_append, write_incoming
 from .record_form import parse_records
 
+_NONE = "nothing in the project has `on_error: dead_letter`, which makes one"
+
 _COUNT_AT_ONCE = 10_000
 """Letters whose records are written at once."""
 
 
 class NoLettersError(HeadwaterError):
-    """The topic holds no dead letters."""
+    """The topic holds no dead letters. `known`: those that do."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, known: Sequence[str] = ()) -> None:
+        of_it = [each for each in known if each.endswith(f"_{topic}{DEAD_LETTERS}")]
+        close = of_it or [*closest(topic, known)]
+        listed = "`headwater ls` lists them: `<topology>_<topic>_dead_letter`"
         super().__init__(
             f"{topic} is no topic of dead letters",
-            "`headwater ls` lists them: `<topology>_<topic>_dead_letter`",
+            f"did you mean {' or '.join(map(repr, close))}?" if close else listed if known else _NONE,
         )
         self.topic = topic
 
@@ -91,11 +97,15 @@ class _Letter:
     record: Place
 
 
-def check_letters(topic: Topic) -> None:
-    """Raise NoLettersError for a topic of anything else."""
+def check_letters(topic: Topic, others: Iterable[Topic] = ()) -> None:
+    """Raise NoLettersError for a topic of anything else. `others`: the topics that somebody may have meant."""
+    if not _holds_letters(topic):
+        raise NoLettersError(topic.name, [each.name for each in others if _holds_letters(each)])
+
+
+def _holds_letters(topic: Topic) -> bool:
     wanted = ", ".join(f"{column} {data_type}" for column, data_type in DEAD_LETTER_COLUMNS.items())
-    if topic.writer is None or topic.key or topic.value != wanted:
-        raise NoLettersError(topic.name)
+    return topic.writer is not None and not topic.key and topic.value == wanted
 
 
 def retry(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import HeadwaterError
+from ...suggestions import guess
 from ..log.commit_records import RewindRecord
 from ..log.descriptions import TopologyDescription
 from ..log.errors import CommitExistsError
@@ -197,7 +198,8 @@ def _reader(state: LogState, topic: str) -> tuple[str, int, str | None]:
         raise NotReadError(application, topic, why, hint)
     if used is None or part is None:
         read = sorted({name for each in described.subtopologies.values() for name in each.sources})
-        raise NotReadError(application, topic, "it does not read it", f"it reads {', '.join(read) or 'nothing yet'}")
+        all_of_them = f"it reads {', '.join(read) or 'nothing yet'}"
+        raise NotReadError(application, topic, "it does not read it", guess(topic, read, all_of_them))
     if used.writer == application:
         why, hint = "it writes it itself", "move it in the topic that the flow begins with"
         raise NotReadError(application, topic, why, hint)
