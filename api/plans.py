@@ -19,7 +19,7 @@ from ..runtime.changes.plans.orphans import orphans
 from ..runtime.changes.plans.plan import Orphan, Plan
 from ..runtime.changes.plans.plan_json import Made
 from ..runtime.changes.plans.planning import Planned, plan_on
-from ..runtime.changes.refreshed import check_refresh
+from ..runtime.changes.refreshed import RefreshRefusedError, check_refresh, refused_from_nothing
 from ..runtime.ingest.seeds import SeedSpec
 from ..runtime.state.directories.known_log import place_of
 from ..runtime.topology import Topic, Topology
@@ -78,6 +78,21 @@ class Plans:
         planned, log = self._planned(go_on=False), self._target.log_to_read()
         check_refresh(log, planned.topologies, applications, planned.applications, restarted)
 
+    def check_reset(self, applications: Collection[str]) -> None:
+        """Check that applications could begin again, as far as that is known: files with errors are not judged.
+
+        Raises RefreshRefusedError.
+        """
+        if not applications or self._judged().diagnostics.has_errors:
+            return
+        log, planned = self._target.log_to_read(), self._planned(go_on=False)
+        chosen = [each for each in planned.topologies if each.application in applications]
+        changes = {(each.kind, each.subject) for each in self.plan().changes if each.verdict is Verdict.REFUSES}
+        stopped = refused_from_nothing(log, chosen, applications, planned.applications)
+        # What the plan does not refuse, the run of all topologies puts right first.
+        if left := [each for each in stopped if (each.kind, each.subject) in changes]:
+            raise RefreshRefusedError(left)
+
     def outlook(self, *, local: bool = False, go_on: bool = False) -> Plan | None:
         """See `Project.outlook`."""
         if local and not Path(self._place()).is_dir():
@@ -102,9 +117,13 @@ class Plans:
         log = self._target.settings_to_read().log
         return place_of(log.name, log.options)
 
+    def _judged(self) -> CheckedProject:
+        found: CheckedProject = vars(self._files).get("typed") or self._files.judged
+        return found
+
     def _planned(self, go_on: bool) -> Planned:
         names = self._selection.topologies()
-        judged: CheckedProject = vars(self._files).get("typed") or self._files.judged
+        judged = self._judged()
         if judged.diagnostics.has_errors:
             raise InvalidProjectError(Parsed(**{**self._files.found(), "diagnostics": tuple(judged.diagnostics)}))
         graphs = {graph.name: graph for graph in judged.topologies}

@@ -422,9 +422,12 @@ class Project:
 
         `topologies`: as for `select`, at least one. Topics that are fed from outside are not among it. Nothing is
         changed. Raises InvalidProjectError, SelectorError, StillReadError if a topology that is not named has read what
-        they have written, StillRunningError, LogError.
+        they have written, RefreshRefusedError if a run could not begin after it (unless the files have errors, so that
+        this is not known), StillRunningError, LogError.
         """
-        return self._removals.plan_reset(topologies)
+        found = self._removals.plan_reset(topologies)
+        self._plans.check_reset([each.application for each in found])
+        return found
 
     def plan_store_reset(self, topology: str, stores: Sequence[str], *, withdraw: bool = False) -> StoreReset:
         """What it comes to if the next run computes stores of a topology again from the records that are there.

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import click
 
+from ..runtime.driver.reports.event_texts import counted
 from .options import ProjectOptions, format_option, whole_project_options
 from .removing import confirmed, show, show_json
+from .terminal import WARNING, say
 
 
 @click.command()
@@ -54,6 +56,9 @@ def command(
         click.echo("nothing to reset: they have not committed anything")
     else:
         show(planned)
+    if planned and (errors := project.parse().errors):
+        told = f"the project has {counted(len(errors), 'error')}, which `headwater parse` lists: no run begins before"
+        say(WARNING, f"{told} they are corrected", err=True)
     question = "Remove this for good, and start again with the next run?"
     if not planned or not confirmed(dry_run, yes, question, style):
         return

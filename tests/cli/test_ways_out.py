@@ -128,8 +128,17 @@ def test_each_command_that_a_refusal_names_has_the_project_run_again(shop: Shop,
             assert [each for each, _ in refusals(there) if not each.startswith("seed")] == []
 
 
-@pytest.mark.parametrize("command", ["run --full-refresh", "build --full-refresh", "run --full-refresh -s recent+"])
-def test_full_refresh_whose_run_would_be_refused_removes_nothing(shop: Shop, command: str) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run --full-refresh",
+        "build --full-refresh",
+        "run --full-refresh -s recent+",
+        "reset sales+",
+        "reset recent --yes",
+    ],
+)
+def test_full_refresh_or_reset_whose_run_would_be_refused_removes_nothing(shop: Shop, command: str) -> None:
     narrowed(shop)
     before = shop.headwater("log", "ls").output
 
@@ -211,3 +220,14 @@ def test_rewind_of_a_reader_of_the_last_records_counts_only_what_its_stores_have
     assert refused.exit_code == 1
     assert "would read 1 record again, which stores have already: seen of shop-recent, and 5 that" in refused.output
     assert "starts it again at its `start` (latest)" in refused.output
+
+
+def test_reset_of_a_project_with_errors_says_before_it_asks_that_no_run_begins(shop: Shop) -> None:
+    shop.edit(BEST, "sold >= 3", "sold >=")
+
+    shown = shop.headwater("reset", "sales+", "--dry-run")
+
+    assert shown.exit_code == 0
+    assert "the project has 1 error, which `headwater parse` lists: no run begins before they are corrected" in (
+        " ".join(shown.output.split())
+    )
