@@ -17,6 +17,7 @@ from . import (
     restore,
     standby_cost,
 )
+from .evaluators import __main__ as evaluators
 
 keyed_count_sum.main([])
 memory.main([])
@@ -35,3 +36,4 @@ failover.main(["failover_0"])
 failover.main(["failover_1", "--keys", "100000", "1000000", "2000000", "--no-peer"])
 object_store.main([])
 failing_records.main([])
+evaluators.main([])
