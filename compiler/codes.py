@@ -581,6 +581,13 @@ TOPOLOGY: dict[str, Code] = {
         "`timestamp` names a column of the topic's value that is a timestamp, or a bigint of milliseconds.",
         "Name such a column, or leave it out: then records get the time at which they are appended.",
     ),
+    "HW520": Code(
+        "changes of a table that count as records",
+        "With `emit: per_epoch` a topic that is written from a table has only the last change of each key and epoch. "
+        "An aggregate that takes them for the records of a stream depends on where epochs end.",
+        "Read the topic as a table, or write every update of the table: `emit: each_update`.",
+        Severity.WARNING,
+    ),
 }
 
 # HW6xx: plugins

@@ -16,6 +16,7 @@ from ..operations.base.checked import CheckedTable, CheckedTopology
 from ..operations.base.context import Carried, FlowContext, TopologyContext
 from ..operations.base.shape import UNKNOWN, WINDOW_COLUMNS, Shape
 from ..types import holds_map
+from .collapsed import check_collapsed
 from .flow import check_flow, declared_topic
 from .starts import check_starts
 
@@ -70,7 +71,9 @@ class _ProjectCheck:
         for name, topology in self._model.topologies.items():
             self._check_tables(name)
             check_starts(topology, self._resolution.names[name].sources, self._diagnostics)
-        return Checked({name: self._topology(name, context) for name, context in self._contexts.items()}, self._topics)
+        topologies = {name: self._topology(name, context) for name, context in self._contexts.items()}
+        check_collapsed(self._model, self._resolution, topologies, self._diagnostics)
+        return Checked(topologies, self._topics)
 
     def _check_topic(self, topic: TopicModel) -> None:
         for column in topic.key.values():

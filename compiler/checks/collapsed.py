@@ -1,0 +1,63 @@
+"""Checks that no aggregate takes the changes of a table, collapsed by epoch, for records of a stream.
+
+A topic that is written from a table with `emit: per_epoch` has the change of each key from the start of an epoch to its
+end. As a table it is the same wherever epochs end. As a stream it is not: its records are as many as there were epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..diagnostics import Diagnostics
+from ..model.project import FlowModel, ProjectModel
+from ..model.resolve import Resolution
+from ..operations.aggregate import AggregateStep
+from ..operations.base.checked import CheckedTopology
+from ..operations.to_table import ToTableStep
+
+Read = tuple[str, str, str]
+"""What a flow may read: its topology (empty for a topic), its kind and name."""
+
+
+def check_collapsed(
+    model: ProjectModel, resolution: Resolution, checked: Mapping[str, CheckedTopology], diagnostics: Diagnostics
+) -> None:
+    """Warn of each aggregate of a stream whose records are such changes."""
+    collapsed: dict[Read, str] = {}  # -> the topic that is written from a table
+    for topology, name in resolution.order:
+        flow, found = model.topologies[topology].flows[name], checked[topology].flows.get(name)
+        if found is None:
+            continue
+        sources = resolution.names[topology].sources.get(name) or ()
+        origin = _origin(topology, sources, collapsed)
+        if origin is not None:
+            origin = _through(flow, origin, diagnostics)
+        for made in (name, *(each.text for references in flow.references for each in references.flows)):
+            if origin is not None:
+                collapsed[topology, "flow", made] = origin
+        if flow.to is not None:
+            if found.after.is_table and found.after.emit == "per_epoch":
+                collapsed["", "topic", flow.to.text] = flow.to.text
+            elif origin is not None:
+                collapsed["", "topic", flow.to.text] = origin
+
+
+def _origin(topology: str, sources: Sequence[tuple[str, str]], collapsed: Mapping[Read, str]) -> str | None:
+    reads = (("" if kind == "topic" else topology, kind, name) for kind, name in sources)
+    return next((collapsed[read] for read in reads if read in collapsed), None)
+
+
+def _through(flow: FlowModel, origin: str, diagnostics: Diagnostics) -> str | None:
+    """The topic from which the flow's records still come as a stream, if they do."""
+    for step in flow.steps:
+        if isinstance(step.action, ToTableStep):
+            return None
+        if isinstance(step.action, AggregateStep):
+            message = (
+                f"The topic '{origin}' is written from a table and has one change of each key and epoch. Here each "
+                "counts as a record, so the result depends on where epochs end."
+            )
+            hint = f"Read '{origin}' by an entry of `tables:`, or write `emit: each_update` where its table is made."
+            diagnostics.add("HW520", step.word.position, message, hint)
+            return None
+    return origin
