@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from system_calls import NUMBERS, kind_of, path_of, path_of_descriptor
 
+from headwater.plugins.registry import Registration
 from headwater.runtime.driver import purging
 from headwater.runtime.driver.upkeep import removal
 from headwater.runtime.state.lmdb.environment import Environment
@@ -113,6 +114,7 @@ def _count_files(counts: Counts, patched: pytest.MonkeyPatch) -> None:
         return lambda _, __, to, *___, dst_dir_fd=None, **____: counts.add(call, path_of(to, dst_dir_fd))
 
     _after(patched, os, "fsync", synced)
+    _after(patched, os, "listdir", lambda _, path: counts.add("list", path_of(path, None)))
     _after(patched, os, "preadv", read)
     _after(patched, os, "open", opened)
     _after(patched, builtins, "open", opened_file)
@@ -135,6 +137,7 @@ def _count_stores(counts: Counts, patched: pytest.MonkeyPatch) -> None:
     def begun(_: Any, __: Environment, *, write: bool = False) -> None:
         counts.add("store: write transactions" if write else "store: read transactions")
 
+    _after(patched, Registration, "create", lambda *_: counts.add("plugins: made"))
     _after(patched, LmdbStore, "apply", applied)
     _after(patched, LmdbStore, "get_many", got)
     _after(patched, Environment, "begin", begun)
