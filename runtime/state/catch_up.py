@@ -49,13 +49,20 @@ class Slice:
     parts: tuple[Part, ...]
 
 
-def catch_up(store: StateStore, planned: StoreInput, log: RangeReader, expire_below: bytes | None = None) -> None:
-    """Bring `store` to the planned position, and delete the keys below `expire_below`.
+def catch_up(
+    store: StateStore,
+    planned: StoreInput,
+    log: RangeReader,
+    expire_below: bytes | None = None,
+    position: int | None = None,
+) -> None:
+    """Bring `store` to the planned position, and delete the keys below `expire_below`. `position`: where it stands, if
+    that was read just now.
 
     Raises TaskMigratedError if the store is beyond the plan, because another owner has advanced it, and
     TaskCorruptedError if the plan's ranges begin after the store's position.
     """
-    found = store.position
+    found = store.position if position is None else position
     if found > planned.position:
         raise TaskMigratedError(f"store {planned.store}", planned.position, found)
     steps = slices(planned.store, planned.ranges, found, planned.position)
@@ -99,23 +106,22 @@ def apply_slices(
     """Apply adjacent slices in one transaction: the first, and more as long as `may_read`; how many.
 
     Of the changes of a key only the last one is written, and none of a key below `expire_below`; rows of such keys are
-    deleted. Raises TaskMigratedError if the store is not at the start of
-    the first slice, or a slice is not at the end of the one before.
+    deleted. Raises TaskMigratedError if the store is not at the start of the first slice, or a slice is not at the end
+    of the one before.
     """
-    last, found, count = LastChanges(), store.position, 0
-    position = found
+    last, done = LastChanges(), list[Slice]()
     for step in steps:
-        if step.from_position != position:
-            raise TaskMigratedError("a slice of a store", step.from_position, position)
+        if done and step.from_position != done[-1].position:
+            raise TaskMigratedError("a slice of a store", step.from_position, done[-1].position)
         for records in _records(step, log):
             last.add(records)
-        position = step.position
-        count += 1
+        done.append(step)
         if last.keys >= MOST_KEYS or last.size >= MOST_BYTES or not may_read():
             break
-    if count:
-        store.apply([_not_expired(last.changes(), expire_below)], found, position, expire_below)
-    return count
+    if done:  # the store itself holds its position against that of the first one, in the same transaction
+        changes = _not_expired(last.changes(), expire_below)
+        store.apply([changes], done[0].from_position, done[-1].position, expire_below)
+    return len(done)
 
 
 def _not_expired(changes: Changes, below: bytes | None) -> Changes:

@@ -102,9 +102,10 @@ class ProcessorStateManager:
         DeletionsMissedError.
         """
         with self._corruption_marked(planned.store) as found:
-            check_horizon(found.path, found.store.position, planned.horizon)
+            position = found.store.position
+            check_horizon(found.path, position, planned.horizon)
             note_sync(found.path, planned.commit)
-            catch_up(found.store, planned, self._log, expire_below(found.declared, planned))
+            catch_up(found.store, planned, self._log, expire_below(found.declared, planned), position)
             self.checkpoint()
             return found.store
 
