@@ -57,7 +57,9 @@ def note_sync(store: Path, commit: CommitMark | None) -> None:
     if found is not None and found.application == commit.application and found.number > commit.number:
         return
     make_folder(store.parent)
-    write_whole(note_of(store), json.dumps(asdict(commit)))
+    write_whole(
+        note_of(store), json.dumps(asdict(commit)), tidily=False
+    )  # each store of a client has one, and each epoch
 
 
 def keep_note(store: Path) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from headwater.runtime.log.commit_records import CommitMark
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.synced_commit import note_of, note_sync
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.errors import LockError
 
@@ -120,6 +122,17 @@ def test_cleaner_keeps_what_is_owned_however_old_and_folders_that_are_not_ours(d
     assert directory.clean([], delay_s=0, now=1e12) == []
     assert directory.stores() == [A0]
     assert (directory.path / "notes" / "mine.txt").exists()
+
+
+def test_note_that_a_dead_process_had_begun_to_write_is_removed_when_the_directory_is_taken(
+    directory: StateDirectory, tmp_path: Path
+) -> None:
+    with_stores(directory, A0)
+    note_sync(directory.store_path(A0), CommitMark("project-topology", 1, 1))
+    note = note_of(directory.store_path(A0))
+    note.with_name(f"{note.name}.999999999").touch()
+    with directory.locked():
+        assert sorted(each.name for each in note.parent.iterdir()) == [".0.commit", "0"]
 
 
 def test_store_that_a_dead_process_has_half_wiped_is_removed_when_the_directory_is_taken(tmp_path):
