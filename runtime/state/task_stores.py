@@ -42,7 +42,8 @@ class TaskStores:
         self._plan = plan
         self._directory = StateDirectory(Path(plan.state_dir), plan.client, plan.application)
         self._log = log
-        self._backend = backend
+        self._make_backend = backend
+        self._backends: dict[str, StoreBackend] = {}
         self._managers: dict[TaskKey, ProcessorStateManager] = {}
 
     @property
@@ -79,6 +80,12 @@ class TaskStores:
         with _unreadable_told(f"global table {table.name}, topic {table.topic.name},", table.store):
             catch_up_global(store, table, pinned, self._log)
         return store
+
+    def _backend(self, store: Store) -> StoreBackend:
+        """One for all tasks: making one checks its options, which takes longer than a small store's epoch."""
+        if store.name not in self._backends:
+            self._backends[store.name] = self._make_backend(store)
+        return self._backends[store.name]
 
     def _path_of(self, task: TaskKey) -> Callable[[str], Path]:
         return lambda store: self._directory.store_path(StoreId(store, task.partition))
