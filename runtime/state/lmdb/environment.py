@@ -97,6 +97,13 @@ class Environment:
         self._file = found
         return True
 
+    def lies_at_its_path(self) -> bool:
+        """Whether the file that is open here is the one of the directory, whatever has become of its content."""
+        try:
+            return _file(self.directory)[:2] == self._file[:2]
+        except FileNotFoundError:
+            return False
+
     def begin(self, *, write: bool = False) -> Any:
         """Begin a transaction. If another process has grown the map or died as a reader, this is handled here."""
         try:

@@ -98,7 +98,7 @@ class Environments:
 
 def _lies_elsewhere(environment: Environment) -> bool:
     try:
-        return not environment.is_current()
+        return not environment.lies_at_its_path()
     except OSError:  # of a folder that is none of the caller's: who uses it is told
         return False
 
