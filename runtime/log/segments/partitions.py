@@ -155,26 +155,21 @@ class Partitions:
 
     def place(self, segments: Iterable[Segment]) -> tuple[Segment, ...]:
         """The segments with the positions and offsets that come next, one after the other."""
-        ends: dict[tuple[str, int], int] = {}
-        lane_ends: dict[tuple[str, int, int], int] = {}
-        placed = []
+        ends, placed = _Ends(self), []
         for segment in segments:
-            key = (segment.topic, segment.partition)
-            lane = (*key, segment.lane)
-            known = self.of(*key)
-            offset = ends.get(key, known.end)
-            position = lane_ends.get(lane, known.lane_ends.get(segment.lane, 0))
-            segment = replace(segment, base_offset=offset, base_position=position)
-            placed.append(segment)
-            ends[key] = segment.end_offset
-            lane_ends[lane] = segment.end_position
+            offset, position = ends.of(segment)
+            placed.append(replace(segment, base_offset=offset, base_position=position))
+            ends.move(placed[-1])
         return tuple(placed)
 
     def check(self, segments: Sequence[Segment], commit: int) -> None:
         """Check that the segments of commit number `commit` come next. Raises CommitOrderError."""
-        for found, next_ in zip(segments, self.place(segments), strict=True):
-            if found != next_:
-                raise CommitOrderError(commit, found.topic, found.partition, next_.base_offset, found.base_offset)
+        ends = _Ends(self)
+        for segment in segments:
+            offset, position = ends.of(segment)
+            if (segment.base_offset, segment.base_position) != (offset, position):
+                raise CommitOrderError(commit, segment.topic, segment.partition, offset, segment.base_offset)
+            ends.move(segment)
 
     def add(self, segments: Iterable[Segment]) -> None:
         """Add placed segments."""
@@ -235,3 +230,25 @@ class Partitions:
         rest._found = {key: partition for key, partition in self._found.items() if key[0] != topic}
         rest._files = Counter(segment.path for segment in rest.segments())
         return rest
+
+
+class _Ends:
+    """Where segments come next that are placed one after the other behind those that are there."""
+
+    def __init__(self, there: Partitions) -> None:
+        self._there = there
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._positions: dict[tuple[str, int, int], int] = {}
+
+    def of(self, segment: Segment) -> tuple[int, int]:
+        """The offset and the position at which a segment begins."""
+        key = segment.topic, segment.partition
+        known = self._there.of(*key)
+        offset = self._offsets.get(key, known.end)
+        return offset, self._positions.get((*key, segment.lane), known.lane_ends.get(segment.lane, 0))
+
+    def move(self, placed: Segment) -> None:
+        """The next one comes behind this."""
+        key = placed.topic, placed.partition
+        self._offsets[key] = placed.end_offset
+        self._positions[(*key, placed.lane)] = placed.end_position
