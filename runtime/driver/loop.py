@@ -226,6 +226,9 @@ class EpochLoop:
         any_unread = False
         for part in self._topology.subtopologies:
             for member in self._group.members.values():
+                if id(self._units.get((part.number, member.client.name))) in busy:
+                    any_unread = True  # its tasks are looked at when its epoch is over, and not each time until then
+                    continue
                 unread = [task for task in member.processable(part) if self._is_due(task.id)]
                 any_unread = any_unread or bool(unread)
                 tasks = [task for task in unread if self._may_run(member, task)]
@@ -235,7 +238,7 @@ class EpochLoop:
                 now = time.monotonic()
                 # With nothing running, nothing more can come before the next epoch: the interval would be waited out.
                 eager = until_caught_up and not self._running
-                if id(unit) in busy or not unit.due(now, interval, version, eager):
+                if not unit.due(now, interval, version, eager):
                     continue
                 unit.started = now
                 plan = self._plans.plan(unit, tasks, self.failed.tasks)
