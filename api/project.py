@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ..runtime.simulation.scenario import Scenario
     from ..runtime.spark.session.on_demand import SparkOnDemand
     from ..runtime.topology import Settings
+    from ..runtime.tracing.trace import Trace
     from .cleaning import Cleaning
     from .code import GeneratedCode
     from .logs import Logs
@@ -220,29 +221,39 @@ class Project:
         check: bool = True,
         plan: Plan | str | os.PathLike[str] | None = None,
         go_on: bool = False,
+        trace: Trace | str | os.PathLike[str] | None = None,
     ) -> RunResults:
         """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
 
         On the main thread and without `stop`, Ctrl-C and SIGTERM end the run after the epoch was committed. The result
         is also in `target/run_results.json`. Spark is not started if the log refuses all of them. `plan`: one, or the
         file of one; nothing is run if the project or the log have moved on since. `go_on`, which a plan has too:
-        changes count from the next record on where they may, and no result is computed again for them. Raises
-        PlanFileError, PlanOutdatedError, InvalidProjectError, JavaError, OtherLogError, and RunFailedError if an
-        application failed or was taken over, unless `check` is False: then that is in the result.
+        changes count from the next record on where they may, and no result is computed again for them. `trace`: a file
+        that is told what each epoch did when, for viewers of traces, or a `Trace`, which also adds that up. Raises
+        PlanFileError, PlanOutdatedError, InvalidProjectError, JavaError, OtherLogError, TraceFileError, and
+        RunFailedError if an application failed or was taken over, unless `check` is False: then that is in the result.
         """
         chosen = self._plans.require(plan, go_on)
-        return self._runs.run(until_caught_up=until_caught_up, observer=observer, stop=stop, check=check, go_on=chosen)
+        return self._runs.run(
+            until_caught_up=until_caught_up, observer=observer, stop=stop, check=check, go_on=chosen, trace=trace
+        )
 
     def build(
-        self, *, full_refresh: bool = False, observer: Observer | None = None, check: bool = True, go_on: bool = False
+        self,
+        *,
+        full_refresh: bool = False,
+        observer: Observer | None = None,
+        check: bool = True,
+        go_on: bool = False,
+        trace: Trace | str | os.PathLike[str] | None = None,
     ) -> RunResults:
-        """Compile, seed, and run until all input is consumed. Raises, `check` and `go_on` as of `seed` and `run`."""
+        """Compile, seed, and run until all input is consumed. Raises, and arguments, as of `seed` and `run`."""
         check_methods("observer", observer, "on")
         self.compile()
         if full_refresh:
             self.full_refresh(seeds=True)
         self.seed(full_refresh=full_refresh, keep_unchanged=True)
-        return self.run(until_caught_up=True, observer=observer, check=check, go_on=go_on)
+        return self.run(until_caught_up=True, observer=observer, check=check, go_on=go_on, trace=trace)
 
     def full_refresh(self, *, seeds: bool = False) -> None:
         """Remove all that the selected topologies have committed, with their output and their state.

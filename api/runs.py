@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from ..runtime.log.declared_topics import applications_of, gone_with
 from ..runtime.progress.full_refresh import refresh_fully
 from ..runtime.progress.removal import Removal, plan_application_removal
 from ..runtime.spark.cluster import SparkCluster
+from ..runtime.tracing.trace import Trace, traced
 from .arguments import check_methods
 from .code import TARGET, GeneratedCode
 from .files import CheckedFiles
@@ -28,6 +30,7 @@ from .target import Target
 
 if TYPE_CHECKING:
     from ..runtime.spark.session.on_demand import SparkOnDemand
+    from ..runtime.topology import Settings
 
 RUN_RESULTS = "run_results.json"
 
@@ -52,35 +55,42 @@ class Runs:
         stop: threading.Event | None,
         check: bool,
         go_on: bool,
+        trace: Trace | str | os.PathLike[str] | None,
     ) -> RunResults:
         """See `Project.run`."""
         check_methods("observer", observer, "on")
         check_methods("stop", stop, "is_set", "wait")
         self._target.log_to_read()  # before `topologies`, which may have to start Spark
-        topologies = self._code.topologies()
-        settings = replace(self._target.settings(), go_on=go_on)
-        watched = observer or Silent()
-        with lineage_told(settings.lineage, topologies, watched, until_caught_up=until_caught_up) as told:
-            owned = self._files.applications()
-            results = refused(
-                topologies, settings, self._target.state_dir(), told, until_caught_up=until_caught_up, owned=owned
-            )
-            if results is None:
-                session = self._spark.session()
-                with _stopping(stop) as event:
-                    results = run_topologies(
-                        topologies,
-                        settings,
-                        SparkCluster(session, settings.deadline_ms),
-                        until_caught_up=until_caught_up,
-                        observer=told,
-                        stop=event,
-                        owned=owned,
-                    )
+        chosen = replace(self._target.settings(), go_on=go_on)
+        with traced(trace, chosen, observer or Silent()) as (settings, watched):
+            results = self._run(settings, watched, until_caught_up, stop)
         write_text(self._files.root / TARGET / RUN_RESULTS, json.dumps(results.to_json(), indent=2) + "\n")
         if check:
             results.check()
         return results
+
+    def _run(
+        self, settings: Settings, observer: Observer, until_caught_up: bool, stop: threading.Event | None
+    ) -> RunResults:
+        topologies = self._code.topologies()
+        with lineage_told(settings.lineage, topologies, observer, until_caught_up=until_caught_up) as told:
+            owned = self._files.applications()
+            results = refused(
+                topologies, settings, self._target.state_dir(), told, until_caught_up=until_caught_up, owned=owned
+            )
+            if results is not None:
+                return results
+            session = self._spark.session()
+            with _stopping(stop) as event:
+                return run_topologies(
+                    topologies,
+                    settings,
+                    SparkCluster(session, settings.deadline_ms),
+                    until_caught_up=until_caught_up,
+                    observer=told,
+                    stop=event,
+                    owned=owned,
+                )
 
     def full_refresh(self, applications: Collection[str]) -> None:
         """See `Project.full_refresh`."""

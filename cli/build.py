@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from .options import ProjectOptions, continue_option, project_options
@@ -18,14 +20,20 @@ from .watching import watch_options, watching
 @yes_option
 @watch_options
 def command(
-    options: ProjectOptions, full_refresh: bool, go_on: bool, yes: bool, metrics_port: int | None, log_format: str
+    options: ProjectOptions,
+    full_refresh: bool,
+    go_on: bool,
+    yes: bool,
+    metrics_port: int | None,
+    log_format: str,
+    trace: Path | None,
 ) -> None:
     """Compile, seed, run until caught up.
 
     It ends when all committed input is consumed, as CI needs it.
     """
     check_going_on(go_on, full_refresh)
-    with watching(metrics_port, log_format) as watch, options.project() as project:
+    with watching(metrics_port, log_format, trace) as watch, options.project() as project:
         watch.compiling()
         compiled = project.compile(check=False)
         watch.findings(compiled)
@@ -40,6 +48,6 @@ def command(
             watch.plan(project.outlook(go_on=go_on))
         watch.seeds(project.seed(full_refresh=full_refresh, keep_unchanged=True))
         with watch.shown() as observer:
-            results = project.run(until_caught_up=True, observer=observer, check=False, go_on=go_on)
+            results = project.run(until_caught_up=True, observer=observer, check=False, go_on=go_on, trace=watch.trace)
         watch.results(results)
         raise SystemExit(1 if results.failed else 0)

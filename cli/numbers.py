@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..runtime.driver.reports.event_texts import counted
@@ -11,12 +11,19 @@ from .cells import size_text
 if TYPE_CHECKING:
     from ..runtime.driver.reports.results import ApplicationResult
     from ..runtime.driver.reports.status import RunStatus, StoreStatus
+    from ..runtime.tracing.shares import Share
 
 RUN_HEADER = ("application", "records/s", "epoch time", "most of it")
 RUN_RIGHT = (1, 2)
 
 TASK_HEADER = ("task", "consumed", "", "written", "", "dropped", "time", "most of it", "stores")
 TASK_RIGHT = (1, 2, 3, 4, 5, 6)
+
+SHARE_HEADER = ("part", "seconds", "share")
+SHARE_RIGHT = (1, 2)
+
+_WORTH_A_ROW = 0.005
+"""The share of the time from which on a part of a phase is shown; phases always are, so that they add up."""
 
 _WORTH_A_WORD = 0.05
 """The share of the time from which on a phase is shown: all are in `run_results.json`."""
@@ -33,6 +40,15 @@ def run_cells(result: ApplicationResult) -> list[str] | None:
     rate = result.records / result.seconds if result.seconds else 0.0
     time = f"{sum(seconds.values()):,.1f} s"
     return [result.application, f"{rate:,.0f}", time, _spent(seconds, _MOST_OF_A_RUN)]
+
+
+def share_cells(shares: Sequence[Share]) -> Iterator[list[str]]:
+    """The parts of epochs, each below what it is a part of, and all together."""
+    for each in shares:
+        *above, part = each.part
+        if not above or each.share >= _WORTH_A_ROW:
+            yield [f"{'  ' * len(above)}{part}", f"{each.seconds:,.3f}", f"{100 * each.share:.1f}%"]
+    yield ["all", f"{sum(each.seconds for each in shares if len(each.part) == 1):,.3f}", "100.0%"]
 
 
 def task_cells(status: RunStatus) -> Iterator[list[str]]:

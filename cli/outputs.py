@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..runtime.driver.reports.event_texts import counted
 from .findings import show
 from .progress import shown
-from .results import show_run, show_seeds
+from .results import show_run, show_seeds, show_trace
 
 if TYPE_CHECKING:
     from ..compiler.diagnostics import Diagnostic
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..runtime.driver.reports.json_lines import JsonLines
     from ..runtime.driver.reports.results import RunResults
     from ..runtime.ingest.seeds import SeedResult
+    from ..runtime.tracing.trace import Trace
 
 
 class Output(Protocol):
@@ -45,6 +46,9 @@ class Output(Protocol):
 
     def results(self, results: RunResults) -> None:
         """How the run has ended."""
+
+    def traced(self, trace: Trace) -> None:
+        """Where the time of its epochs went, and that this is in a file."""
 
     def failed(self, error: Exception | KeyboardInterrupt) -> None:
         """The command ends with an error, which is also printed on stderr."""
@@ -86,6 +90,10 @@ class TextOutput:
     def results(self, results: RunResults) -> None:
         """As tables."""
         show_run(results)
+
+    def traced(self, trace: Trace) -> None:
+        """As a table, and a line on stderr."""
+        show_trace(trace)
 
     def failed(self, error: Exception | KeyboardInterrupt) -> None:
         """Nothing more than what is printed on stderr."""
@@ -139,6 +147,11 @@ class JsonOutput:
     def results(self, results: RunResults) -> None:
         """`application_ended`, for each, and `run_ended`."""
         self._lines.ended(results)
+
+    def traced(self, trace: Trace) -> None:
+        """`trace_written`, if it is whole."""
+        if trace.failed is None:
+            self._lines.trace_written(str(trace.path), trace.epochs, trace.left_out)
 
     def failed(self, error: Exception | KeyboardInterrupt) -> None:
         """`error`; of an invalid project a `finding` for each."""

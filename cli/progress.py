@@ -130,7 +130,13 @@ class Progress:
         topics = (events.TopicRepartitioned,)
         stores = (events.StoreDamaged, events.StoreOutdated, events.ForeignStoresWiped, events.StoreLost)
         failed = (events.SnapshotUnusable, events.SnapshotNotSaved, events.UpkeepFailed)
-        others = (events.TaskBeginsAgain, events.LineageNotSent, events.ClusterEnded, events.RecordsHeldBack)
+        others = (
+            events.TaskBeginsAgain,
+            events.LineageNotSent,
+            events.TraceNotWritten,
+            events.ClusterEnded,
+            events.RecordsHeldBack,
+        )
         always = (*stores, *others, *failed, *pauses, *recomputed, *topics)
         return isinstance(event, always) or (isinstance(event, moves) and event.application in self._started)
 

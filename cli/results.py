@@ -9,13 +9,14 @@ import click
 
 from ..runtime.driver.reports.event_texts import UNFINISHED, counted, first_of, not_carried_out, nothing_in, waiting
 from . import tables
-from .numbers import RUN_HEADER, RUN_RIGHT, run_cells
+from .numbers import RUN_HEADER, RUN_RIGHT, SHARE_HEADER, SHARE_RIGHT, run_cells, share_cells
 from .terminal import ERROR, WARNING, named, say
 
 if TYPE_CHECKING:
     from ..runtime.driver.reports.results import RunResults
     from ..runtime.ingest.seeds import SeedResult
     from ..runtime.ingest.sieve import RefusedRows
+    from ..runtime.tracing.trace import Trace
 
 
 _RECOMPUTED = {
@@ -87,6 +88,18 @@ def show_run(results: RunResults) -> None:
     done = (each.status == "caught_up" and not each.waiting and not each.empty for each in results.applications)
     if not results.records and all(done):
         click.echo("nothing to do: every application had consumed all its input")
+
+
+def show_trace(trace: Trace) -> None:
+    """Print the parts of each application's epochs with what they took, and where the trace is."""
+    for application, shares in trace.shares().items():
+        click.echo()
+        click.echo(f"{application}: where the time of its epochs went")
+        tables.show(SHARE_HEADER, list(share_cells(shares)), SHARE_RIGHT)
+    if trace.failed is None:
+        left_out = f", without the oldest {trace.left_out:,}" if trace.left_out else ""
+        said = f"{counted(trace.epochs, 'epoch')}{left_out}: open it in https://ui.perfetto.dev"
+        click.echo(f"the trace is in {trace.path}, {said}", err=True)
 
 
 def _misplaced(placement: Mapping[str, Any] | None) -> Iterator[str]:

@@ -33,6 +33,7 @@ def command(
     plan: Path | None,
     metrics_port: int | None,
     log_format: str,
+    trace: Path | None,
 ) -> None:
     """Compile and run, until interrupted.
 
@@ -41,7 +42,7 @@ def command(
     if plan is not None and full_refresh:
         raise click.UsageError("a plan goes on from what is committed, which --full-refresh forgets")
     check_going_on(go_on, full_refresh)
-    with watching(metrics_port, log_format) as watch, options.project() as project:
+    with watching(metrics_port, log_format, trace) as watch, options.project() as project:
         if plan is not None and project.parse().ok:
             project.check_plan(plan, go_on=go_on)  # before Spark is started for new expressions
         watch.compiling()
@@ -56,7 +57,12 @@ def command(
             watch.plan(project.outlook(go_on=go_on or _goes_on(plan)))
         with watch.shown() as observer:
             results = project.run(
-                until_caught_up=until_caught_up, observer=observer, check=False, plan=plan, go_on=go_on
+                until_caught_up=until_caught_up,
+                observer=observer,
+                check=False,
+                plan=plan,
+                go_on=go_on,
+                trace=watch.trace,
             )
         watch.results(results)
         raise SystemExit(1 if results.failed else 0)

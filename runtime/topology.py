@@ -309,7 +309,7 @@ class Settings:
     read it. `delete_retention_ms`: how long deletions stay in changelogs. `former_names`: application of the project
     -> those that it had before, the latest first. `beside`: application -> the place of the result that is computed for
     it beside the one that it has. `go_on`: changes that may count from the next record on do; no result is computed
-    again for them.
+    again for them. `traced`: whether observers of the run are told what each epoch did when.
     """
 
     log: PluginRef
@@ -334,3 +334,4 @@ class Settings:
     former_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     beside: Mapping[str, str] = field(default_factory=dict)
     go_on: bool = False
+    traced: bool = False

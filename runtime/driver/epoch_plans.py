@@ -72,4 +72,5 @@ class EpochPlans:
             plugins=origin_of(self._settings),
             incarnation=self._committed.own.incarnation,
             place=place_of(self._committed.log, self._topology.application),
+            traced=self._settings.traced,
         )

@@ -26,6 +26,7 @@ from ..tasks.errors import TaskCorruptedError
 from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan
 from ..tasks.stream_task import StreamTask
+from ..timed_parts import timed
 from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
@@ -100,7 +101,9 @@ class EpochLoop:
         self._plans = EpochPlans(topology, settings, committed, committer, commits, group)
         self._rebalancer = Rebalancer(group, committer, placed)
         self._observer = observer
-        self._reports = EpochReports(topology.application, self._planner, commits, counters, observer)
+        self._reports = EpochReports(
+            topology.application, self._planner, commits, counters, observer, traced=settings.traced
+        )
         self._held = held
         self._status = status
         self._ended = ended
@@ -127,22 +130,20 @@ class EpochLoop:
         StateError.
         """
         prefix = self._topology.application
-        with self._cleaning, ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=prefix) as pool:
+        pooled = ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=prefix)
+        with self._reports.watching(), self._cleaning, pooled as pool:
             while True:
                 ending = stop.is_set() or self.failed.ends_run
                 restored = False
                 paused = self._pause.asked_for()
-                self._rebalance()
+                with timed("place tasks"):
+                    self._rebalance()
                 looked = not ending and self._looking.due()
                 if looked:
-                    # Again and again, so that a driver that has nothing to commit also notices a newer one.
-                    self._committer.check()
-                    self._committed.refresh()
-                    check_not_repartitioned(self._committed)
-                    # After that, the state has the commits of all epochs that are decided; a pause ends none of this.
-                    self._upkeep.advance(Epochs(self._commits.epoch, self._open_epochs()))
+                    self._look()
                 if not ending and not paused:
-                    self._cleaning.advance()
+                    with timed("clean"):
+                        self._cleaning.advance()
                     restored = self._go_on(pool, until_caught_up)
                 self._status(self._rebalancer.in_progress, paused and not self._running and not self._restoring())
                 if not self._running:
@@ -158,10 +159,21 @@ class EpochLoop:
                             self.tally.caught_up = True
                             break
                         self._looking.soon()
-                self._wait(stop, paused)
+                with timed("wait"):
+                    self._wait(stop, paused)
                 for future in [each for each in self._running if each.done()]:
                     self._finish(future)
         return self.tally
+
+    def _look(self) -> None:
+        """Notice what others have committed. Raises FencedError, TopicRepartitionedError, LogError."""
+        with timed("look"):
+            # Again and again, so that a driver that has nothing to commit also notices a newer one.
+            self._committer.check()
+            self._committed.refresh()
+            check_not_repartitioned(self._committed)
+            # After that, the state has the commits of all epochs that are decided; a pause ends none of this.
+            self._upkeep.advance(Epochs(self._commits.epoch, self._open_epochs()))
 
     def _go_on(self, pool: ThreadPoolExecutor, until_caught_up: bool) -> bool:
         """Do what is due; whether all tasks run.
@@ -182,7 +194,8 @@ class EpochLoop:
     def _advance(self) -> bool:
         """Bring stores forward; whether all tasks run."""
         try:
-            return self._group.advance()
+            with timed("advance stores"):
+                return self._group.advance()
         except DamagedAgainError as error:
             self.failed.add([error.task], error)
         except RestoreStalledError as error:
@@ -241,7 +254,8 @@ class EpochLoop:
                 if not unit.due(now, interval, version, eager):
                     continue
                 unit.started = now
-                plan = self._plans.plan(unit, tasks, self.failed.tasks)
+                with timed("planning"):
+                    plan = self._plans.plan(unit, tasks, self.failed.tasks)
                 for task in tasks:
                     task.start_epoch(plan.epoch)
                 opened = OpenEpoch(unit, plan, tuple(tasks), now, time.monotonic() - now, version)
@@ -305,7 +319,8 @@ class EpochLoop:
         self._end(opened, outcomes)
         try:
             begun = time.monotonic()
-            committed = self._commit(unit.member, opened.tasks)
+            with timed("commit"):
+                committed = self._commit(unit.member, opened.tasks)
             if committed > 0:
                 self._looking.committed()
             self._reports.ended(opened, outcomes, committed, begun)

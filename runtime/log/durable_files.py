@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 from ...private_files import make_folder, opener
+from ..timed_parts import timed
 from .errors import UnsupportedFileSystemError
 
 
@@ -49,7 +50,8 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
             rest = memoryview(data)
             while rest:
                 rest = rest[file.write(rest) :]
-            os.fsync(file.fileno())
+            with timed("fsync"):
+                os.fsync(file.fileno())
         except OSError as error:
             path.unlink(missing_ok=True)
             error.filename = error.filename or str(path)  # an OSError of `write` or `fsync` has no path
@@ -67,7 +69,8 @@ def sync_file(path: Path) -> None:
     """Bring a file's content to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with timed("fsync"):
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -76,6 +79,7 @@ def sync_directory(directory: Path) -> None:
     """Bring the directory's entries to the disk."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
+        with timed("fsync"):
+            os.fsync(handle)
     finally:
         os.close(handle)

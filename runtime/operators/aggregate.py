@@ -13,6 +13,7 @@ from ..records.keys import encode_keys
 from ..records.kinds import Kind
 from ..records.window_keys import window_keys
 from ..state.codec import RowCodec
+from ..timed_parts import timed
 from . import declarations
 from .aggregates.counts import stored_counts
 from .aggregates.registry import aggregate, kept_aggregates, own_state, results, row_count, state_columns
@@ -69,7 +70,8 @@ class Aggregate(declarations.Aggregate):
         stored = store.get(keys)
         sign = np.where(is_old(rows.kind), -1, 1).astype(np.int8) if self.of == "table" else None
         groups = Groups(code, len(first), self.emit == "each_update", stored.exists, sign)
-        at_points, ends = self._fold(groups, rows, stored)
+        with timed("fold"):
+            at_points, ends = self._fold(groups, rows, stored)
         exists = groups.ends(at_points.exists)
         times = groups.ends(at_points.timestamp)
         if not self._carries:

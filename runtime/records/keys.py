@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
+from ..timed_parts import timed
 from .murmur2 import Bytes, Ints, murmur2
 
 _NULL = pa.scalar(b"\x00", pa.binary())
@@ -44,8 +45,9 @@ def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
     Null if all columns are null. Raises KeyTypeError.
     """
-    encoded = [_encode(column) for column in columns]
-    joined = encoded[0] if len(encoded) == 1 else pc.binary_join_element_wise(*encoded, _NOTHING)
+    with timed("encode keys"):
+        encoded = [_encode(column) for column in columns]
+        joined = encoded[0] if len(encoded) == 1 else pc.binary_join_element_wise(*encoded, _NOTHING)
     # A key is null only if all columns are: one column without nulls is enough to skip the check.
     if any(column.null_count == 0 for column in columns):
         return joined

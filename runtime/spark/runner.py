@@ -37,12 +37,15 @@ def _main(
     given: argparse.Namespace,
     log: JsonLines | None,
 ) -> int:
+    from ..tracing.trace import traced
+
     try:
         with _observer(given.metrics_port, log) as observer:
             if log is not None:
                 log.run_started()
-            settings = settings() if callable(settings) else settings
-            results = _run(topology, _with_arguments(settings, given), given.until_caught_up, observer)
+            chosen = _with_arguments(settings() if callable(settings) else settings, given)
+            with traced(given.trace, chosen, observer) as (settings, watched):
+                results = _run(topology, settings, given.until_caught_up, watched)
     except (HeadwaterError, OSError, MemoryError, KeyboardInterrupt) as failed:
         return _told(failed, log)
     if log is not None:
@@ -106,6 +109,7 @@ def _arguments(topology: Topology) -> argparse.ArgumentParser:
     parser.add_argument("--state-dir", type=Path, help="folder of the clients' state")
     parser.add_argument("--clients", type=int, help="virtual clients in local mode")
     parser.add_argument("--metrics-port", type=int, help="serve metrics for Prometheus on this port of 127.0.0.1")
+    parser.add_argument("--trace", type=Path, help="write what each epoch did when, for viewers of traces")
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the events of the run")
     return parser
 

@@ -36,11 +36,12 @@ from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigrated
 from ..tasks.measured import Volume
 from ..tasks.outcome import TaskOutcome, Trouble
 from ..tasks.plan import EpochPlan, TaskPlan
+from ..timed_parts import now, timed
 from ..topology import GlobalTable, Store, Topic
 from .dead_letters import counted, letters_of, volume_of, write_letters
 from .numbering import Numbering, refuse_touched
 from .pipe import pipe_schema, receive, send, send_end
-from .stopwatch import Stopwatch, bytes_taken, now
+from .stopwatch import Stopwatch, bytes_taken
 
 OUTCOME = pa.schema([("outcome", pa.string())])
 """The columns of the last stage's result: one row for each task, the JSON of its TaskOutcome."""
@@ -157,11 +158,12 @@ class Stage:
 
         `arrived`: what it has come to in the stages before; None in the first one. `waited`: for how long, in seconds.
         """
-        stopwatch = Stopwatch(waited)
+        stopwatch = Stopwatch(waited, traced=worker.plan.traced)
         try:
-            worker.refuse_others()
-            work = arrived or self._taken(task, worker, stopwatch)
-            commit = self._run(task, work, worker, stopwatch)
+            with stopwatch.tracing():
+                worker.refuse_others()
+                work = arrived or self._taken(task, worker, stopwatch)
+                commit = self._run(task, work, worker, stopwatch)
             measured = stopwatch.added_to(work.outcome.measured)
             return replace(work, outcome=replace(work.outcome, commit=commit, measured=measured))
         except (TaskCorruptedError, TaskMigratedError) as error:
@@ -240,7 +242,7 @@ class Stage:
         name = str(task.key)
         for node in self.nodes:
             try:
-                with stopwatch.phase("operators"):
+                with stopwatch.phase("operators"), timed(_named(node)):
                     work.run(node, epoch)
             except RowFailedError as error:
                 raise StepError(type(node).__name__, str(node.at), name, error.cause, [error.order]) from error
@@ -252,6 +254,11 @@ class Stage:
                 raise
             except Exception as error:
                 raise StepError(type(node).__name__, str(node.at), name, error) from error
+
+
+def _named(node: Node) -> str:
+    """An operator with the place of its step, as a trace shows it."""
+    return f"{type(node).__name__} {node.at}".rstrip()
 
 
 def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
@@ -269,14 +276,16 @@ def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker, stopwatch: Stopwatc
             table, partitions = _records(topic, parts)
             if plan.trial:
                 continue
-            listed = worker.log.write(plan.application, topic.name, name, table, partitions, partition)
+            with timed("topics"):
+                listed = worker.log.write(plan.application, topic.name, name, table, partitions, partition)
             stopwatch.volume += Volume(written_records=len(table), written_bytes=sum(each.size for each in listed))
             yield from listed
     for store, rows in epoch.stores.items():
         changed = rows.changes()
         if changed is not None and not plan.trial:
             changelog = changelog_topic(plan.application, store)
-            listed = worker.log.write(plan.application, changelog, name, changed, partition, partition)
+            with timed("changelogs"):
+                listed = worker.log.write(plan.application, changelog, name, changed, partition, partition)
             stopwatch.volume += Volume(changed_records=len(changed), changed_bytes=sum(each.size for each in listed))
             yield from listed
 

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
 from ..operators.task_epoch import CommittedRows
 from ..state.store import StateStore, size_of
 from ..tasks.measured import Measured, Seconds, StoreSize, Volume
 from ..tasks.plan import TaskPlan
+from ..timed_parts import Span, Spans, listening, now, timed
 
 Phase = Literal["read", "operators", "state", "write"]
-
-
-def now() -> float:
-    """Seconds of a clock that never goes back, and that all processes of a machine share."""
-    return time.monotonic()
 
 
 class Stopwatch:
     """Adds up the seconds of one task in one stage. A phase within another one interrupts that.
 
-    `waited`: how long the stage has waited for the task's rows. `clock`: as `now`.
+    `waited`: how long the stage has waited for the task's rows. `clock`: as `now`. `traced`: whether it also notes when
+    each phase, and each part within `tracing`, began and ended.
     """
 
-    def __init__(self, waited: float = 0.0, clock: Callable[[], float] = now) -> None:
+    def __init__(self, waited: float = 0.0, clock: Callable[[], float] = now, *, traced: bool = False) -> None:
+        self._spans = Spans(clock=clock) if traced else None
+        if self._spans is not None and waited:
+            at = clock()
+            self._spans.add(Span("sql", at - waited, at))
         self._clock = clock
         self._seconds: dict[Phase, float] = {}
         self._waited = waited
@@ -35,12 +35,17 @@ class Stopwatch:
         self._stores: dict[str, StoreSize] = {}
         self.volume = Volume()
 
+    def tracing(self) -> AbstractContextManager[None]:
+        """Parts of phases that end within are noted, if the stopwatch is `traced`."""
+        return listening(self._spans)
+
     @contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:
         """What happens within is of this phase."""
         before = self._switch(phase)
         try:
-            yield
+            with timed(phase):
+                yield
         finally:
             self._switch(before)
 
@@ -54,7 +59,9 @@ class Stopwatch:
 
     def added_to(self, before: Measured) -> Measured:
         """What the stages before have measured, together with this one, which hands over its rows now."""
-        return before.then(Seconds(sql=self._waited, **self._seconds), self.volume, self._clock(), self._stores)
+        seconds = Seconds(sql=self._waited, **self._seconds)
+        spans = () if self._spans is None else self._spans.take()
+        return before.then(seconds, self.volume, self._clock(), self._stores, spans)
 
     def _switch(self, phase: Phase | None) -> Phase | None:
         at = self._clock()
@@ -78,7 +85,7 @@ class TimedRows:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """See `StateStore.get_many`."""
-        with self._stopwatch.phase("state"):
+        with self._stopwatch.phase("state"), timed("read rows"):
             return self._store.get_many(keys)
 
 

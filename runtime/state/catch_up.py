@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..log.ranges import LogRange, RangeReader
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import StoreInput
+from ..timed_parts import timed
 from .last_changes import LastChanges
 from .store import Changes, StateStore
 
@@ -113,14 +114,16 @@ def apply_slices(
     for step in steps:
         if done and step.from_position != done[-1].position:
             raise TaskMigratedError("a slice of a store", step.from_position, done[-1].position)
-        for records in _records(step, log):
-            last.add(records)
+        with timed("read changelog"):
+            for records in _records(step, log):
+                last.add(records)
         done.append(step)
         if last.keys >= MOST_KEYS or last.size >= MOST_BYTES or not may_read():
             break
     if done:  # the store itself holds its position against that of the first one, in the same transaction
         changes = _not_expired(last.changes(), expire_below)
-        store.apply([changes], done[0].from_position, done[-1].position, expire_below)
+        with timed("write rows"):
+            store.apply([changes], done[0].from_position, done[-1].position, expire_below)
     return len(done)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..timed_parts import timed
 from .physical import fixed_width, from_fixed, from_values, to_fixed, to_values
 
 Int64s = npt.NDArray[np.int64]
@@ -48,11 +49,13 @@ class RowCodec:
 
     def encode(self, columns: Sequence[pa.Array], timestamps: Int64s) -> list[bytes]:
         """A value for each row. `columns` in the order of `types`; `timestamps` in ms."""
-        return self._body.encode(columns, timestamps)
+        with timed("encode rows"):
+            return self._body.encode(columns, timestamps)
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[list[pa.Array], Int64s]:
         """The columns and timestamps (ms) of `values`. A missing value (None) gives nulls and NO_TIMESTAMP."""
-        return self._body.decode(values)
+        with timed("decode rows"):
+            return self._body.decode(values)
 
 
 class _Fixed:

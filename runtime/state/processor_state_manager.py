@@ -21,6 +21,7 @@ from ..task_id import TaskKey
 from ..tasks.checkpoints import Checkpoints
 from ..tasks.measured import StoreSize
 from ..tasks.plan import StoreInput
+from ..timed_parts import timed
 from ..topology import Store
 from .catch_up import RECORDS_PER_SLICE, apply_slices, catch_up, slices, start_empty
 from .directories.horizon import check_horizon, forget_horizon
@@ -72,7 +73,8 @@ class ProcessorStateManager:
         if store.name in self._stores:
             raise IllegalStoreError(self.task, store.name, "has been registered already")
         backend, path = self._backend(store), self._path(store.name)
-        found = _Registered(store, backend, path, backend.open(path))
+        with timed("open store"):
+            found = _Registered(store, backend, path, backend.open(path))
         self._stores[store.name] = found
         return found.store
 

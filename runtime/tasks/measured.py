@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import ClassVar, NamedTuple, Self
 
+from ..timed_parts import Span
+
 PHASES = ("read", "sql", "operators", "state", "write")
 """The parts of a task's time. `read`: records are taken from the log and put in order. `sql`: a stage waits for the
 rows that the stage before has handed to Spark SQL. `operators`: steps in Python, without the time in stores. `state`:
@@ -84,18 +86,26 @@ class Measured:
     `stores`: how large those are that the epoch has used, by name, where their backends tell.
     `handed_over`: when the last stage so far began to hand its rows to the next one. By a clock that all processes of a
     machine share, and that never goes back: what a job runs for a client is on one machine.
+    `spans`: of each stage, in their order, what it did when, by the same clock; empty unless the run is traced.
     """
 
     seconds: Seconds = field(default_factory=Seconds)
     volume: Volume = field(default_factory=Volume)
     handed_over: float = 0.0
     stores: Mapping[str, StoreSize] = field(default_factory=dict)
+    spans: tuple[tuple[Span, ...], ...] = ()
 
     as_list: ClassVar[bool] = True
 
     def then(
-        self, seconds: Seconds, volume: Volume, handed_over: float, stores: Mapping[str, StoreSize] | None = None
+        self,
+        seconds: Seconds,
+        volume: Volume,
+        handed_over: float,
+        stores: Mapping[str, StoreSize] | None = None,
+        spans: tuple[Span, ...] = (),
     ) -> Self:
         """The same with what the next stage has measured."""
         after = {**self.stores, **(stores or {})}
-        return type(self)(self.seconds + seconds, self.volume + volume, handed_over, after)
+        traced = (*self.spans, spans) if spans else self.spans
+        return type(self)(self.seconds + seconds, self.volume + volume, handed_over, after, traced)

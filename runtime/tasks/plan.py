@@ -132,7 +132,7 @@ class EpochPlan:
     assignment that was the newest then, which is that of the commit that notes it. `trial`: everything is worked out,
     and nothing written; then several threads may have parts of one task, and rows have the numbers of their records
     instead of `_order`, so that a row that fails names its record. `place`: of the application in the log, if it
-    is not its name.
+    is not its name. `traced`: whether workers note when they did what.
     """
 
     application: str
@@ -151,6 +151,7 @@ class EpochPlan:
     incarnation: str = ""
     trial: bool = False
     place: str = ""
+    traced: bool = False
 
     @property
     def places(self) -> dict[str, str]:

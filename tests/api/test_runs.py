@@ -274,7 +274,7 @@ def test_runner_is_a_program_of_its_own(
     runner = str(shop / "target" / "sales" / "runner.py")
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [*program, runner, "--until-caught-up", "--log-format", "json", "--metrics-port", "0"],
+        [*program, runner, "--until-caught-up", "--log-format", "json", "--metrics-port", "0", "--trace", "t"],
         capture_output=True,
         text=True,
         check=False,
@@ -288,3 +288,4 @@ def test_runner_is_a_program_of_its_own(
     told = [each["event"] for each in said]
     assert told[:1] + told[-2:] == ["metrics_served", "application_ended", "run_ended"]
     assert sum(each["fields"]["records"] for each in said if each["event"] == "epoch_committed") == 19
+    assert any(each["name"] == "epoch 1" for each in json.loads((tmp_path / "t").read_text())["traceEvents"])

@@ -32,6 +32,45 @@ def test_port_of_another_program_ends_the_command_before_it_does_anything(
     assert sorted(shop.rglob("*")) == before
 
 
+@pytest.mark.parametrize("command", ["run", "build"])
+@pytest.mark.parametrize(
+    ("path", "cause", "hint"),
+    [
+        ("nowhere/run.json", "No such file or directory", "name another file, in a folder that exists"),
+        ("headwater.yml", "there is a file that is no trace, and it is not overwritten", "name another file"),
+    ],
+)
+def test_trace_that_cannot_be_written_ends_the_command_before_it_does_anything(
+    headwater: Headwater, shop: Path, command: str, path: str, cause: str, hint: str
+) -> None:
+    before = {each: each.read_bytes() for each in shop.rglob("*") if each.is_file()}
+    result = headwater(command, "--full-refresh", "--trace", str(shop / path))
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    error, told = result.stderr.splitlines()
+    assert error == f"error: the trace cannot be written to {shop / path}: {cause}"
+    assert told.startswith(f"  hint: {hint}")
+    assert {each: each.read_bytes() for each in shop.rglob("*") if each.is_file()} == before
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_session")
+def test_trace_of_a_build_has_its_epochs_and_the_table_their_parts(
+    headwater: Headwater, shop: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json"
+    result = headwater("build", "--trace", str(path))
+
+    assert result.exit_code == 0, result.output
+    traced = [each["name"] for each in json.loads(path.read_text())["traceEvents"] if each["ph"] == "X"]
+    epochs = [name for name in traced if name.startswith("epoch ")]
+    assert f"the trace is in {path}, {len(epochs)} epoch" in result.stderr
+    assert {"planning", "start", "read", "decode", "sql", "state", "commit", "fsync"} <= set(traced)
+    table = result.stdout.partition("shop-sales: where the time of its epochs went\n")[2].splitlines()
+    parts = [line.split()[0] for line in table if line and line[0] != " "]
+    assert parts == ["part", "planning", "read", "sql", "operators", "state", "write", "scheduling", "commit", "all"]
+
+
 def events(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 

@@ -156,6 +156,9 @@ def sentence(event: Event) -> str:
             copies = counted(sum(len(client.tasks) for client in clients), "task")
             done = counted(event.status.records, "record")
             return f"{event.application}: {copies} on {counted(len(clients), 'client')}, {done} so far"
+        case events.EpochTraced():
+            trace = event.trace
+            return f"{event.application}/{trace.subtopology}: epoch {trace.epoch} took {trace.seconds:.3f} s"
         case events.LogCleaned():
             before = counted(event.before, "segment")
             return f"{event.application}: log cleaned, {before} became {event.after:,} ({event.seconds:.1f} s)"
@@ -171,6 +174,8 @@ def sentence(event: Event) -> str:
             return (
                 f"OpenLineage events cannot be sent to {event.target}, which the run does not wait for: {event.cause}"
             )
+        case events.TraceNotWritten():
+            return f"the trace in {event.path} ends here, and the run goes on without it: {event.cause}"
         case events.ApplicationStopped():
             return (
                 f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
@@ -273,9 +278,9 @@ class Lines:
         self._told: dict[str, float] = {}
 
     def on(self, event: Event) -> None:
-        """Print it, unless it is one of many. Statuses are for programs. Of stores that are restored, all together are
-        told every ten seconds, and the end of each that took some time."""
-        if isinstance(event, events.StatusTaken):
+        """Print it, unless it is one of many. Statuses and traces are for programs. Of stores that are restored, all
+        together are told every ten seconds, and the end of each that took some time."""
+        if isinstance(event, events.StatusTaken | events.EpochTraced):
             return
         restoring = self._restoring.setdefault(event.application, Restoring(self._seconds))
         restoring.on(event)

@@ -14,6 +14,7 @@ from ...placing.assigned import Move
 from ...task_id import TaskId
 
 if TYPE_CHECKING:  # what prints events need not load the log for it
+    from .epoch_trace import EpochTrace
     from .status import RunStatus
 
 
@@ -160,6 +161,14 @@ class EpochCommitted:
     lag: int
     seconds: float
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpochTraced:
+    """An epoch is over, with a commit or without: what it did when. Only in a run with a trace."""
+
+    application: str
+    trace: EpochTrace
 
 
 @dataclass(frozen=True)
@@ -381,6 +390,15 @@ class LineageNotSent:
     cause: str
 
 
+@dataclass(frozen=True)
+class TraceNotWritten:
+    """The file of the run's trace (`path`) takes nothing any more: `cause`. Told once in a run, which goes on."""
+
+    application: str
+    path: str
+    cause: str
+
+
 Event = (
     TasksPlaced
     | ApplicationStarted
@@ -396,6 +414,7 @@ Event = (
     | RecomputationUnfinished
     | NothingToRead
     | EpochCommitted
+    | EpochTraced
     | Waiting
     | TaskFailed
     | TaskBeginsAgain
@@ -415,6 +434,7 @@ Event = (
     | RecordsHeldBack
     | ApplicationStopped
     | LineageNotSent
+    | TraceNotWritten
 )
 
 

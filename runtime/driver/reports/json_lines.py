@@ -41,11 +41,12 @@ _LEVELS: Mapping[type, Level] = {
     events.StoreLost: "error",
     events.ClusterEnded: "warning",
     events.LineageNotSent: "warning",
+    events.TraceNotWritten: "warning",
 }
 """The levels of events that are not `info`. An application that stops is an `error` if it failed or was taken over."""
 
-_UNSAID: tuple[type, ...] = (events.StatusTaken,)
-"""Events that have no line: a status is a table of numbers, and comes once a second."""
+_UNSAID: tuple[type, ...] = (events.StatusTaken, events.EpochTraced)
+"""Events that have no line: a status is a table of numbers, and comes once a second; so is a trace of an epoch."""
 
 
 def event_name(kind: type) -> str:
@@ -103,6 +104,11 @@ class JsonLines:
     def metrics_served(self, url: str) -> None:
         """Where metrics are served."""
         self.write("info", "metrics_served", f"metrics are at {url}", {"url": url})
+
+    def trace_written(self, path: str, epochs: int, left_out: int) -> None:
+        """The trace of the run is complete. `left_out`: of its epochs, the oldest, which the file does not have."""
+        found = {"path": path, "epochs": epochs, "left_out": left_out}
+        self.write("info", "trace_written", f"the trace is in {path}", found)
 
     def compile_started(self) -> None:
         """The project is compiled, for which Spark may have to start."""

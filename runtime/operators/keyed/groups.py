@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ...records.arrays import Bools, Int8s, Int64s, to_numpy
 from ...records.keys import encode_keys
+from ...timed_parts import timed
 
 LOWEST = np.iinfo(np.int64).min
 
@@ -174,12 +175,13 @@ def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
 
     Groups are numbered as they first appear. Null is a value.
     """
-    encoded = keys.dictionary_encode(null_encoding="encode")
-    code = to_numpy(encoded.indices).astype(np.int64)
-    first = np.empty(len(encoded.dictionary), np.int64)
-    # From the end, because of several assignments to one index numpy keeps the last.
-    first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
-    return code, first
+    with timed("group"):
+        encoded = keys.dictionary_encode(null_encoding="encode")
+        code = to_numpy(encoded.indices).astype(np.int64)
+        first = np.empty(len(encoded.dictionary), np.int64)
+        # From the end, because of several assignments to one index numpy keeps the last.
+        first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
+        return code, first
 
 
 def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
@@ -199,12 +201,13 @@ def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
 
 def by_key(code: Int64s, first: Int64s, keys: pa.BinaryArray) -> tuple[Int64s, Int64s, list[bytes]]:
     """Groups numbered in ascending order of their keys, and the keys. Stores are fastest in that order."""
-    order = pc.array_sort_indices(keys)
-    place = to_numpy(order).astype(np.int64)
-    number = np.empty(len(place), np.int64)
-    number[place] = np.arange(len(place))
-    # Numpy makes a list of bytes faster than `to_pylist`.
-    return number[code], first[place], keys.take(order).to_numpy(zero_copy_only=False).tolist()
+    with timed("sort keys"):
+        order = pc.array_sort_indices(keys)
+        place = to_numpy(order).astype(np.int64)
+        number = np.empty(len(place), np.int64)
+        number[place] = np.arange(len(place))
+        # Numpy makes a list of bytes faster than `to_pylist`.
+        return number[code], first[place], keys.take(order).to_numpy(zero_copy_only=False).tolist()
 
 
 def _plain(data_type: pa.DataType) -> bool:

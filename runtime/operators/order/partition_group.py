@@ -20,6 +20,7 @@ from ...records.arrays import Int64s, to_numpy
 from ...records.kinds import Kind
 from ...records.types import parse_columns
 from ...tasks.plan import LaneInput, LeftOut, Shown, TaskPlan, TopicInput
+from ...timed_parts import timed
 from ...topology import Topic
 from ..declarations import Flow
 from ..rows import Rows
@@ -136,7 +137,8 @@ class LaneFeed:
             within = self._unread[-1]
             if self._reading is None:
                 self._reading = self._log.read(within, max(self.position, within.start), self._columns)
-            fetched = next(self._reading, None)
+            with timed("decode"):
+                fetched = next(self._reading, None)
             self.position = within.end if fetched is None else fetched.end
             if self.position >= within.end:
                 self._unread.pop()
