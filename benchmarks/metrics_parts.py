@@ -4,6 +4,8 @@
 
 For a task's epoch: a stopwatch in two stages with four operators, the size of a store, and the numbers in the answer.
 For an epoch of four tasks: counting it, and its line of JSON. For a scrape: the text of 512 tasks with a store each.
+`traced_*`: what `--trace` adds to a task's epoch (a stopwatch that notes 46 parts of two stages, and these in the
+answer), and to an epoch of four tasks (its slices, in the file and added up).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.driver.reports.counters import Counters, EpochCounts, EpochTimes, TaskCounts
-from headwater.runtime.driver.reports.events import EpochCommitted, StatusTaken
+from headwater.runtime.driver.reports.epoch_trace import EpochTrace, TaskTrace
+from headwater.runtime.driver.reports.events import EpochCommitted, EpochTraced, StatusTaken
 from headwater.runtime.driver.reports.json_lines import JsonLines
 from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus
 from headwater.runtime.log.commit_records import TaskCommit
@@ -29,10 +32,12 @@ from headwater.runtime.metrics.endpoint import LastStatuses
 from headwater.runtime.stages.stopwatch import Stopwatch
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.store import size_of
-from headwater.runtime.task_id import TaskKey
+from headwater.runtime.task_id import TaskId, TaskKey
 from headwater.runtime.tasks.measured import Measured, Seconds, StoreSize, Volume
 from headwater.runtime.tasks.outcome import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, TaskPlan
+from headwater.runtime.timed_parts import now, timed
+from headwater.runtime.tracing.trace import Trace
 
 TASKS = 4
 
@@ -50,6 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         event = EpochCommitted("a", "p", "client-1", 3, 5, 6, 1.0, {})
         answer = _microseconds(lambda: from_json(TaskOutcome, to_json(outcomes[0])), times)
         answer -= _microseconds(lambda: from_json(TaskOutcome, to_json(unmeasured)), times)
+        traced = replace(outcomes[0], measured=_traced())
+        traced_answer = _microseconds(lambda: from_json(TaskOutcome, to_json(traced)), times)
+        traced_answer -= _microseconds(lambda: from_json(TaskOutcome, to_json(outcomes[0])), times)
+        trace, epoch = Trace(Path(folder) / "trace.json"), EpochTraced("a", _epoch_trace())
         counters, plan = Counters(), _plan()
         found = {
             "stopwatch": _microseconds(_measured, times),
@@ -58,9 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "counting_an_epoch": _microseconds(lambda: _count(counters, plan, outcomes), times),
             "line_of_json": _microseconds(lambda: lines.on(event), times),
             "scrape_of_512_tasks": _microseconds(_scrape(), 10),
+            "traced_stopwatch": _microseconds(_traced, times) - _microseconds(_measured, times),
+            "traced_answer": max(0.0, traced_answer),
+            "traced_epoch": _microseconds(lambda: trace.note(epoch), min(times, 500)),
         }
     each_task = found["stopwatch"] + found["size_of_a_store"] + found["answer"]
     found["epoch_of_4_tasks"] = TASKS * each_task + found["counting_an_epoch"] + found["line_of_json"]
+    each_traced = found["traced_stopwatch"] + found["traced_answer"]
+    found["traced_epoch_of_4_tasks"] = TASKS * each_traced + found["traced_epoch"]
     print(json.dumps({"entry": "metrics_parts"} | {name: round(each, 1) for name, each in found.items()}), flush=True)
 
 
@@ -82,6 +96,30 @@ def _measured() -> Measured:
         stopwatch.volume += Volume(1, 2, 3, 4, 5)
         stopwatch.volume += Volume(1, 2, 3, 4, 5)
     return Stopwatch(0.1).added_to(stopwatch.added_to(Measured()))
+
+
+def _traced() -> Measured:
+    """As `_measured`, with the parts that an aggregate behind a step in SQL has."""
+    measured = Measured()
+    for _ in range(2):
+        stopwatch = Stopwatch(0.1, traced=True)
+        with stopwatch.tracing():
+            for phase in ("read", "write"):
+                with stopwatch.phase(phase):
+                    for _ in range(4):
+                        with timed("part"):
+                            pass
+            for _ in range(4):
+                with stopwatch.phase("operators"), timed("Aggregate topologies/t.yml:7"), stopwatch.phase("state"):
+                    pass
+        measured = stopwatch.added_to(measured)
+    return measured
+
+
+def _epoch_trace() -> EpochTrace:
+    at = now() - 1.0
+    tasks = tuple((TaskTrace(TaskId(0, number), 5, _traced().spans),) for number in range(TASKS))
+    return EpochTrace("p", "client-1", 1, at, at, now(), now(), tasks)
 
 
 def _outcome(partition: int) -> TaskOutcome:

@@ -38,6 +38,9 @@ class NoStopwatch:
 
     volume = Volume()
 
+    def tracing(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def phase(self, _phase: str) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
@@ -50,19 +53,19 @@ class NoStopwatch:
 
 def install() -> None:
     """Have stages measure only on their side."""
-    outcome = stage.Stage._outcome
+    done = stage.Stage._done
 
     def with_side(self: Any, task: Any, arrived: Any, worker: Any, *waited: float) -> Any:
         side.at(worker.plan.epoch)
-        return outcome(self, task, arrived, worker, *waited)
+        return done(self, task, arrived, worker, *waited)
 
-    def chosen(waited: float = 0.0) -> Any:
-        return stopwatch.Stopwatch(waited) if side.measured else NoStopwatch()
+    def chosen(waited: float = 0.0, **options: Any) -> Any:
+        return stopwatch.Stopwatch(waited, **options) if side.measured else NoStopwatch()
 
     def bytes_taken(*arguments: Any) -> int:
         return stopwatch.bytes_taken(*arguments) if side.measured else 0
 
     patched: Any = stage
-    patched.Stage._outcome = with_side
+    patched.Stage._done = with_side
     patched.Stopwatch = chosen
     patched.bytes_taken = bytes_taken

@@ -53,7 +53,9 @@ class Stopwatch:
         """A store as the operators use it: opening it and reading from it is `state`. Its size is noted."""
         with self.phase("state"):
             store = opening()
-            if (size := size_of(store)) is not None:
+            with timed("size of store"):
+                size = size_of(store)
+            if size is not None:
                 self._stores[name] = size
             return TimedRows(store, self)
 

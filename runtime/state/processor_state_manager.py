@@ -105,8 +105,9 @@ class ProcessorStateManager:
         """
         with self._corruption_marked(planned.store) as found:
             position = found.store.position
-            check_horizon(found.path, position, planned.horizon)
-            note_sync(found.path, planned.commit)
+            with timed("note commit"):
+                check_horizon(found.path, position, planned.horizon)
+                note_sync(found.path, planned.commit)
             catch_up(found.store, planned, self._log, expire_below(found.declared, planned), position)
             self.checkpoint()
             return found.store

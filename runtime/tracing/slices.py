@@ -61,7 +61,9 @@ def aligned(trace: EpochTrace) -> Threads:
     if not ends:
         return trace.threads
     first, last = min(start for start, _ in ends), max(end for _, end in ends)
-    off = 0.0 if trace.planned <= first and last <= trace.begun else trace.begun - last
+    if trace.planned <= first and last <= trace.begun:
+        return trace.threads
+    off = trace.begun - last
 
     def moved(span: Span) -> Span:
         # Clocks of two machines may go at different paces: what does not fit is cut.
