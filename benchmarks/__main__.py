@@ -5,6 +5,7 @@ from . import (
     backends,
     balanced,
     checksums,
+    epoch_profile,
     failing_records,
     failover,
     keyed_count_sum,
@@ -32,6 +33,7 @@ restore.main(["--link", "spark", "--no-peer"])
 standby_cost.main([])
 metrics_overhead.main([])
 metrics_parts.main([])
+epoch_profile.main([])
 failover.main(["failover_0"])
 failover.main(["failover_1", "--keys", "100000", "1000000", "2000000", "--no-peer"])
 object_store.main([])
