@@ -20,15 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from projects.changes.deployed import Change, Deployed
+from projects.changes.deployed import Change, Deployed, Planned
 
 from headwater.runtime.log.errors import SeedChangedError, TopicChangedError
 
 EXIT = {"nothing": 0, "compatible": 0, "evolves": 2, "refuses": 2}
 
 
-def judged(change: Change, deployed: Deployed, tmp_path: Path, update_golden: bool = False) -> None:
-    """Plan and run the change on a copy of the project."""
+def planned_change(
+    change: Change, deployed: Deployed, tmp_path: Path, update_golden: bool = False
+) -> tuple[Deployed, Deployed, Planned]:
+    """A copy of the project before the change, one that has it, and its plan, which is as it should be."""
     before = deployed
     for number, earlier in enumerate(change.earlier):
         before = earlier.done(before.copy(tmp_path / f"before-{number}"))
@@ -40,6 +42,12 @@ def judged(change: Change, deployed: Deployed, tmp_path: Path, update_golden: bo
     else:
         assert planned.text == change.plan
     assert (planned.plan["verdict"], planned.exit_code) == (change.verdict, EXIT[change.verdict]), planned.text
+    return before, changed, planned
+
+
+def judged(change: Change, deployed: Deployed, tmp_path: Path) -> None:
+    """Plan and run the change on a copy of the project."""
+    before, changed, planned = planned_change(change, deployed, tmp_path)
     if change.result == "seed refused":
         with pytest.raises(SeedChangedError):
             changed.seed()
