@@ -38,7 +38,9 @@ def deployed_flights(root: Path, cluster: Callable[[], Cluster] = ArrowCluster) 
     (root / "data").mkdir()
     fed: dict[str, dict[str, Sequence[Mapping[str, Any]]]] = {"before": {}, "after": {}}
     night = pa.scalar(datetime.fromisoformat("2013-01-02T05:00:00Z"))
-    tables["flights"] = tables["flights"].sort_by("scheduled")  # as tasks take them, in whatever parts they come
+    # As tasks take them, in whatever parts they come, and whichever airports share a partition.
+    tables["flights"] = tables["flights"].sort_by("scheduled")
+    tables["weather"] = tables["weather"].sort_by("time_hour")
     for name, key in (("flights", "carrier"), ("departures", "origin")):
         first = pc.less(tables[name]["scheduled"], night)
         second = _some(tables[name].filter(pc.invert(first)))

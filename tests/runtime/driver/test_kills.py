@@ -127,14 +127,15 @@ def test_killed_at_points_of_every_part_everything_is_as_if_uninterrupted(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("points", [ON_SPARK[1:4], pytest.param(ON_SPARK, marks=pytest.mark.soak)], ids=["some", "all"])
 def test_killed_and_interrupted_on_spark_everything_is_as_if_uninterrupted(
-    whole_on_spark: Whole, tmp_path: Path, start: Start
+    whole_on_spark: Whole, tmp_path: Path, start: Start, points: Sequence[Strike]
 ) -> None:
     root = whole_on_spark.copy(tmp_path)
     first = start(root, java=whole_on_spark.java, strike=Strike(ALIVE, 3))
     first.wait_for_strike()
     interrupt_after_commits(first)
-    assert_kills_change_nothing(whole_on_spark, ON_SPARK, root, start)
+    assert_kills_change_nothing(whole_on_spark, points, root, start)
 
 
 @pytest.mark.parametrize(

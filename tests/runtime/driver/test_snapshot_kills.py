@@ -25,7 +25,7 @@ restore:
 @pytest.mark.slow
 def test_killed_while_stores_are_saved_and_loaded_everything_is_as_if_uninterrupted(tmp_path: Path) -> None:
     whole, root = tmp_path / "whole", tmp_path / "killed"
-    spending.make(whole, payments=800, more=SNAPSHOTS)
+    spending.make(whole, payments=400, more=SNAPSHOTS)
     shutil.copytree(whole, root)
     run = Run(whole, "--until-caught-up")
     assert run.end() == 0, run.output
