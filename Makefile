@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEV := $(VENV)/.installed-dev
 DEMO := $(VENV)/.installed-demo
+CLASSES := $(VENV)/.spark-classes.jsa
 FLIGHTS := --project-dir projects/flights
 # Two processes, which take a file after the other, those first that take longest (`tests/conftest.py`).
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -24,10 +25,10 @@ demo: $(DEMO)  ## build the example project of flight delays and show its result
 	@$(BIN)/headwater build $(FLIGHTS)
 	@$(BIN)/headwater read $(FLIGHTS) hourly_delays --limit 10
 
-test: $(DEV)  ## run all tests but those of soak (needs Java)
+test: $(CLASSES)  ## run all tests but those of soak (needs Java)
 	@$(PYTEST) -m 'not soak'
 
-soak: $(DEV)  ## run the tests that take many minutes (needs Java)
+soak: $(CLASSES)  ## run the tests that take many minutes (needs Java)
 	@$(PYTEST) -m soak
 
 check: lint  ## lint, and run the tests that need no Java and are not slow
@@ -54,6 +55,9 @@ $(BIN)/python:
 $(DEV): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(DEMO)
+
+$(CLASSES): $(DEV)
+	@$(BIN)/python tests/quick_jvm.py
 
 $(DEMO): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'

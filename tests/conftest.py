@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from quick_jvm import quick_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,9 +21,6 @@ MEMORY = Path("/dev/shm")
 
 ROOM = 4 << 30
 """Bytes that are more than the files of all tests."""
-
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs that start or run small jobs: it costs more than it gives to compile their code a second time."""
 
 LONGEST = (
     "projects/test_flights.py",
@@ -69,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     """Start JVMs quickly, and keep files in memory if possible: a commit brings its files to the disk, and waits."""
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JVM)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", quick_jvm())
     if _takes_files_and_programs(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 

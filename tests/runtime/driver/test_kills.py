@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 import spending
+from quick_jvm import quick_jvm
 from spending import Run, outcome
 from strikes import ALIVE, IN_ROUNDS, ON_SPARK, Strike, strikes
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20130101"))
 KILLS = int(os.environ.get("HEADWATER_KILLS", "25"))
 
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=off"
+QUICK_START = f"{quick_jvm()} -Xlog:disable -Xlog:all=off"
 """For a JVM that is not to live long."""
 
 Start = Callable[..., Run]
@@ -40,12 +41,12 @@ class Whole:
         return Path(shutil.copytree(self.fresh, root, dirs_exist_ok=True))
 
 
-def whole(base: Path, kills: int, java: str | None, archiving: str | None = None) -> Whole:
-    """Of a project with records enough for so many kills. `archiving`: options of the JVM of the uninterrupted run."""
+def whole(base: Path, kills: int, java: str | None) -> Whole:
+    """Of a project with records enough for so many kills."""
     fresh, root = base / "fresh", base / "whole"
     spending.make(fresh, payments=60 * kills, java=QUICK_START)
     shutil.copytree(fresh, root)
-    run = Run(root, "--until-caught-up", java=archiving or java)
+    run = Run(root, "--until-caught-up", java=java)
     assert run.end() == 0, run.output
     print(f"uninterrupted: {run.commits} commits")
     return Whole(fresh, outcome(root), spending.kinds(root), java)
@@ -53,14 +54,7 @@ def whole(base: Path, kills: int, java: str | None, archiving: str | None = None
 
 @pytest.fixture(scope="module")
 def whole_on_spark(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    base = tmp_path_factory.mktemp("kills-on-spark")
-    archive = base / "spark.jsa"  # the JVM leaves its loaded classes there: later ones start in half the time
-    return whole(
-        base,
-        len(ON_SPARK),
-        f"{QUICK_START} -XX:SharedArchiveFile={archive}",
-        f"{QUICK_START} -XX:ArchiveClassesAtExit={archive}",
-    )
+    return whole(tmp_path_factory.mktemp("kills-on-spark"), len(ON_SPARK), QUICK_START)
 
 
 @pytest.fixture(scope="module")
