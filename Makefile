@@ -7,8 +7,9 @@ DEV := $(VENV)/.installed-dev
 DEMO := $(VENV)/.installed-demo
 CLASSES := $(VENV)/.spark-classes.jsa
 FLIGHTS := --project-dir projects/flights
-# Two processes, which take a file after the other, those first that take longest (`tests/conftest.py`).
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three processes for two cores, as one of them mostly waits: for disks, other processes, signals. They take a file after
+# the other, those first that take longest (`tests/conftest.py`).
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 # Where it is set, each of the hundreds of Python processes of the tests would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 

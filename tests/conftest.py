@@ -23,15 +23,24 @@ ROOM = 4 << 30
 """Bytes that are more than the files of all tests."""
 
 LONGEST = (
-    "projects/test_flights.py",
-    "cluster/test_executors.py",
+    "runtime/driver/test_kills.py",
     "projects/changes/test_changes_of_flights.py",
     "api/test_runs.py",
-    "runtime/driver/test_kills.py",
+    "runtime/driver/test_signals.py",
+    "runtime/cuts/test_cuts.py",
+    "projects/test_flights.py",
+    "test_extras.py",
+    "runtime/local/test_recomputed_topology.py",
+    "runtime/driver/test_damaged_stores.py",
+    "runtime/local/test_repartitioned_topics.py",
+    "api/test_recomputation.py",
     "conformance/test_cases.py",
     "runtime/spark/test_ended_jvm.py",
-    "runtime/driver/test_lasting_run.py",
-    "runtime/driver/test_failing_runs.py",
+    "runtime/driver/test_snapshot_kills.py",
+    "cluster/test_faults.py",
+    "cluster/test_executors.py",
+    "runtime/local/test_moved_flows.py",
+    "test_older_versions.py",
 )
 """The files that take longest. Begun last, one would run while the other processes have nothing left to do."""
 
@@ -79,7 +88,7 @@ def _takes_files_and_programs(folder: Path) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
-    """With several processes (`-n 2`), which take a file after the other: those that take longest begin."""
+    """With several processes (`-n 3`), which take a file after the other: those that take longest begin."""
     if config.getoption("numprocesses", 0) or hasattr(config, "workerinput"):
         items.sort(key=_turn)
 
