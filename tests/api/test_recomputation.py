@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,8 +55,9 @@ def killed(root: Path, place: str, number: int) -> None:
     told = lambda: Path(output.name).read_text()  # noqa: E731
     wait_until(marker.exists, possible=lambda: run.poll() is None, why=told)
     family = [run.pid, *(each.pid for each in psutil.Process(run.pid).children(recursive=True))]
-    for group in {os.getpgid(pid) for pid in family}:
-        os.killpg(group, signal.SIGKILL)
+    for pid in family:
+        with suppress(ProcessLookupError):  # it has just ended, or the group of another one was its own
+            os.killpg(os.getpgid(pid), signal.SIGKILL)
     run.wait()
 
 

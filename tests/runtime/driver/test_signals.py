@@ -9,9 +9,10 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import spending
 from processes import has_ended
@@ -79,7 +80,8 @@ def test_signal_to_every_process_ends_the_run_without_its_open_epoch_and_is_no_f
 ) -> None:
     with struck(root, IN_AN_EPOCH) as run:
         for process in run.family():  # as systemd does with a whole control group
-            process.send_signal(signal.SIGTERM)
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGTERM)
         run.go_on()
 
         assert run.end() == 0, run.output
