@@ -95,13 +95,17 @@ class ApplicationRun:
         """Whether it has ended because no task can get a record any more: its own have stopped, or those of others."""
         return self._loop is not None and self._loop.tally.caught_up
 
-    def begin(self) -> None:
-        """Look at what the application has committed, before the run claims anything.
+    def begin(self, generation: int = -1) -> None:
+        """Look at what the application has committed, before the run claims anything. `generation`: with which the run
+        has claimed it before, if it has: then any other is that of a newer run.
 
         `run` reports an error of this.
         """
         try:
-            self._begun = look(self._topology, self._settings)
+            self._begun = begun = look(self._topology, self._settings)
+            found = begun.own.generation
+            if generation not in (-1, found):
+                raise FencedError(self._topology.application, generation, found if found > generation else None)
         except Exception as failed:
             self._begun = user_error(failed, self._cluster)
             if self._begun is None:

@@ -126,8 +126,8 @@ def _recomputed(
         ended.update(each.application for each in recomputing.members)
         return list(passes.results.values())
     runs = [run_of(each, settings) for each in recomputing.members]
-    for run in runs:
-        run.begin()
+    for run, member in zip(runs, recomputing.members, strict=True):
+        run.begin(passes.results[member.application].generation)
     with ThreadPoolExecutor(len(runs)) as pool:
         results = list(pool.map(lambda run: _lasting(run, stop, ended), runs))
     return [together(passes.results.get(each.application), each) for each in results]

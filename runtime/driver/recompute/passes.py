@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from ....errors import HeadwaterError
+from ...log.errors import FullyRefreshedError
 from ...progress.errors import FencedError
 from ...topology import Settings, Topology
 from ..reports.events import Observer, RecomputationUnfinished
 from ..reports.results import FAILED, ApplicationResult, Status
-from .recomputing import Recomputing
+from .recomputing import GivenUpError, Recomputing
 
 _LOOK_SECONDS = 0.2
 """Between two looks whether the applications have caught up that a new result waits for."""
@@ -30,8 +31,8 @@ class Pass(Protocol):
         """Whether it has ended because of records that fail."""
         ...
 
-    def begin(self) -> None:
-        """Look at what it has committed."""
+    def begin(self, generation: int = -1) -> None:
+        """Look at what it has committed. `generation`: with which this run has claimed it last, if it has."""
         ...
 
     def leave(self) -> None:
@@ -87,22 +88,39 @@ class Passes(Generic[OnePass]):
             caught_up = self._in_turn(passes, stop)
             rounds += 1
             in_vain = 0 if caught_up or self._waits_for() else in_vain + 1
+            # Where records keep coming, some wait for others at any time. The second round has taken what came during
+            # the first, so the new result is not further behind than any driver is.
+            near = caught_up or (self._lasting and rounds > 1)
             try:
                 if stop.is_set() or self._failed():
                     return False
-                # Where records keep coming, some wait for others at any time. The second round has taken what came
-                # during the first, so the new result is not further behind than any driver is.
-                if caught_up or (self._lasting and rounds > 1):
-                    self._recomputing.fence()
-                    if not self._recomputing.behind(self._waiting()):
-                        self._recomputing.switch()
-                        return True
-                if not caught_up and (not self._lasting or in_vain == _MOST_IN_VAIN or not self._others_went_on(stop)):
+                if near and self._takes_over():
+                    return True
+                if not caught_up and (not self._lasting or in_vain == _MOST_IN_VAIN):
                     return False
+                went_on = not self._lasting or self._others_went_on(stop)
+                if stop.is_set() or not (caught_up or went_on):
+                    return False
+                if near:  # only now: nobody goes on with the old results from here on, and no other is waited for long
+                    self._recomputing.fence()
+                self._recomputing.check()
             except HeadwaterError as error:
-                self._end("fenced" if isinstance(error, FencedError) else "failed", str(error))
+                overtaken = isinstance(error, FencedError | GivenUpError | FullyRefreshedError)
+                self._end("fenced" if overtaken else "failed", str(error))
                 return False
             passes = [self._made(each) for each in self._recomputing.members]
+
+    def _takes_over(self) -> bool:
+        """Whether the new results are those of the applications now. They are if they lack nothing of the old ones,
+        also once nobody works on these any more.
+        """
+        if self._recomputing.behind(self._waiting()):
+            return False
+        self._recomputing.fence()
+        if self._recomputing.behind(self._waiting()):
+            return False
+        self._recomputing.switch()
+        return True
 
     def _failed(self) -> list[str]:
         return [name for name, result in self.results.items() if result.status in FAILED]
@@ -152,8 +170,9 @@ class Passes(Generic[OnePass]):
         return all(done)
 
     def _made(self, topology: Topology) -> OnePass:
-        made = self._make(topology, self._settings)
-        made.begin()
+        """The next pass. Between two of them nobody holds the application, so another run may have claimed it."""
+        made, before = self._make(topology, self._settings), self.results.get(topology.application)
+        made.begin(-1 if before is None else before.generation)
         return made
 
     def _end(self, status: Status, error: str) -> None:

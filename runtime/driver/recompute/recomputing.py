@@ -23,7 +23,7 @@ from ...changes.recompute.contents import contents_of
 from ...changes.recompute.evolving import RECOMPUTED
 from ...changes.recompute.judging import Judged
 from ...chosen_plugins import log_of
-from ...log.placed.log import PlacedLog, PlacesChangedError
+from ...log.placed.log import PlacedLog
 from ...log.placed.places import Places
 from ...log.state import LogState
 from ...progress.committed import Committed
@@ -36,6 +36,18 @@ from ...tasks.errors import LockError
 from ...topology import Settings, Topology
 from ..reports.events import Observer, RecomputationBegun, ResultSwitched
 from .coverage import covers
+
+
+class GivenUpError(HeadwaterError):
+    """Another run does something else with an `application`, so nobody wants the result that this run has computed."""
+
+    def __init__(self, application: str) -> None:
+        super().__init__(
+            f"another run has changed what becomes of {application}: the new result that this run has computed for it "
+            "was given up",
+            "let only one run of a project work on a log; if this project is the right one, run it again",
+        )
+        self.application = application
 
 
 class Recomputing:
@@ -110,11 +122,15 @@ class Recomputing:
                 committer.check()
 
     def behind(self, waiting: Mapping[str, int]) -> bool:
-        """Whether the new results lack records that the old ones are made of, which have to be claimed (`fence`).
+        """Whether the new results lack records that the old ones are made of by now: more may follow until these are
+        claimed (`fence`).
 
-        `waiting`: application -> records that its new result could not take, as others are to come before them.
+        `waiting`: application -> records that its new result could not take, as others are to come before them. Raises
+        LogError.
         """
         log = self._log.beside(self._places)
+        for each, _ in self._old:
+            each.refresh()
         old = {state.application: state for state, _ in self._old}
         return not all(
             covers(Committed(log, each), old[each.application], self._places, waiting.get(each.application, 0))
@@ -129,17 +145,13 @@ class Recomputing:
     def switch(self) -> None:
         """Have the new results take the place of the old ones: from here on they are what everyone reads.
 
-        Raises PlacesChangedError, LogError.
+        Raises GivenUpError, LogError.
         """
         names, now = list(self._places), _now()
 
         def switched(places: Places) -> Places:
-            if all(places.names.get(name) == place for name, place in self._places.items()):
-                return places  # another run was first
-            for name, place in self._places.items():
-                if name not in places.recomputed or places.recomputed[name].place != place:
-                    raise PlacesChangedError(name)
-            return places.switched(names, now, self._emptied)
+            wanted = self._check(places)
+            return places.switched(names, now, self._emptied) if wanted else places
 
         self._log.change(switched)
         for old, _ in self._old:  # once more: a driver may have begun on the old result in between
@@ -151,6 +163,19 @@ class Recomputing:
         for each in self.members:
             self._take_stores_over(each.application)
             self._observer.on(ResultSwitched(each.application))
+
+    def check(self) -> None:
+        """Raise GivenUpError if nobody wants these results any more."""
+        self._check(self._log.places())
+
+    def _check(self, places: Places) -> bool:
+        """Whether these results have still to take the place of the old ones; False if another run was first."""
+        if all(places.names.get(name) == place for name, place in self._places.items()):
+            return False
+        for name, place in self._places.items():
+            if name not in places.recomputed or places.recomputed[name].place != place:
+                raise GivenUpError(name)
+        return True
 
     def _is_gone(self, application: str) -> bool:
         """Whether its topology is not in the project any more, so that nobody would ever finish its result."""

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 from recomputed_project import MAX, Definition, RecomputedProject, begun_project
+from test_rebalance import Story
+from waiting import wait_until
 
 from headwater.cli.results import show_run
+from headwater.runtime.driver.application import ApplicationRun
+from headwater.runtime.driver.looking import MadeCommits
+from headwater.runtime.driver.recompute.passes import Passes
+from headwater.runtime.driver.recompute.recomputing import Recomputing
+from headwater.runtime.driver.recompute.start import judged_start
 from headwater.runtime.driver.reports.events import (
     ApplicationStarted,
     ApplicationStopped,
@@ -19,7 +28,10 @@ from headwater.runtime.driver.reports.events import (
     RecomputationUnfinished,
     ResultSwitched,
 )
+from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Batches
+from headwater.runtime.topology import Settings, Topology
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 
@@ -129,3 +141,97 @@ def test_lasting_run_waits_for_what_the_new_result_reads_and_switches_then(proje
     assert switched
     project.went_well()
     assert project.result() == expected
+
+
+class Waits(threading.Event):
+    """What would stop a run, and is asked only while it waits for other topologies: these get so many goes then."""
+
+    def __init__(self, *goes: Callable[[], object]) -> None:
+        super().__init__()
+        self.left = list(goes)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self.left:
+            self.set()
+            return True
+        self.left.pop(0)()
+        return False
+
+
+def passes_of(
+    project: RecomputedProject, turn: Callable[[ApplicationRun, threading.Event], ApplicationResult]
+) -> Passes[ApplicationRun]:
+    """Those of a lasting run of all but the first topology."""
+    topologies, settings, cluster = (
+        [each for each, _ in project.defined.topologies()[1:]],
+        project.app.settings(),
+        LocalCluster(),
+    )
+    judged, observer = judged_start(topologies, settings), Story()
+    recomputing = Recomputing(topologies, settings, cluster.state_dir(settings), judged, observer)
+
+    def made(topology: Topology, settings: Settings) -> ApplicationRun:
+        known = judged.known(topology.application)
+        return ApplicationRun(
+            cluster,
+            topology,
+            settings,
+            observer,
+            lambda _: False,
+            [],
+            MadeCommits(),
+            topologies,
+            set,
+            known,
+            patient=True,
+        )
+
+    return Passes(recomputing, recomputing.begin(), made, turn, observer, set, lasting=True)
+
+
+def test_driver_of_the_old_result_goes_on_while_the_new_one_waits_for_another_topology(project):
+    """That may take hours, and somebody has to go on with the result."""
+    old, project.defined = project.defined, CHANGED
+    told, stop = Story(), threading.Event()
+
+    def first() -> None:
+        project.went_well(select=slice(1), state="first")
+
+    def old_takes(records: int) -> None:
+        def taken() -> int:
+            return sum(each.records for each in told.of(EpochCommitted) if each.application == "test-sums")
+
+        wait_until(lambda: taken() == records, possible=lambda: not running.done(), why="the old driver has ended")
+
+    def turn(run: ApplicationRun, _: threading.Event) -> ApplicationResult:
+        """A pass. During the second one the old driver takes more than it does, and then more comes, which the first
+        topology has still to take.
+        """
+        result = run.run(threading.Event(), True)
+        turns.append(result.application)
+        if turns.count("test-late") == 2 and result.application == "test-late":
+            project.append(range(40, 60))
+            first()
+            old_takes(4 * 40)
+            project.append(range(60, 70))
+        return result
+
+    turns: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        project.defined = old
+        running = pool.submit(
+            project.run, select=slice(1, 3), state="old", stop=stop, until_caught_up=False, observer=told
+        )
+        try:
+            wait_until(
+                lambda: len(told.of(ApplicationStarted)) == 2, possible=lambda: not running.done(), why="it ended"
+            )
+            project.defined = CHANGED
+            waits = Waits(lambda: (first(), old_takes(4 * 20)), lambda: (first(), old_takes(4 * 50)))
+            assert passes_of(project, turn).until_switched(waits)
+            assert "fenced" in {each.status for each in running.result().applications}
+        finally:
+            stop.set()
+    assert turns == ["test-sums", "test-late"] * 3
+    project.went_well()
+    assert project.result() == fresh(project, 70)

@@ -7,14 +7,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from recomputed_project import MAX, Definition, RecomputedProject, begun_project
 from waiting import wait_until
 
-from headwater.runtime.driver.reports.events import EpochCommitted, Event, RecomputationBegun, ResultSwitched
+from headwater.runtime.driver.reports.events import (
+    ApplicationStopped,
+    EpochCommitted,
+    Event,
+    RecomputationBegun,
+    ResultSwitched,
+)
 from headwater.runtime.driver.reports.results import RunResults
 from headwater.runtime.log.inspection.verification import Verification
+from headwater.runtime.progress.full_refresh import refresh_fully
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 AGAIN = replace(Definition(), aggregates=(MAX,))
@@ -49,10 +57,10 @@ class Held:
             self.go_on.wait()
 
 
-def overtaken(project: RecomputedProject, held: Held, other: Callable[[], object]) -> RunResults:
+def overtaken(project: RecomputedProject, held: Held, other: Callable[[], object], **options: Any) -> RunResults:
     """What a run comes to that is held somewhere while something else is done."""
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(project.run, observer=held)
+        running = pool.submit(project.run, observer=held, **options)
         try:
             wait_until(held.reached.is_set, possible=lambda: not running.done(), why="the run has ended before")
             other()
@@ -83,6 +91,41 @@ def test_run_that_another_one_overtakes_anywhere_gives_way_and_the_result_is_who
     project.went_well()
     assert project.result() == fresh
     assert [each.damages for each in Verification(project.placed).run()] == [()] * 5
+
+
+def _finished(project: RecomputedProject) -> None:
+    project.went_well(state="elsewhere")
+
+
+def _changed(project: RecomputedProject) -> None:
+    project.defined = AGAIN
+    project.run(state="elsewhere", stop=_set())  # which gives up what the first run computes, and has claimed nothing
+
+
+def _forgotten(project: RecomputedProject) -> None:
+    refresh_fully(project.placed, project.path / "state", ["test-sums", "test-late"])
+
+
+def _set() -> threading.Event:
+    stop = threading.Event()
+    stop.set()
+    return stop
+
+
+@pytest.mark.parametrize("meanwhile", [_finished, _changed, _forgotten])
+def test_run_that_is_between_two_passes_claims_nothing_that_another_one_has_changed(project, meanwhile):
+    """It waits for the first topology, which it does not run itself."""
+    left: dict[str, int] = {}
+
+    def other() -> None:
+        project.went_well(select=slice(1), state="elsewhere")
+        meanwhile(project)
+        left.update({each: project.app.log.commits(each).latest() for each in project.app.log.applications()})
+
+    held = Held(ApplicationStopped, 1, "test-late")
+    results = overtaken(project, held, other, select=slice(1, 3), until_caught_up=False)
+    assert {each.status for each in results.applications} == {"fenced"}
+    assert {each: project.app.log.commits(each).latest() for each in project.app.log.applications()} == left
 
 
 @pytest.mark.parametrize("number", [9, 14, 26])
