@@ -16,6 +16,7 @@ from ..runtime.changes.refreshed import as_if_begun_again
 from ..runtime.ingest.append import AppendResult, append
 from ..runtime.ingest.appended import SeedReplacement, replacement
 from ..runtime.ingest.retry import RetryResult, check_letters, retry
+from ..runtime.ingest.seed_files import SeedFiles
 from ..runtime.ingest.seeds import SeedResult, SeedSpec, check_again, seed, seed_digest
 from ..runtime.log.declared_topics import check_writers, declared_topic, held_topic
 from ..runtime.log.descriptions import FedTopic, declaration_text
@@ -48,6 +49,7 @@ class Topics:
         self._selection = selection
         self._target = target
         self._spark = spark
+        self._seed_files = SeedFiles()
 
     def seed(
         self, topics: Sequence[str], *, full_refresh: bool, keep_unchanged: bool, drop_appended: bool
@@ -91,7 +93,7 @@ class Topics:
     def _is_seeded(self, state: LogState, name: str) -> bool:
         """Whether the seed of a topic is committed as it is now."""
         known, (topic, spec) = state.seeds.get(name), self._seed_of(name)
-        return known is not None and known.hash == seed_digest(topic, spec, self._files.root)
+        return known is not None and known.hash == seed_digest(topic, spec, self._files.root, self._seed_files)
 
     def append(self, topic: str, records: Any) -> AppendResult:
         """See `Project.append`."""
@@ -180,17 +182,17 @@ class Topics:
     def _seed(self, log: Log, name: str, full_refresh: bool, keep_unchanged: bool, drop_appended: bool) -> SeedResult:
         topic, spec = self._seed_of(name)
         check_writers(log, self._files.name, [topic])
-        return seed(log, self._files.seeds, topic, spec, self._files.root, full_refresh, keep_unchanged, drop_appended)
+        root, files = self._files.root, self._seed_files
+        return seed(log, self._files.seeds, topic, spec, root, full_refresh, keep_unchanged, drop_appended, files)
 
     def _check_again(self, log: Log, names: Sequence[str], keep_unchanged: bool, drop_appended: bool) -> list[str]:
         """Check that topics can start again with their seeds; those that would, see `check_again`."""
         state, found = LogState.load(log.commits(self._files.seeds)), list[str]()
+        root, files = self._files.root, self._seed_files
         for name in names:
             topic, spec = self._seed_of(name)
             check_writers(log, self._files.name, [topic])
-            if check_again(
-                state, topic, spec, self._files.root, keep_unchanged=keep_unchanged, drop_appended=drop_appended
-            ):
+            if check_again(state, topic, spec, root, files, keep_unchanged=keep_unchanged, drop_appended=drop_appended):
                 found.append(name)
         return found
 

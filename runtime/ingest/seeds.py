@@ -27,6 +27,7 @@ from .csv_rows import csv_rows
 from .functions import blamed, project_function
 from .incoming import Incoming, join
 from .seed_difference import seed_difference
+from .seed_files import SeedFiles
 from .seed_rows import jsonl_rows, parquet_rows, record_rows, yielded_rows
 from .sieve import RefusedRows, Sieve
 
@@ -86,18 +87,19 @@ def seed(
     full_refresh: bool = False,
     keep_unchanged: bool = False,
     drop_appended: bool = False,
+    files: SeedFiles | None = None,
 ) -> SeedResult:
     """Seed a topic once. If its seed is committed already, do nothing.
 
     `full_refresh`: start the topic again with the seed, and with the records that were appended behind it, unless
-    `drop_appended`; with `keep_unchanged` only if the seed or the topic's declaration has changed. Raises SeedError,
-    SeedChangedError, TopicChangedError, AppendedUnknownError, AppendedOtherwiseError.
+    `drop_appended`; with `keep_unchanged` only if the seed or the topic's declaration has changed. `files`: what is
+    known of them. Raises SeedError, SeedChangedError, TopicChangedError, AppendedUnknownError, AppendedOtherwiseError.
     """
     state = LogState.load(log.commits(application))
     known = state.seeds.get(topic.name)
     again = full_refresh and topic.name in state.topics
     sieve = Sieve(topic)
-    with _opened(topic, spec, project_dir, sieve) as (content, rows):
+    with _opened(topic, spec, project_dir, sieve, files) as (content, rows):
         source = SeedSource(topic.name, _digest(topic, spec, content), spec.source)
         if known is not None and known.hash == source.hash and (keep_unchanged or not full_refresh):
             return SeedResult(topic.name, "unchanged", 0, 0)
@@ -114,7 +116,7 @@ def seed(
     try:
         result = commit_append(state, topic, record, kept if again else None)
     except SeededMeanwhileError:
-        return seed(log, application, topic, spec, project_dir, full_refresh, keep_unchanged, drop_appended)
+        return seed(log, application, topic, spec, project_dir, full_refresh, keep_unchanged, drop_appended, files)
     collect_garbage(log, application, state)
     new = sum(each.rows for each in written)
     outcome: Literal["seeded", "replaced"] = "replaced" if again else "seeded"
@@ -122,21 +124,29 @@ def seed(
 
 
 def check_again(
-    state: LogState, topic: Topic, spec: SeedSpec, project_dir: Path, *, keep_unchanged: bool, drop_appended: bool
+    state: LogState,
+    topic: Topic,
+    spec: SeedSpec,
+    project_dir: Path,
+    files: SeedFiles,
+    *,
+    keep_unchanged: bool,
+    drop_appended: bool,
 ) -> bool:
     """Whether `seed` with a full refresh would write the seed of a topic. Then its file is read, to see that it can be.
 
-    No function is called. Raises SeedError, AppendedUnknownError, AppendedOtherwiseError.
+    `files`: what is known of them. No function is called. Raises SeedError, AppendedUnknownError,
+    AppendedOtherwiseError.
     """
     known = state.seeds.get(topic.name)
-    with _opened(topic, spec, project_dir, Sieve(topic)) as (content, rows):
-        if keep_unchanged and known is not None and known.hash == _digest(topic, spec, content):
+    with _opened(topic, spec, project_dir, Sieve(topic), files) as (content, rows):
+        digest = _digest(topic, spec, content)
+        if keep_unchanged and known is not None and known.hash == digest:
             return False
         if topic.name in state.topics and not drop_appended:
             check_appended(state, topic)
         if spec.path is not None:
-            for _ in rows:
-                pass
+            files.once(project_dir / spec.path, f"rows of {digest}", lambda: str(sum(map(len, rows))))
     return True
 
 
@@ -170,21 +180,23 @@ def other_records(log: Log, state: LogState, topic: Topic, spec: SeedSpec, proje
         return seed_difference(log, state, topic, _ordered(topic, spec, rows))
 
 
-def seed_digest(topic: Topic, spec: SeedSpec, project_dir: Path) -> str:
+def seed_digest(topic: Topic, spec: SeedSpec, project_dir: Path, files: SeedFiles | None = None) -> str:
     """A hash of everything that decides what a seed commits. Raises SeedError."""
-    with _opened(topic, spec, project_dir, Sieve(topic)) as (content, _):
+    with _opened(topic, spec, project_dir, Sieve(topic), files) as (content, _):
         return _digest(topic, spec, content)
 
 
 @contextmanager
-def _opened(topic: Topic, spec: SeedSpec, project_dir: Path, sieve: Sieve) -> Iterator[tuple[str, Iterator[Incoming]]]:
+def _opened(
+    topic: Topic, spec: SeedSpec, project_dir: Path, sieve: Sieve, files: SeedFiles | None = None
+) -> Iterator[tuple[str, Iterator[Incoming]]]:
     """A hash of the seed's content, and its rows, which are read on demand."""
     if spec.function is not None:
         with project_function(project_dir, spec.function) as (function, content):
             yield content, sieve.to_the_end(_called(spec.function, project_dir, function, topic, sieve))
     else:
         path = project_dir / spec.source
-        content = _file_hash(path, spec.source)
+        content = (files or SeedFiles()).once(path, "hash", lambda: _file_hash(path, spec.source))
         yield content, sieve.to_the_end(_READERS[_format(spec)](path, topic, CLOCK, sieve))
 
 
