@@ -45,7 +45,7 @@ COUNT = {"aggregate": {"values": {"n": "count(*)"}}}
 STEPS: Mapping[str, list[dict[str, Any]]] = {
     "count": [COUNT],
     "window": [{"window": {"tumbling": "1m"}}, COUNT],
-    "join": [{"join": {"table": "names"}}],
+    "join": [{"join": {"table": "names", "values": {"name": "names.name"}}}],
     "re-key": [{"key_by": {"other": "other"}}, COUNT],
     "small": [COUNT],
 }
