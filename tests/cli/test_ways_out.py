@@ -231,3 +231,21 @@ def test_reset_of_a_project_with_errors_says_before_it_asks_that_no_run_begins(s
     assert "the project has 1 error, which `headwater parse` lists: no run begins before they are corrected" in (
         " ".join(shown.output.split())
     )
+
+
+def test_change_whose_result_is_computed_again_names_each_way_out_and_all_of_them_work(
+    shop: Shop, tmp_path: Path
+) -> None:
+    shop.edit(SALES, "quantity >= 1", "quantity >= 2").judge()
+
+    (sales,) = [each for each in shop.project().plan().applications if each.topology == "sales"]
+
+    (again,) = [each for each in sales.changes if each.kind == "topology.recomputed"]
+    commands = [way.command for way in again.ways]
+    assert commands == [None, "headwater run --continue", "headwater run --full-refresh --select 'sales+'"]
+    assert again.ways[0].what == "undo the change"
+    for number, command in enumerate(filter(None, commands)):
+        there = shop.copied(tmp_path / f"tried-{number}")
+        done = there.typed(command)
+        assert done.exit_code == 0, done.output
+        assert "sales  no change" in there.headwater("plan").output

@@ -99,7 +99,8 @@ def _judged(planned: Planned, plans: Sequence[ApplicationPlan]) -> list[Applicat
         for topology in group:
             plan = found[topology.application]
             changes = (evolving_of(each, written_by(group)) for each in plan.changes)
-            made = computed_again(topology, bool(refused[topology.application]), may_go_on=onward)
+            changed = bool(refused[topology.application])
+            made = computed_again(topology, changed, may_go_on=onward, may_begin_again=True)
             found[topology.application] = replace(plan, changes=(*changes, planned.placed(made)))
             recomputed.add(topology.application)
     chosen = going_on if planned.go_on else with_real_ways

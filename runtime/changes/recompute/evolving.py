@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...topology import Topology
 from ..model import Change, ReadAgain, Subject, Verdict
-from ..ways import CONTINUE, UNDO
+from ..ways import CONTINUE, FROM_THE_FIRST, UNDO, start_again
 
 RECOMPUTED = "topology.recomputed"
 """The kind of a change of a topology whose result is computed again."""
@@ -41,18 +41,27 @@ def evolving_of(change: Change, written: Collection[str]) -> Change:
 
 
 def computed_again(
-    topology: Topology, changed: bool, again: Iterable[ReadAgain] = (), *, may_go_on: bool = False
+    topology: Topology,
+    changed: bool,
+    again: Iterable[ReadAgain] = (),
+    *,
+    may_go_on: bool = False,
+    may_begin_again: bool = False,
 ) -> Change:
     """That a topology's result is computed again. `changed`: because it has changed itself. `again`: what it reads.
 
-    `may_go_on`: whether the changes may count from the next record on instead.
+    `may_go_on`: whether the changes may count from the next record on instead. `may_begin_again`: whether the topology
+    may begin with nothing instead, without a result until that has caught up.
     """
+    ways = [UNDO, CONTINUE] if may_go_on else [UNDO]
+    if changed and may_begin_again:
+        ways.append(start_again(f"give up the present result first, and start {FROM_THE_FIRST}", f"{topology.name}+"))
     why = "" if changed else "it reads what is computed again: "
     return Change(
         RECOMPUTED,
         Subject.of_topology(topology.application),
         Verdict.EVOLVES,
         f"{why}its result is computed again beside the one that is there, which stays until the new one has caught up",
-        ways=(UNDO, CONTINUE) if may_go_on else (UNDO,),
+        ways=tuple(ways),
         reads_again=tuple(again),
     )

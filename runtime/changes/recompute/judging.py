@@ -38,7 +38,7 @@ from .repartition import (
     still_read,
     together_with,
 )
-from .resets import with_withdrawal
+from .resets import RESET, with_withdrawal
 
 _NEVER = frozenset({RECORDS_MISSING, REFRESHED})
 """Changes of the log, not of the project."""
@@ -199,7 +199,9 @@ class _Judging:
             evolving = (evolving_of(each, written) for each in repartitioned(found[name], self._repartitions))
             first = from_the_first(topology, run.committed[name])
             again = (each for each in first if topic_writer(topology, each.topic) not in names)
-            told = computed_again(topology, name in changed, again, may_go_on=onward)
+            # A topic that moves has two writers, which would have to begin again together.
+            anew = not moves.handed() and any(each.kind != RESET for each in asked)
+            told = computed_again(topology, name in changed, again, may_go_on=onward, may_begin_again=anew)
             found[name] = with_withdrawal((*evolving, told), asked)
 
     def _stopped(
