@@ -27,7 +27,7 @@ from headwater.runtime.driver.upkeep import removal
 from headwater.runtime.state.lmdb.environment import Environment
 from headwater.runtime.state.lmdb.store import LmdbStore
 
-UNCOUNTED = ("log/status/", "log/paused/")
+UNCOUNTED = ("log/status", "log/paused")
 """Written and looked at by the clock."""
 
 
