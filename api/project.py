@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from ..compiler.topology.engines import StepEngine
     from ..plugins.registry import Registry
     from ..runtime.changes.plans.plan import Orphan, Plan
     from ..runtime.changes.plans.recomputation import Recomputation
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from ..runtime.simulation.report import Simulation
     from ..runtime.simulation.scenario import Scenario
     from ..runtime.spark.session.on_demand import SparkOnDemand
-    from ..runtime.topology import Settings
+    from ..runtime.topology import ExpressionEngine, Settings
     from ..runtime.tracing.trace import Trace
     from .cleaning import Cleaning
     from .code import GeneratedCode
@@ -152,6 +153,14 @@ class Project:
         show = mermaid if style == "mermaid" else describe
         return "\n".join(show(graph) for graph in self._selection.graphs())
 
+    def step_engines(self) -> tuple[StepEngine, ...]:
+        """Of each step with expressions of the selected topologies, whether tasks can compute it, or what keeps it with
+        Spark SQL: see `run`'s `engine`. Raises InvalidProjectError.
+        """
+        from ..compiler.topology.engines import step_engines
+
+        return tuple(each for graph in self._selection.graphs() for each in step_engines(graph))
+
     def settings(self) -> Settings:
         """The chosen target, with absolute paths. Raises InvalidProjectError."""
         return self._target.settings()
@@ -222,6 +231,7 @@ class Project:
         plan: Plan | str | os.PathLike[str] | None = None,
         go_on: bool = False,
         trace: Trace | str | os.PathLike[str] | None = None,
+        engine: ExpressionEngine | None = None,
     ) -> RunResults:
         """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
 
@@ -229,13 +239,20 @@ class Project:
         is also in `target/run_results.json`. Spark is not started if the log refuses all of them. `plan`: one, or the
         file of one; nothing is run if the project or the log have moved on since. `go_on`, which a plan has too:
         changes count from the next record on where they may, and no result is computed again for them. `trace`: a file
-        that is told what each epoch did when, for viewers of traces, or a `Trace`, which also adds that up. Raises
-        PlanFileError, PlanOutdatedError, InvalidProjectError, JavaError, OtherLogError, TraceFileError, and
-        RunFailedError if an application failed or was taken over, unless `check` is False: then that is in the result.
+        that is told what each epoch did when, for viewers of traces, or a `Trace`, which also adds that up. `engine`:
+        what computes expressions, in place of what the profile says. Raises PlanFileError, PlanOutdatedError,
+        InvalidProjectError, JavaError, OtherLogError, TraceFileError, and RunFailedError if an application failed or
+        was taken over, unless `check` is False: then that is in the result.
         """
         chosen = self._plans.require(plan, go_on)
         return self._runs.run(
-            until_caught_up=until_caught_up, observer=observer, stop=stop, check=check, go_on=chosen, trace=trace
+            until_caught_up=until_caught_up,
+            observer=observer,
+            stop=stop,
+            check=check,
+            go_on=chosen,
+            trace=trace,
+            engine=engine,
         )
 
     def build(
@@ -246,6 +263,7 @@ class Project:
         check: bool = True,
         go_on: bool = False,
         trace: Trace | str | os.PathLike[str] | None = None,
+        engine: ExpressionEngine | None = None,
     ) -> RunResults:
         """Compile, seed, and run until all input is consumed. Raises, and arguments, as of `seed` and `run`."""
         check_methods("observer", observer, "on")
@@ -253,7 +271,7 @@ class Project:
         if full_refresh:
             self.full_refresh(seeds=True)
         self.seed(full_refresh=full_refresh, keep_unchanged=True)
-        return self.run(until_caught_up=True, observer=observer, check=check, go_on=go_on, trace=trace)
+        return self.run(until_caught_up=True, observer=observer, check=check, go_on=go_on, trace=trace, engine=engine)
 
     def full_refresh(self, *, seeds: bool = False) -> None:
         """Remove all that the selected topologies have committed, with their output and their state.

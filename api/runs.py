@@ -21,6 +21,7 @@ from ..runtime.log.declared_topics import applications_of, gone_with
 from ..runtime.progress.full_refresh import refresh_fully
 from ..runtime.progress.removal import Removal, plan_application_removal
 from ..runtime.spark.cluster import SparkCluster
+from ..runtime.topology import ExpressionEngine
 from ..runtime.tracing.trace import Trace, traced
 from .arguments import check_methods
 from .code import TARGET, GeneratedCode
@@ -56,12 +57,14 @@ class Runs:
         check: bool,
         go_on: bool,
         trace: Trace | str | os.PathLike[str] | None,
+        engine: ExpressionEngine | None,
     ) -> RunResults:
         """See `Project.run`."""
         check_methods("observer", observer, "on")
         check_methods("stop", stop, "is_set", "wait")
         self._target.log_to_read()  # before `topologies`, which may have to start Spark
-        chosen = replace(self._target.settings(), go_on=go_on)
+        settings = self._target.settings()
+        chosen = replace(settings, go_on=go_on, engine=engine or settings.engine)
         with traced(trace, chosen, observer or Silent()) as (settings, watched):
             results = self._run(settings, watched, until_caught_up, stop)
         write_text(self._files.root / TARGET / RUN_RESULTS, json.dumps(results.to_json(), indent=2) + "\n")
@@ -85,7 +88,7 @@ class Runs:
                 return run_topologies(
                     topologies,
                     settings,
-                    SparkCluster(session, settings.deadline_ms),
+                    SparkCluster(session, settings.deadline_ms, in_tasks=settings.engine == "task"),
                     until_caught_up=until_caught_up,
                     observer=told,
                     stop=event,

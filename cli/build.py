@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from .options import ProjectOptions, continue_option, project_options
+from ..runtime.topology import ExpressionEngine
+from .options import ProjectOptions, continue_option, engine_option, project_options
 from .refreshing import agreed, check_going_on, yes_option
 from .watching import watch_options, watching
 
@@ -17,6 +18,7 @@ from .watching import watch_options, watching
     "--full-refresh", is_flag=True, help="Forget what the selected topics and topologies have, and begin again."
 )
 @continue_option
+@engine_option
 @yes_option
 @watch_options
 def command(
@@ -27,6 +29,7 @@ def command(
     metrics_port: int | None,
     log_format: str,
     trace: Path | None,
+    engine: ExpressionEngine | None,
 ) -> None:
     """Compile, seed, run until caught up.
 
@@ -48,6 +51,8 @@ def command(
             watch.plan(project.outlook(go_on=go_on))
         watch.seeds(project.seed(full_refresh=full_refresh, keep_unchanged=True))
         with watch.shown() as observer:
-            results = project.run(until_caught_up=True, observer=observer, check=False, go_on=go_on, trace=watch.trace)
+            results = project.run(
+                until_caught_up=True, observer=observer, check=False, go_on=go_on, trace=watch.trace, engine=engine
+            )
         watch.results(results)
         raise SystemExit(1 if results.failed else 0)

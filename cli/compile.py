@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from .findings import show
 from .options import ProjectOptions, format_option, project_options
 
+if TYPE_CHECKING:
+    from ..compiler.topology.engines import StepEngine
+
 
 @click.command()
 @project_options
 @format_option("text", "json", "github", default="text")
-def command(options: ProjectOptions, style: str) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Say which expressions tasks can compute, and what keeps others.")
+def command(options: ProjectOptions, style: str, verbose: bool) -> None:
     """Check everything, write PySpark to target/.
 
     Spark is started only for expressions that it has not judged before.
     """
     with options.project() as project:
         compiled = project.compile(check=False)
+        engines = project.step_engines() if compiled.ok and verbose and style == "text" else ()
         plan = project.outlook(local=True) if compiled.ok and style == "text" else None
     show(compiled.diagnostics, compiled.sources, compiled.root, style)
     if style == "text" and compiled.ok:
@@ -32,4 +39,15 @@ def command(options: ProjectOptions, style: str) -> None:
         click.echo(f"compiled {count} topolog{'y' if count == 1 else 'ies'}, target {compiled.target_name}")
         if plan is not None:
             click.echo(in_a_line(plan))
+        if verbose:
+            _show_engines(engines)
     raise SystemExit(0 if compiled.ok else 1)
+
+
+def _show_engines(engines: Sequence[StepEngine]) -> None:
+    """Which steps tasks compute with `engine: task`, and what keeps the others with Spark SQL."""
+    kept = [each for each in engines if each.kept]
+    count = f"{len(engines)} step{'' if len(engines) == 1 else 's'} with expressions"
+    click.echo(f"with `--engine task`, tasks compute {len(engines) - len(kept)} of {count}")
+    for each in kept:
+        click.echo(f"  {each.at}: {each.kind} stays with Spark SQL: {each.kept}")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from .options import ProjectOptions, continue_option, project_options
+from ..runtime.topology import ExpressionEngine
+from .options import ProjectOptions, continue_option, engine_option, project_options
 from .refreshing import agreed, check_going_on, yes_option
 from .watching import watch_options, watching
 
@@ -22,6 +23,7 @@ from .watching import watch_options, watching
     help="Run only if the project and the log are still those of this plan: see `headwater plan --out`.",
 )
 @continue_option
+@engine_option
 @yes_option
 @watch_options
 def command(
@@ -34,6 +36,7 @@ def command(
     metrics_port: int | None,
     log_format: str,
     trace: Path | None,
+    engine: ExpressionEngine | None,
 ) -> None:
     """Compile and run, until interrupted.
 
@@ -63,6 +66,7 @@ def command(
                 plan=plan,
                 go_on=go_on,
                 trace=watch.trace,
+                engine=engine,
             )
         watch.results(results)
         raise SystemExit(1 if results.failed else 0)

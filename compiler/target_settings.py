@@ -54,6 +54,7 @@ def settings_of(loaded: LoadedProject) -> Settings:
         client_tags=target.get("client_tags") or {},
         lineage=without_notes(target.get("lineage") or {}),
         former_names=dict(_former_names(loaded)),
+        engine=target.get("engine", defaults.engine),
     )
 
 

@@ -15,6 +15,9 @@ from .durations import parse_duration
 if TYPE_CHECKING:
     from .stages.steps import Engine
 
+ExpressionEngine = Literal["spark", "task"]
+"""What computes expressions: Spark SQL; or the task itself, on Arrow, those for which it is proven to give the same."""
+
 OnError = Literal["fail", "skip", "dead_letter"]
 """What becomes of a record that a step cannot process: its task stops, or the record is left out, and maybe kept."""
 
@@ -309,7 +312,8 @@ class Settings:
     read it. `delete_retention_ms`: how long deletions stay in changelogs. `former_names`: application of the project
     -> those that it had before, the latest first. `beside`: application -> the place of the result that is computed for
     it beside the one that it has. `go_on`: changes that may count from the next record on do; no result is computed
-    again for them. `traced`: whether observers of the run are told what each epoch did when.
+    again for them. `traced`: whether observers of the run are told what each epoch did when. `engine`: what computes
+    expressions.
     """
 
     log: PluginRef
@@ -335,3 +339,4 @@ class Settings:
     beside: Mapping[str, str] = field(default_factory=dict)
     go_on: bool = False
     traced: bool = False
+    engine: ExpressionEngine = "spark"

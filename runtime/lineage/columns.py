@@ -30,6 +30,7 @@ from ..operators.rows import physical_key
 from ..operators.source import source_columns
 from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..records.types import parse_columns
+from ..stages.sql_step import SqlStep
 from ..topology import Topic, Topology
 
 Inputs = frozenset[tuple[str, str]] | None
@@ -86,6 +87,10 @@ class _Tracing:
     def __init__(self, known: Mapping[str, Columns], made: dict[str, dict[str, Inputs]]) -> None:
         self._known = known
         self._made = made
+
+    def in_task(self, step: SqlStep) -> bool:  # noqa: ARG002
+        """No step: each is followed as SQL."""
+        return False
 
     def process(
         self,

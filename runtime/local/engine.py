@@ -13,6 +13,7 @@ from ...errors import HeadwaterError
 from ..operators.declarations import Flow
 from ..operators.node import Node
 from ..stages.failed_stage import StageFailedError, with_facts
+from ..stages.sql_step import SqlStep
 from ..stages.stage import Stage, StepError, Worker
 from ..topology import Subtopology
 
@@ -42,6 +43,10 @@ class LocalEngine:
 
     open_worker: Callable[[], AbstractContextManager[Worker]]
     expressions: Mapping[str, Step]
+
+    def in_task(self, step: SqlStep) -> bool:
+        """Every step without a function of its own."""
+        return str(step.at) not in self.expressions
 
     def process(
         self, rows: tuple[Step, ...], nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]

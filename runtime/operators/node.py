@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ...errors import HeadwaterError
+from ..records.arrays import Int64s
 from .declarations import Place
 from .rows import Rows
 from .task_epoch import TaskEpoch
@@ -33,6 +34,18 @@ class RowFailedError(HeadwaterError):
         super().__init__(cause.message, cause.hint)
         self.order = order
         self.cause = cause
+
+
+class RowsFailedError(HeadwaterError):
+    """An expression fails for rows. `records`: the first level of their paths; `orders`: their `_order`.
+
+    Which error it is, only Spark tells: it computes the expression for these records alone.
+    """
+
+    def __init__(self, records: Int64s, orders: Int64s) -> None:
+        super().__init__("an expression cannot be computed: a number is too large for its type, or divided by 0")
+        self.records = records
+        self.orders = orders
 
 
 def step_name(node: Node) -> str:

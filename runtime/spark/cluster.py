@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 class SparkCluster:
     """The executors of a session, or in local mode virtual clients of the driver. The session stays open.
 
-    `deadline_ms`: how long an executor may be silent, see `watching.silence`. Raises DeadlineError.
+    `deadline_ms`: how long an executor may be silent, see `watching.silence`. `in_tasks`: whether tasks compute the
+    expressions themselves for which that is proven to give the same. Raises DeadlineError.
     """
 
-    def __init__(self, session: SparkSession, deadline_ms: int = DEADLINE_MS) -> None:
+    def __init__(self, session: SparkSession, deadline_ms: int = DEADLINE_MS, in_tasks: bool = False) -> None:
+        self._in_tasks = in_tasks
         self._session = session
         has = has_executors(session.sparkContext.master)
         self._watch = ExecutorWatch(KnownExecutors(session), deadline_ms / 1000) if has else None
@@ -64,7 +66,7 @@ class SparkCluster:
 
     def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:
         """The Spark job of a subtopology, placed on the client."""
-        return SparkJob(self._session, part, client, application)
+        return SparkJob(self._session, part, client, application, self._in_tasks)
 
     def link(self, client: Client, application: str) -> StateLink:
         """By Spark jobs: a damaged store may end the process that opens it, which must not be the driver."""

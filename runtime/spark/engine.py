@@ -10,6 +10,7 @@ from ..operators.declarations import Flow
 from ..operators.node import Node
 from ..operators.rows import physical_columns
 from ..stages.failed_stage import with_facts
+from ..stages.sql_step import SqlStep
 from ..stages.stage import Stage
 from ..topology import Subtopology
 from . import sql_steps
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def built(part: Subtopology, placed: DataFrame) -> DataFrame:
-    """The query plan of a subtopology's epochs, starting from the placed threads.
+def built(part: Subtopology, placed: DataFrame, in_tasks: bool = False) -> DataFrame:
+    """The query plan of a subtopology's epochs, starting from the placed threads. `in_tasks`: see `SparkEngine`.
 
     Its result has one row `commit` for each task.
     """
-    rows: DataFrame = part.build(placed, SparkEngine(numbered=part.leaves_out))
+    rows: DataFrame = part.build(placed, SparkEngine(part.leaves_out, in_tasks))
     return rows
 
 
@@ -33,10 +34,16 @@ class SparkEngine:
     """See `Engine`.
 
     Its rows are a DataFrame: first the placed threads, then the pipe of `sql_steps`, at the end commits. `numbered`:
-    whether the pipe says of each row which record it comes from, see `stages/pipe.py`.
+    whether the pipe says of each row which record it comes from, see `stages/pipe.py`. `in_tasks`: whether expressions
+    are computed within Python stages where that is proven to give the same.
     """
 
     numbered: bool = False
+    in_tasks: bool = False
+
+    def in_task(self, step: SqlStep) -> bool:  # noqa: ARG002
+        """See `Engine`."""
+        return self.in_tasks
 
     def process(
         self, rows: DataFrame, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]

@@ -38,17 +38,27 @@ _numbers = itertools.count()
 class SparkJob:
     """An EpochJob: one Spark job for all tasks. The first error ends it."""
 
-    def __init__(self, session: SparkSession, part: Subtopology, client: Client, group: str) -> None:
+    def __init__(
+        self, session: SparkSession, part: Subtopology, client: Client, group: str, in_tasks: bool = False
+    ) -> None:
         self._session = session
         self._part = part
         self._client = client
-        self._rows: DataFrame = built(part, placed(session, client.threads, client.executor))
-        self._marked: DataFrame = marked(self._rows) if part.leaves_out else self._rows
+        rows = built(part, placed(session, client.threads, client.executor), in_tasks)
+        self._marked: DataFrame = marked(rows) if part.leaves_out else rows
+        self._in_sql: DataFrame | None = None if in_tasks else rows
         self._stateless = stateless_stages(part)
         self._trial_rows: DataFrame | None = None
         self._group = f"{group}/{part.name}/{client.name} {next(_numbers)}"
         self._running = self._group
         self._given_up = False
+
+    @property
+    def _rows(self) -> DataFrame:
+        """The epoch with all expressions in Spark SQL, which can tell of each record why it fails."""
+        if self._in_sql is None:
+            self._in_sql = built(self._part, placed(self._session, self._client.threads, self._client.executor))
+        return self._in_sql
 
     def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
         """Run one epoch.

@@ -148,7 +148,7 @@ def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer
             results = run_topologies(
                 [topology],
                 settings,
-                SparkCluster(session, settings.deadline_ms),
+                SparkCluster(session, settings.deadline_ms, in_tasks=settings.engine == "task"),
                 until_caught_up=until_caught_up,
                 observer=told,
                 stop=stop,

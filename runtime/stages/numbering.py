@@ -56,6 +56,20 @@ class Numbering:
             case _:
                 node.run(edges, epoch)
 
+    def leave_out(self, records: Int64s, edges: Edges) -> tuple[int, ...]:
+        """Remove all rows of the records that some rows come from, by the first level of their paths; their numbers.
+
+        Raises TouchedRecordError.
+        """
+        failed = np.unique(self._numbers[records])
+        refuse_touched(failed.tolist())
+        gone = np.isin(self._numbers, failed)
+        if (gone & self._touched).any():
+            raise TouchedRecordError
+        for name, rows in edges.items():
+            edges[name] = rows.filter(~gone[rows.path[0]])
+        return tuple(failed.tolist())
+
     def numbers(self) -> Int64s:
         """The numbers of the rows that go on, by the first level of their path."""
         if not self._touched.any():

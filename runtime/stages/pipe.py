@@ -67,7 +67,7 @@ def send(
     the rows' path.
     """
     schema = pipe_schema(flows, numbers is not None)
-    parts = [_conform(edges[name], flow, now) for name, flow in flows.items()]
+    parts = [conform(edges[name], flow, now) for name, flow in flows.items()]
     numbered = [] if numbers is None else [pa.concat_arrays([pa.array(numbers[part.path[0]]) for part in parts])]
     if len(parts) == 1:
         data = schema.names[len(META) + len(numbered) :]
@@ -91,8 +91,8 @@ def _end(schema: pa.Schema, end: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({name: control.get(name, [None]) for name in schema.names}, schema=schema)
 
 
-def _conform(rows: Rows, flow: Flow, now: int) -> Rows:
-    """The rows with exactly the flow's columns."""
+def conform(rows: Rows, flow: Flow, now: int) -> Rows:
+    """The rows with exactly the flow's columns. `now`: the epoch's planned time in ms, for a flow with `_now`."""
     keys, values = rows.keys, rows.values
     if "_now" not in values:
         values["_now"] = pa.repeat(pa.scalar(now * 1000, pa.int64()), len(rows)).cast(pa.timestamp("us", "UTC"))

@@ -24,7 +24,7 @@ from ..log.errors import RangeMissingError
 from ..log.log import Log, epoch_file_name
 from ..operators.aggregates.sums import SumOverflowError
 from ..operators.declarations import Flow
-from ..operators.node import Edges, Node, RowFailedError
+from ..operators.node import Edges, Node, RowFailedError, RowsFailedError
 from ..operators.order.partition_group import NegativeTimestampError, TakenRecords
 from ..operators.rows import Rows, concat, path_order
 from ..operators.source import Source, take
@@ -86,12 +86,20 @@ class _Work:
     edges: Edges = field(default_factory=dict)
     numbering: Numbering | None = None
 
-    def run(self, node: Node, epoch: TaskEpoch) -> None:
-        """Have an operator change the rows."""
+    def run(self, node: Node, epoch: TaskEpoch) -> tuple[int, ...]:
+        """Have an operator change the rows. Returns the numbers of records that it has left out, as it cannot process
+        them. Raises RowsFailedError where rows have no numbers.
+        """
         if self.numbering is None:
             node.run(self.edges, epoch)
-        else:
+            return ()
+        try:
             self.numbering.run(node, self.edges, epoch)
+            return ()
+        except RowsFailedError as error:
+            failed = self.numbering.leave_out(error.records, self.edges)
+            self.numbering.run(node, self.edges, epoch)
+            return failed
 
 
 @dataclass(frozen=True)
@@ -163,9 +171,10 @@ class Stage:
             with stopwatch.tracing():
                 worker.refuse_others()
                 work = arrived or self._taken(task, worker, stopwatch)
-                commit = self._run(task, work, worker, stopwatch)
+                commit, failed = self._run(task, work, worker, stopwatch)
             measured = stopwatch.added_to(work.outcome.measured)
-            return replace(work, outcome=replace(work.outcome, commit=commit, measured=measured))
+            failed = (*work.outcome.failed, *failed)
+            return replace(work, outcome=replace(work.outcome, commit=commit, measured=measured, failed=failed))
         except (TaskCorruptedError, TaskMigratedError) as error:
             if worker.plan.trial:  # nobody reads the outcomes of a trial
                 raise
@@ -215,8 +224,13 @@ class Stage:
         stopwatch.volume += volume_of(listed)
         return listed
 
-    def _run(self, task: TaskPlan, work: _Work, worker: Worker, stopwatch: Stopwatch) -> TaskCommit:
-        """Run the operators, write the records that they make, and list these in the task's commit."""
+    def _run(
+        self, task: TaskPlan, work: _Work, worker: Worker, stopwatch: Stopwatch
+    ) -> tuple[TaskCommit, tuple[int, ...]]:
+        """Run the operators, write the records that they make, and list these in the task's commit.
+
+        With the numbers of the records that were left out, as an expression cannot be computed for them.
+        """
         commit = work.outcome.commit
         assert commit is not None
         epoch = TaskEpoch(
@@ -226,10 +240,10 @@ class Stage:
             lambda store: stopwatch.opened(store.name, lambda: worker.store(task, store)),
             lambda table: stopwatch.opened(table.store.name, lambda: worker.global_table(table)),
         )
-        self._run_nodes(task, work, epoch, stopwatch)
+        failed = self._run_nodes(task, work, epoch, stopwatch)
         with stopwatch.phase("write"):
             written = tuple(_write(task, epoch, worker, stopwatch))
-        return replace(
+        done = replace(
             commit,
             clocks=epoch.clocks,
             segments=(*commit.segments, *written),
@@ -237,13 +251,18 @@ class Stage:
             dropped=dict(epoch.dropped + Counter(commit.dropped)),
             applied={**commit.applied, **{name: store.position for name, store in epoch.stores.items()}},
         )
+        return done, failed
 
-    def _run_nodes(self, task: TaskPlan, work: _Work, epoch: TaskEpoch, stopwatch: Stopwatch) -> None:
+    def _run_nodes(self, task: TaskPlan, work: _Work, epoch: TaskEpoch, stopwatch: Stopwatch) -> tuple[int, ...]:
         name = str(task.key)
+        failed: list[int] = []
         for node in self.nodes:
             try:
                 with stopwatch.phase("operators"), timed(_named(node)):
-                    work.run(node, epoch)
+                    failed += work.run(node, epoch)
+            except RowsFailedError as error:
+                numbers = sorted({*error.orders.tolist()})
+                raise StepError(type(node).__name__, str(node.at), name, error, numbers) from error
             except RowFailedError as error:
                 raise StepError(type(node).__name__, str(node.at), name, error.cause, [error.order]) from error
             except SumOverflowError as error:
@@ -254,6 +273,7 @@ class Stage:
                 raise
             except Exception as error:
                 raise StepError(type(node).__name__, str(node.at), name, error) from error
+        return tuple(failed)
 
 
 def _named(node: Node) -> str:

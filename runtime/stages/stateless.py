@@ -13,6 +13,7 @@ from typing import Any
 from ..operators.declarations import Flow
 from ..operators.node import Node
 from ..topology import Subtopology
+from .sql_step import SqlStep
 
 
 def stateless_stages(part: Subtopology) -> list[bool]:
@@ -27,6 +28,10 @@ class _Stages:
     """An Engine that does nothing but to look at the operators."""
 
     stores: list[bool] = field(default_factory=list)
+
+    def in_task(self, step: SqlStep) -> bool:  # noqa: ARG002
+        """No step: failing records are looked for in the stages that Spark SQL lies between."""
+        return False
 
     def process(
         self,

@@ -10,15 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
+from ..expressions.promotion import UnprovenError
 from ..operators.declarations import Declaration, Flow
 from ..operators.node import Node
 from ..records.types import parse_columns
 from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
+from .in_task import Handover, operators_of
 from .sql_step import SqlStep
 
 
 class Engine(Protocol):
     """Does single steps. `rows` is the result of the step before; the first step gets the argument of `do_steps`."""
+
+    def in_task(self, step: SqlStep) -> bool:
+        """Whether a step is done within a Python stage, if that is proven to give what Spark SQL gives."""
 
     def process(self, rows: Any, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> Any:
         """Run operators in one Python stage (`stage.Stage`). No `reads`: it is the first. No `yields`: the last."""
@@ -51,15 +56,42 @@ Step = PythonStep | SqlStep
 def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
     """The engine's result of all steps on `rows`. Raises ValueError if a step reads an edge that no step makes."""
     flows: Flows = {}
+    stage: _Stage | None = None
     for step, later in zip(steps, read_later(steps), strict=True):
         if isinstance(step, PythonStep):
             behind = step.behind(flows, later)
-            rows = engine.process(rows, step.nodes, flows, behind)
+            stage = _Stage.going_on(stage, flows, step.nodes)
         else:
             behind = {name: flow for name, flow in behind_sql(step, flows).items() if name in later}
-            rows = engine.sql(rows, step.kind, sql_arguments(step, flows, behind))
+            operators = _in_task(step, flows, behind) if engine.in_task(step) else ()
+            if operators:
+                stage = _Stage.going_on(stage, flows, operators)
+            else:
+                if stage is not None:
+                    rows = engine.process(rows, stage.nodes, stage.reads, flows)
+                stage, rows = None, engine.sql(rows, step.kind, sql_arguments(step, flows, behind))
         flows = behind
-    return rows
+    return rows if stage is None else engine.process(rows, stage.nodes, stage.reads, flows)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A Python stage so far: the edges that it reads, and its operators."""
+
+    reads: Flows
+    nodes: tuple[Any, ...]
+
+    @classmethod
+    def going_on(cls, stage: _Stage | None, flows: Flows, nodes: tuple[Any, ...]) -> _Stage:
+        """With the operators of one more step, which is given the edges `flows`."""
+        return cls(flows, nodes) if stage is None else cls(stage.reads, (*stage.nodes, Handover(flows), *nodes))
+
+
+def _in_task(step: SqlStep, before: Flows, behind: Flows) -> tuple[Any, ...]:
+    try:
+        return operators_of(step, before, behind)
+    except UnprovenError:
+        return ()
 
 
 def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:

@@ -15,6 +15,7 @@ import yaml
 from conformance.notation import Token, parse_input, parse_output, token_of
 
 from headwater import Project
+from headwater.runtime.topology import ExpressionEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,27 +67,31 @@ class Case:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(yaml.safe_dump(content, sort_keys=False))
 
-    def run(self, root: Path, session: SparkSession) -> tuple[dict[str, list[Token]], int]:
+    def run(
+        self, root: Path, session: SparkSession, engine: ExpressionEngine = "spark"
+    ) -> tuple[dict[str, list[Token]], int]:
         """Feed batch by batch, each processed before the next; the records of each output topic, and the drops."""
         self.write(root)
         dropped: Counter[str] = Counter()
         with Project.load(root, session=session) as project:
             for batch in self.batches:
                 self._feed(project, batch)
-                results = project.run(until_caught_up=True)
+                results = project.run(until_caught_up=True, engine=engine)
                 assert not results.failed, results
                 for application in results.applications:
                     dropped.update(application.dropped)
             topics = {name: [*_tokens(project, name)] for name in self.output_topics}
         return {name: tokens for name, tokens in topics.items() if tokens}, dropped.total()
 
-    def failing_record(self, root: Path, session: SparkSession, max_records: int) -> str:
+    def failing_record(
+        self, root: Path, session: SparkSession, max_records: int, engine: ExpressionEngine = "spark"
+    ) -> str:
         """Feed everything and run until a record stops the run: which one, as `topic[partition]@offset`."""
         self.write(root, max_records)
         with Project.load(root, session=session) as project:
             for batch in self.batches:
                 self._feed(project, batch)
-            results = project.run(until_caught_up=True, check=False)
+            results = project.run(until_caught_up=True, check=False, engine=engine)
             (application,) = results.applications
         found = re.search(r"record (\S+) cannot be processed", application.error or "")
         return found[1] if found else ""

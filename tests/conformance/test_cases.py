@@ -1,9 +1,14 @@
 """Kafka Streams' rules, case by case, on the real runtime."""
 
+import re
+
 import pytest
 from conformance.project import CASES, Case
 
 NAMES = sorted(path.stem for path in CASES.glob("*.yml"))
+COMPUTING = re.compile("filter|select|with_columns|key_by|branch")
+"""Steps with expressions that tasks may compute themselves."""
+IN_TASKS = [name for name in NAMES if COMPUTING.search((CASES / f"{name}.yml").read_text())]
 FAILING = [name for name in NAMES if "fails" in Case.load(name).content]
 
 
@@ -16,6 +21,20 @@ def test_cases_have_numbers_of_their_own():
 def test_case_gives_the_records_and_drops_of_kafka_streams(name, tmp_path, spark_session):
     case = Case.load(name)
     assert case.run(tmp_path, spark_session) == case.outputs
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", sorted({*IN_TASKS} - {*FAILING}))
+def test_case_gives_the_same_where_tasks_compute_expressions(name, tmp_path, spark_session):
+    case = Case.load(name)
+    assert case.run(tmp_path, spark_session, "task") == case.outputs
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", FAILING)
+def test_case_fails_at_the_same_record_where_tasks_compute_expressions(name, tmp_path, spark_session):
+    case = Case.load(name)
+    assert case.failing_record(tmp_path, spark_session, 1000, "task") == case.content["fails"]
 
 
 @pytest.mark.spark

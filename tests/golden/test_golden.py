@@ -157,6 +157,9 @@ class Noting:
         self.python: list[tuple[Any, ...]] = []
         self.sql_steps: list[tuple[str, Any, Any]] = []
 
+    def in_task(self, step: Any) -> bool:
+        return False
+
     def process(self, rows: None, nodes: Any, reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> None:
         self.python.append(([fields_of(node) for node in nodes], columns_of(reads), columns_of(yields)))
 

@@ -192,6 +192,9 @@ class _Sinks:
 
     modes: dict[str, str] = field(default_factory=dict)
 
+    def in_task(self, step: object) -> bool:
+        return False
+
     def process(self, rows: Any, nodes: Iterable[Any], reads: object, yields: object) -> Any:
         self.modes |= {node.topic.name: node.mode for node in nodes if isinstance(node, Sink)}
         return rows

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater import Project
+from headwater.runtime.topology import ExpressionEngine
 
 pytestmark = pytest.mark.spark
 
@@ -59,8 +60,9 @@ flows:
 }
 
 
+@pytest.mark.parametrize("engine", ["spark", "task"])
 def test_records_that_expressions_cannot_process_are_left_out_and_kept(
-    tmp_path: Path, spark_session: SparkSession
+    tmp_path: Path, spark_session: SparkSession, engine: ExpressionEngine
 ) -> None:
     for name, text in FILES.items():
         file = tmp_path / name
@@ -72,7 +74,7 @@ def test_records_that_expressions_cannot_process_are_left_out_and_kept(
         "words", [{"timestamp": 1000 + n, "key": {"id": n}, "value": {"text": text}} for n, text in enumerate(texts)]
     )
 
-    (result,) = project.run(until_caught_up=True).applications
+    (result,) = project.run(until_caught_up=True, engine=engine).applications
 
     read = {name: list(project.read(name)) for name in ("out", "copies", "sums", "t_words_dead_letter")}
     # 1 and 4 do not cast, 0 is divided by: these are letters. 6 fails in the flow that skips.
@@ -88,3 +90,58 @@ def test_records_that_expressions_cannot_process_are_left_out_and_kept(
     # Of the odd ones 3 would make the sum 3, which is divided by less 3: it is left out, and 5 and 7 are summed up.
     assert {each.key["k"]: each.value for each in read["sums"] if each.key} == {0: {"q": -10.0}, 1: {"q": 10 / 9}}
     assert sum(result.dropped.values()) == 5
+
+
+DIVIDED = {
+    **FILES,
+    "topics/words.yml": """
+topics:
+  words:
+    partitions: 2
+    on_error: dead_letter
+    key: {id: int}
+    value: {by: int}
+""",
+    "topologies/t.yml": """
+topology: t
+flows:
+  f:
+    from: words
+    steps:
+      - filter: id < 90
+      - with_columns:
+          part: 100 div by
+          next: id + 2147483600
+      - filter: part is null or part < 100
+    to: out
+""",
+}
+
+
+@pytest.mark.parametrize("engine", ["spark", "task"])
+def test_records_that_an_expression_of_a_task_cannot_process_are_left_out_and_told_as_spark_tells_them(
+    tmp_path: Path, spark_session: SparkSession, engine: ExpressionEngine
+) -> None:
+    for name, text in DIVIDED.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    project = Project(tmp_path, session=spark_session)
+    divisors = {1: 5, 2: 0, 3: None, 48: 7, 5: 1, 95: 0}
+    project.append(
+        "words", [{"timestamp": 1000 + n, "key": {"id": n}, "value": {"by": by}} for n, by in divisors.items()]
+    )
+
+    (result,) = project.run(until_caught_up=True, engine=engine).applications
+
+    assert {each.key["id"]: each.value for each in project.read("out") if each.key} == {
+        1: {"by": 5, "part": 20, "next": 2147483601},
+        3: {"by": None, "part": None, "next": 2147483603},
+    }
+    letters = {json.loads(e.value["key"])["id"]: e.value for e in project.read("t_words_dead_letter") if e.value}
+    assert {number: each["error"].partition("]")[0] for number, each in letters.items()} == {
+        2: "[DIVIDE_BY_ZERO",
+        48: "[ARITHMETIC_OVERFLOW",
+    }
+    assert {each["step"] for each in letters.values()} == {"topologies/t.yml:8"}
+    assert sum(result.dropped.values()) == 2

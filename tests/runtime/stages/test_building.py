@@ -17,6 +17,7 @@ from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
 from headwater.runtime.stages.building import Pipe, subtopology
+from headwater.runtime.stages.sql_step import SqlStep
 from headwater.runtime.stages.steps import do_steps
 from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
 
@@ -35,11 +36,15 @@ FLIGHT = Flow("carrier string", "delay double, dest string")
 
 
 class Written:
-    """An engine that keeps what it is told, in order."""
+    """An engine that keeps what it is told, in order. `in_tasks`: whether tasks do what they can."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_tasks: bool = False) -> None:
+        self._in_tasks = in_tasks
         self.stages: list[tuple[tuple[Node, ...], Mapping[str, Flow], Mapping[str, Flow]]] = []
         self.steps: list[tuple[str, Mapping[str, Any]]] = []
+
+    def in_task(self, step: SqlStep) -> bool:
+        return self._in_tasks
 
     def process(self, rows: int, nodes: Any, reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> int:
         self.stages.append((nodes, dict(reads), dict(yields)))
@@ -54,6 +59,19 @@ def told(pipe: Pipe) -> Written:
     engine = Written()
     assert do_steps(pipe.steps, 0, engine) == len(pipe.steps)
     return engine
+
+
+def test_steps_that_tasks_can_do_belong_to_the_stages_beside_them() -> None:
+    rows = Pipe().process(*SOURCES).where("late", "delay > 15", at=8)
+    rows = rows.with_columns("late", {"upper string": "upper(dest)"}, at=9)
+    rows = rows.select("late", {"delay double": "delay / 60"}, at=10).process(Sink("late", LATE))
+    engine = Written(in_tasks=True)
+    do_steps(rows.steps, 0, engine)
+    assert [kind for kind, _ in engine.steps] == ["with_columns"]
+    first, last = engine.stages
+    assert [type(node).__name__ for node in first[0]] == ["Source", "Source", "Handover", "Where"]
+    assert [type(node).__name__ for node in last[0]] == ["Compute", "Handover", "Sink"]
+    assert last[1] == {"late": Flow("carrier string", "delay double, dest string, upper string")}
 
 
 def behind(*nodes: Any, flow: str = "late") -> Flow:

@@ -1,0 +1,320 @@
+"""The nodes of an expression. Each is frozen data that is sent to where tasks run, and evaluates on a batch there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..records.arrays import Bools
+from .kernels import by_row, compared, divided, remainder
+from .values import Batch, Value, either, of_arguments, within, without
+
+BOOLEAN = pa.bool_()
+
+
+class Node(Protocol):
+    """An expression. `data_type`: of its values. `may_fail`: whether there are rows for which it may fail."""
+
+    @property
+    def data_type(self) -> pa.DataType: ...  # noqa: D102
+
+    @property
+    def may_fail(self) -> bool: ...  # noqa: D102
+
+    def of(self, batch: Batch) -> Value:
+        """Its values for the rows of a batch."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, by its physical name."""
+
+    name: str
+    data_type: pa.DataType
+    may_fail: bool = False
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        return Value(batch.columns[self.name])
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value that is written down."""
+
+    value: Any
+    data_type: pa.DataType
+    may_fail: bool = False
+
+    def of(self, batch: Batch) -> Value:  # noqa: ARG002
+        """See `Node`."""
+        return Value(pa.scalar(self.value, self.data_type))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel of Arrow that gives null if an argument is null. `checked`: it raises an error for some rows."""
+
+    kernel: str
+    arguments: tuple[Node, ...]
+    data_type: pa.DataType
+    checked: bool = False
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.checked or any(each.may_fail for each in self.arguments)
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        return _computed(self, self.arguments, lambda *data: pc.call_function(self.kernel, list(data)), batch)
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A value as another type. `checked`: some values have no place in that type, which is an error of their rows.
+
+    A double loses its fraction, as Spark SQL cuts it off.
+    """
+
+    argument: Node
+    data_type: pa.DataType
+    checked: bool = False
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.checked or self.argument.may_fail
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        return _computed(self, (self.argument,), self._cast, batch)
+
+    def _cast(self, data: pa.Array | pa.Scalar) -> Any:
+        if not self.checked:
+            return pc.cast(data, self.data_type, safe=False)
+        return pc.cast(pc.trunc(data) if pa.types.is_floating(data.type) else data, self.data_type)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two values of one type, compared by a kernel of Arrow."""
+
+    kernel: str
+    left: Node
+    right: Node
+    data_type: pa.DataType = BOOLEAN
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.left.may_fail or self.right.may_fail
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        return _computed(self, (self.left, self.right), self._compared, batch)
+
+    def _compared(self, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
+        if pa.types.is_floating(left.type):
+            return compared(self.kernel, left, right)
+        return pc.call_function(self.kernel, [left, right])
+
+
+@dataclass(frozen=True)
+class NullSafeEqual:
+    """`<=>`: never null; two nulls are equal."""
+
+    left: Node
+    right: Node
+    data_type: pa.DataType = BOOLEAN
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.left.may_fail or self.right.may_fail
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        left, right = self.left.of(batch), self.right.of(batch)
+        first, second = left.is_null(batch.rows), right.is_null(batch.rows)
+        equal = Comparison("equal", _Given(left, self.left.data_type), _Given(right, self.right.data_type)).of(batch)
+        found = np.where(first | second, first & second, equal.is_true(batch.rows))
+        failed = either(left.failed, right.failed)
+        return Value(without(pa.array(found), failed), failed)
+
+
+@dataclass(frozen=True)
+class Division:
+    """`/` of doubles, `div` of bigints, `%` of two of a type: they fail where the divisor is 0."""
+
+    word: Literal["/", "div", "%"]
+    left: Node
+    right: Node
+    data_type: pa.DataType
+    may_fail: bool = True
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`. Spark computes the divisor first."""
+        right, left = self.right.of(batch), self.left.of(batch)
+        failed = of_arguments([right, left], batch.rows)
+        kernel: Callable[..., Any] = remainder if self.word == "%" else pc.divide
+        if self.word == "div":
+            kernel = pc.divide_checked
+        found = divided(kernel, left.array(batch.rows), right.array(batch.rows), batch.rows)
+        return Value(found.data, either(failed, found.failed))
+
+
+@dataclass(frozen=True)
+class Logic:
+    """`and`, `or` of three values: true, false, null. The right side is not computed where the left one decides."""
+
+    word: Literal["and", "or"]
+    left: Node
+    right: Node
+    data_type: pa.DataType = BOOLEAN
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.left.may_fail or self.right.may_fail
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        left, right = self.left.of(batch), self.right.of(batch)
+        failed, decides = left.failed, pa.scalar(self.word == "or")
+        if right.failed is not None:
+            decided = Value(pc.equal(left.array(batch.rows), decides)).is_true(batch.rows)
+            failed = either(failed, within(right.failed, ~decided))
+        kernel = pc.and_kleene if self.word == "and" else pc.or_kleene
+        data = kernel(left.data, right.data)
+        return Value(data if failed is None else without(data, failed), failed)
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """Whether a value is null."""
+
+    argument: Node
+    data_type: pa.DataType = BOOLEAN
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.argument.may_fail
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        value = self.argument.of(batch)
+        return Value(without(pa.array(value.is_null(batch.rows)), value.failed), value.failed)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """`in` a list of constants. `has_null`: null is one of them, so the answer is true or null."""
+
+    argument: Node
+    values: tuple[Any, ...]
+    has_null: bool = False
+    data_type: pa.DataType = BOOLEAN
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.argument.may_fail
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        return _computed(self, (self.argument,), self._is_in, batch)
+
+    def _is_in(self, data: pa.Array | pa.Scalar) -> Any:
+        found = pc.is_in(data, pa.array(self.values, self.argument.data_type))
+        unknown = pc.or_(pc.invert(found), pa.scalar(False)) if self.has_null else pa.scalar(False)
+        return pc.if_else(pc.or_(pc.is_null(data), unknown), pa.scalar(None, pa.bool_()), found)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The value of the first case whose condition is true; otherwise `default`. No other value is computed."""
+
+    cases: tuple[tuple[Node, Node], ...]
+    default: Node
+    data_type: pa.DataType
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return any(each.may_fail for case in self.cases for each in case) or self.default.may_fail
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        left: Bools = np.ones(batch.rows, np.bool_)
+        failed: Bools | None = None
+        chosen = []
+        for condition, node in self.cases:
+            asked, value = condition.of(batch), node.of(batch)
+            failed = either(failed, within(asked.failed, left))
+            holds = left & asked.is_true(batch.rows)
+            failed = either(failed, within(value.failed, holds))
+            chosen.append((holds, value))
+            left &= ~holds
+        default = self.default.of(batch)
+        failed = either(failed, within(default.failed, left))
+        data = default.array(batch.rows)
+        for holds, value in reversed(chosen):
+            data = pc.if_else(pa.array(holds), value.data, data)
+        return Value(without(data, failed), failed)
+
+
+@dataclass(frozen=True)
+class Coalesce:
+    """The first value that is not null. Those behind it are not computed."""
+
+    arguments: tuple[Node, ...]
+    data_type: pa.DataType
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return any(each.may_fail for each in self.arguments)
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        left: Bools = np.ones(batch.rows, np.bool_)
+        failed: Bools | None = None
+        values = []
+        for node in self.arguments:
+            value = node.of(batch)
+            failed = either(failed, within(value.failed, left))
+            values.append(value.array(batch.rows))
+            left &= value.is_null(batch.rows)
+        return Value(without(pc.coalesce(*values), failed), failed)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A value that is computed already."""
+
+    value: Value
+    data_type: pa.DataType
+    may_fail: bool = False
+
+    def of(self, batch: Batch) -> Value:  # noqa: ARG002
+        return Value(self.value.data)
+
+
+def _computed(node: Node, arguments: tuple[Node, ...], kernel: Callable[..., Any], batch: Batch) -> Value:
+    """What a kernel gives for arguments, whose failures are those of the whole."""
+    values = [each.of(batch) for each in arguments]
+    failed = of_arguments(values, batch.rows)
+    if getattr(node, "checked", False):
+        found = by_row(kernel, [each.data for each in values], batch.rows, node.data_type)
+        return Value(found.data, either(failed, found.failed))
+    data = kernel(*(each.data for each in values))
+    if isinstance(data, pa.Scalar):
+        return Value(data if failed is None else without(pa.repeat(data, batch.rows), failed), failed)
+    return Value(data if failed is None else without(data, failed), failed)

@@ -1,0 +1,232 @@
+"""What is computed in the task is what Spark SQL gives: for generated expressions, on generated rows.
+
+Spark is asked with `TryEval`, so that it says of each row whether it fails.
+"""
+
+import math
+import struct
+from functools import cache
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.runtime.expressions.promotion import UnprovenError
+from headwater.runtime.expressions.reading import node_of
+from headwater.runtime.expressions.values import Batch
+from headwater.runtime.records.types import arrow_type
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {
+    "b": "boolean",
+    "b2": "boolean",
+    "t": "tinyint",
+    "h": "smallint",
+    "i": "int",
+    "i2": "int",
+    "l": "bigint",
+    "l2": "bigint",
+    "d": "double",
+    "d2": "double",
+    "s": "string",
+    "s2": "string",
+    "day": "date",
+    "at": "timestamp",
+}
+WHOLE = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+NUMBERS = (*WHOLE, "double")
+
+
+def whole_numbers(bits):
+    edges = [-(2**bits), 2**bits - 1, -1, 0, 1, 2]
+    return st.sampled_from(edges) | st.integers(-(2**bits), 2**bits - 1) | st.integers(-3, 3)
+
+
+VALUES = {
+    "boolean": st.booleans(),
+    **{name: whole_numbers(bits) for name, bits in WHOLE.items()},
+    "double": st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, 2.0**53 + 2, 2147483647.5, -2147483648.9])
+    | st.floats(),
+    "string": st.sampled_from(["", "a", "A", "ab", "é", "z\u0301", "😀", "ß", "\n", "%"])
+    | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4),
+    "date": st.dates(),
+    "timestamp": st.datetimes(timezones=st.just(__import__("datetime").timezone.utc)),
+}
+LITERALS = {
+    "boolean": ["true", "false"],
+    "tinyint": ["cast(3 as tinyint)"],
+    "smallint": ["cast(-7 as smallint)"],
+    "int": ["0", "1", "-2", "2147483647", "60"],
+    "bigint": ["2147483648", "5L", "-9000000000"],
+    "double": ["1e0", "0.5D", "-2e10"],
+    "string": ["'a'", "''", "'é'", "'-'"],
+    "date": [],
+    "timestamp": ["timestamp_millis(_ts)"],
+}
+
+
+def columns_of(data_type):
+    return [name for name, each in COLUMNS.items() if each == data_type]
+
+
+@cache
+def expressions(data_type, depth):
+    """SQL of a type: what is read in the task, and some that is not."""
+    return st.deferred(lambda: _expressions(data_type, depth))
+
+
+def _expressions(data_type, depth):
+    leaves = st.sampled_from([*columns_of(data_type) * 5, *LITERALS[data_type], "null"])
+    if depth == 0:
+        return leaves
+
+    def of(each):
+        return expressions(each, depth - 1)
+
+    any_type = st.sampled_from(list(LITERALS))
+    forms = [
+        leaves,
+        st.builds("if({}, {}, {})".format, of("boolean"), of(data_type), of(data_type)),
+        st.builds("case when {} then {} when {} then {} end".format, *[of("boolean"), of(data_type)] * 2),
+        st.builds("coalesce({}, {})".format, of(data_type), of(data_type)),
+    ]
+    numbers = st.sampled_from(NUMBERS)
+    if data_type == "boolean":
+        words = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"])
+        compared = any_type.flatmap(lambda each: st.builds("({} {} {})".format, of(each), words, of(each)))
+        mixed = st.tuples(numbers, numbers).flatmap(
+            lambda both: st.builds("({} {} {})".format, of(both[0]), st.sampled_from(["=", "<", ">="]), of(both[1]))
+        )
+        forms += [
+            compared,
+            mixed,
+            st.builds("({} and {})".format, of("boolean"), of("boolean")),
+            st.builds("({} or {})".format, of("boolean"), of("boolean")),
+            st.builds("(not {})".format, of("boolean")),
+            any_type.flatmap(lambda each: st.builds("({} is null)".format, of(each))),
+            any_type.flatmap(lambda each: st.builds("({} is not null)".format, of(each))),
+            numbers.flatmap(lambda each: st.builds("({} between {} and {})".format, of(each), of(each), of(each))),
+            st.builds("({} in ({}, {}))".format, of("int"), st.sampled_from(LITERALS["int"]), st.just("5")),
+            st.builds("({} not in ('a', null, {}))".format, of("string"), st.sampled_from(LITERALS["string"])),
+            st.builds("({} in (1, 2147483648))".format, of("bigint")),
+            st.builds("(d {} {})".format, st.sampled_from(["<", "=", ">="]), st.sampled_from(["1.5", "-0.25", "0.0"])),
+        ]
+    if data_type in NUMBERS:
+        narrower = st.sampled_from(NUMBERS[: NUMBERS.index(data_type) + 1])
+        forms += [
+            narrower.flatmap(
+                lambda each: st.builds("({} {} {})".format, of(data_type), st.sampled_from("+-*%"), of(each))
+            ),
+            st.builds("(- {})".format, of(data_type)),
+            st.builds("abs({})".format, of(data_type)),
+            numbers.flatmap(lambda each: st.builds(f"cast({{}} as {data_type})".format, of(each))),
+        ]
+    if data_type == "double":
+        forms.append(
+            st.tuples(numbers, numbers).flatmap(lambda both: st.builds("({} / {})".format, of(both[0]), of(both[1])))
+        )
+        forms.append(st.builds("(d {} {})".format, st.sampled_from("+-*/"), st.sampled_from(["1.5", "60.0"])))
+    if data_type == "bigint":
+        whole = st.sampled_from(list(WHOLE))
+        forms.append(
+            st.tuples(whole, whole).flatmap(lambda both: st.builds("({} div {})".format, of(both[0]), of(both[1])))
+        )
+    if data_type == "int":
+        forms.append(st.builds("length({})".format, of("string")))
+    if data_type == "string":
+        forms += [
+            st.builds("concat({}, {}, {})".format, of("string"), of("string"), of("string")),
+            st.builds("({} || {})".format, of("string"), of("string")),
+            st.sampled_from(list(WHOLE)).flatmap(lambda each: st.builds("cast({} as string)".format, of(each))),
+        ]
+    return st.one_of(forms)
+
+
+ROWS = st.lists(
+    st.fixed_dictionaries({name: st.none() | VALUES[each] for name, each in COLUMNS.items()}), min_size=12, max_size=12
+)
+CASES = st.sampled_from(list(LITERALS)).flatmap(
+    lambda data_type: st.tuples(st.just(data_type), expressions(data_type, 3))
+)
+
+
+class Asked:
+    """Spark, asked for many expressions at once."""
+
+    def __init__(self, spark):
+        self._spark = spark
+        self._jvm = spark.sparkContext._jvm
+
+    def rows(self, table):
+        return self._spark.createDataFrame(table)
+
+    def answers(self, rows, texts):
+        """For each expression that Spark takes: its type, its values, and where it fails; otherwise None."""
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import functions
+
+        taken, types = {}, {}
+        for number, text in enumerate(texts):
+            try:
+                types[number] = rows.select(functions.expr(text).alias("x")).schema[0].dataType.simpleString()
+                tried = self._tried(text)
+                taken[number] = (tried.isNotNull().alias(f"ok{number}"), tried["v"].alias(f"x{number}"))
+            except AnalysisException:
+                continue
+        found = rows.select(*(column for each in taken.values() for column in each)).toArrow()
+        return [
+            (types[n], found[f"ok{n}"].to_pylist(), found[f"x{n}"].to_pylist()) if n in taken else None
+            for n in range(len(texts))
+        ]
+
+    def _tried(self, text):
+        from pyspark.sql import functions
+        from pyspark.sql.classic.column import Column
+
+        sql = self._jvm.org.apache.spark.sql
+        inner = sql.classic.ExpressionUtils.expression(functions.struct(functions.expr(text).alias("v"))._jc)
+        return Column(sql.classic.ExpressionUtils.column(sql.catalyst.expressions.TryEval(inner)))
+
+
+def bits(value):
+    """A value that tells NaN and -0.0 from others."""
+    return struct.pack("<d", value) if isinstance(value, float) and value == value else str(value)
+
+
+def test_generated_expressions_give_what_spark_gives(spark_session):
+    asked = Asked(spark_session)
+    proven = []
+
+    @settings(max_examples=4)
+    @given(st.lists(CASES, min_size=40, max_size=40), ROWS)
+    def check(cases, records):
+        schema = pa.schema([(name, arrow_type(each)) for name, each in COLUMNS.items()] + [("_ts", pa.int64())])
+        table = pa.Table.from_pylist([{**each, "_ts": 1_600_000_000_123 + n} for n, each in enumerate(records)], schema)
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        types = {name: column.type for name, column in columns.items()}
+        readable = []
+        for _, sql in cases:
+            for data_type in (arrow_type(each) for each in LITERALS):
+                try:
+                    readable.append((sql, data_type, node_of(sql, types, data_type)))
+                except UnprovenError:
+                    continue
+        for (sql, data_type, node), answer in zip(
+            readable, asked.answers(asked.rows(table), [sql for sql, _, _ in readable]), strict=True
+        ):
+            assert answer is not None, f"Spark refuses {sql}"
+            spark_type, fine, expected = answer
+            assert arrow_type(spark_type) == data_type, sql
+            value = node.of(Batch(columns, len(table)))
+            mine = value.array(len(table))
+            assert mine.type == data_type, sql
+            failed = value.failed if value.failed is not None else [False] * len(table)
+            assert list(failed) == [not each for each in fine], (sql, records)
+            assert not any(failed) or node.may_fail, sql
+            assert list(map(bits, mine.to_pylist())) == list(map(bits, expected)), (sql, records)
+            proven.append(sql)
+
+    check()
+    assert len(proven) > 30

@@ -1,0 +1,118 @@
+"""Steps with expressions that a task does itself, in the real loop and without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_application import APPLICATION, LocalApplication, Part
+
+from headwater.runtime import Aggregate, Pipe, Settle, Sink, Source, Table, subtopology
+from headwater.runtime.records.kinds import Kind
+from headwater.runtime.topology import Agg, Store, Topic
+
+NUMBERS = Topic("numbers", 1, "k string", "x int, y double")
+OUT = Topic("out", 1, "k string", "x int", writer=APPLICATION)
+ROWS = [
+    (("a",), (4, 1.0), 1),
+    (("b",), (None, 2.5), 2),
+    ((None,), (7, float("nan")), 3),
+    (("c",), None, 4),
+    (("a",), (-3, 0.0), 5),
+    (("d",), (9, None), 6),
+]
+
+
+def given(tmp_path: Path, steps: Callable[[Pipe], Pipe], **changes: Any) -> LocalApplication:
+    made = replace(subtopology(0, "numbers", file="t.yml")(steps), **changes)
+    app = LocalApplication(tmp_path, [Part(made)])
+    app.append(NUMBERS, ROWS)
+    return app
+
+
+def records(app: LocalApplication, topic: Topic) -> list[tuple[Any, ...]]:
+    """Key, value columns and time; a tombstone has no columns."""
+    names = [f"value.{each.split()[0]}" for each in topic.value.split(", ")]
+    key = f"key.{topic.key.split()[0]}"
+    return [
+        (row[key], *(row[name] for name in names), row["_timestamp"])
+        if row["_kind"] == Kind.VALUE
+        else (row[key], None)
+        for row in app.read(topic)
+    ]
+
+
+@pytest.mark.parametrize("max_records", [1, 4, 1000])
+def test_stream_is_filtered_computed_branched_and_merged_in_order(tmp_path: Path, max_records: int) -> None:
+    out = Topic("out", 1, "name string", "n bigint, half double", writer=APPLICATION)
+
+    def steps(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(NUMBERS, "f"))
+        rows = rows.where("f", "x is null or x <> -3")
+        rows = rows.branch("f", {"big": "x > 5", "rest": None})
+        rows = rows.select("big", {"n bigint": "cast(x as bigint) + 2147483647", "half double": "y / 2"})
+        rows = rows.select("rest", {"n bigint": "coalesce(x, 0L)", "half double": "if(y < 2, y, 0.5D)"})
+        rows = rows.key_by("big", {"name string": "concat(coalesce(k, '?'), '!')"})
+        rows = rows.key_by("rest", {"name string": "k"})
+        rows = rows.merge(("big", "rest"), "f")
+        return rows.process(Sink("f", out, "append"))
+
+    app = given(tmp_path, steps)
+    app.run(max_records)
+    found = records(app, out)
+    assert [each[:2] for each in found] == [("a", 4), ("b", 0), ("?!", 2147483654), ("c", None), ("d!", 2147483656)]
+    assert str(found) == (
+        "[('a', 4, 1.0, 1), ('b', 0, 0.5, 2), ('?!', 2147483654, nan, 3), ('c', None), ('d!', 2147483656, None, 6)]"
+    )
+
+
+@pytest.mark.parametrize("max_records", [1, 1000])
+def test_rows_of_a_table_that_do_not_pass_become_deletions(tmp_path: Path, max_records: int) -> None:
+    store = Store("kept", 1, "k string", "x int, y double")
+
+    def steps(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(NUMBERS, "t"), Table("t", store, old=True))
+        rows = rows.where("t", "x > 0", table=True)
+        return rows.process(Settle("t"), Sink("t", replace(OUT, value="x int, y double"), "each_update"))
+
+    app = given(tmp_path, steps)
+    app.append(NUMBERS, [(("d",), (-1, 0.0), 7), (("d",), (2, 0.0), 8)])
+    app.run(max_records)
+    assert [each[:2] for each in records(app, replace(OUT, value="x int, y double"))] == [
+        ("a", 4),
+        ("a", None),
+        ("d", 9),
+        ("d", None),
+        ("d", 2),
+    ]
+
+
+def test_record_that_an_expression_cannot_process_stops_its_task_and_is_named(tmp_path: Path) -> None:
+    def steps(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(NUMBERS, "f"))
+        rows = rows.with_columns("f", {"q bigint": "if(x = 4, 0L, 10 div (x - 9))"}, at=3)
+        rows = rows.select("f", {}, keep=("x",))
+        return rows.process(Sink("f", OUT, "append"))
+
+    app = given(tmp_path, steps)
+    result = app.attempt(app.settings(max_records=3))
+    assert result.status == "failed"
+    assert "t.yml:3: record numbers[0]@5 cannot be processed" in (result.error or "")
+    assert [each[0] for each in records(app, OUT)] == ["a", "b", None]
+
+
+def test_count_behind_steps_of_a_task_is_that_of_its_records(tmp_path: Path) -> None:
+    store = Store("counts", 1, "k string", "n bigint", aggregates=(Agg("n", "count"),))
+    counts = Topic("out", 1, "k string", "n bigint", writer=APPLICATION)
+
+    def steps(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(NUMBERS, "f"))
+        rows = rows.where("f", "y >= 0.0")
+        return rows.process(Aggregate("f", store), Sink("f", counts, "each_update"))
+
+    app = given(tmp_path, steps)
+    app.run()
+    assert [each[:2] for each in records(app, counts)] == [("a", 1), ("b", 1), ("a", 2)]
