@@ -222,6 +222,7 @@ def test_watched_json_is_one_object_a_line_until_ctrl_c(shop: Path, write: Write
         while (seen := json.loads(process.stdout.readline())) and seen["applications"][0]["run"]["records"] != 4711:
             pass
         process.send_signal(signal.SIGINT)
+        process.communicate()  # it may be printing: nobody to read that would be an error of its own
     assert process.returncode == 0
     assert first["applications"][0]["run"]["records"] == 19
     assert seen["at"] > first["at"]

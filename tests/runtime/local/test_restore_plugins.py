@@ -64,7 +64,9 @@ def test_strategy_of_a_plugin_saves_and_restores_as_the_page_shows_it(app, monke
     result = app.attempt(settings)
 
     assert (result.status, result.error) == ("caught_up", None)
-    assert [type(each) for each in steps] == [Load] * PARTITIONS
+    # A store whose slice has ended is asked for its steps again.
+    assert len(steps) >= PARTITIONS
+    assert {type(each) for each in steps} == {Load}
     assert last_sums(app) == {
         f"k{partition}": (2 * RECORDS, 2 * sum(range(RECORDS))) for partition in range(PARTITIONS)
     }
