@@ -57,8 +57,8 @@ def command(
     else:
         show(planned)
     if planned and (errors := project.parse().errors):
-        told = f"the project has {counted(len(errors), 'error')}, which `headwater parse` lists: no run begins before"
-        say(WARNING, f"{told} they are corrected", err=True)
+        told = f"the project has {counted(len(errors), 'error')}: no run begins before `headwater parse` finds none"
+        say(WARNING, told, err=True)
     question = "Remove this for good, and start again with the next run?"
     if not planned or not confirmed(dry_run, yes, question, style):
         return

@@ -30,13 +30,14 @@ def reset_stores(project: Project, planned: StoreReset, *, dry_run: bool, yes: b
     if planned.is_done:
         return
     names = ", ".join(planned.stores)
-    question = f"Leave {names} as it is?" if planned.withdraw else f"Have the next run compute {names} again?"
+    stay, as_now = ("stays", "as it is") if len(planned.stores) == 1 else ("stay", "as they are")
+    question = f"Leave {names} {as_now}?" if planned.withdraw else f"Have the next run compute {names} again?"
     if not confirmed(dry_run, yes, question, style):
         return
     project.reset_store(planned)
     if style != "json":
         click.echo(
-            f"{names} of {planned.application} stays as it is"
+            f"{names} of {planned.application} {stay} {as_now}"
             if planned.withdraw
             else f"`headwater run` computes {names} again; until it has caught up, everyone reads what is there"
         )
@@ -45,7 +46,10 @@ def reset_stores(project: Project, planned: StoreReset, *, dry_run: bool, yes: b
 def _show(planned: StoreReset) -> None:
     what = f"{', '.join(planned.stores)} of {planned.application}"
     if planned.withdraw:
-        told = "nobody has asked for it to be computed again" if planned.is_done else "the next run computes it again"
+        it = "it" if len(planned.stores) == 1 else "them"
+        told = f"nobody has asked for {it} to be computed again"
+        if not planned.is_done:
+            told = f"the next run computes {it} again"
         click.echo(f"{what}: {told}")
         return
     rows = [

@@ -126,7 +126,9 @@ def _going_on(plan: Plan) -> str:
     new = [each.topology for each in plan.applications if not each.begun]
     said = [f"{', '.join(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
     if plan.verdict is Verdict.COMPATIBLE:
-        return "; ".join([*said, "run goes on from what is committed"])
+        # Seeds make a plan compatible too, also where there is nothing of a topology to go on from.
+        nothing_to_go_on_from = new and len(new) == len(plan.applications)
+        return "; ".join(said if nothing_to_go_on_from else [*said, "run goes on from what is committed"])
     if len(new) < len(plan.applications):
         said = [f"{said[0]}, and nothing else has changed" if new else "nothing has changed"]
     waits = any(each.waiting is not None and each.waiting.records for each in plan.applications)

@@ -45,7 +45,7 @@ def test_plan_before_the_first_run_says_what_would_be_read(tmp_path: Path) -> No
 
     assert shown.exit_code == 0
     assert "├── sales  new" in shown.output
-    assert shown.output.splitlines()[-1] == "best, sales are new; run goes on from what is committed"
+    assert shown.output.splitlines()[-1] == "best, sales are new"
     assert "`seed` and `build` write seeds/orders.csv to it, which is not committed yet" in shown.output
 
 
@@ -233,7 +233,7 @@ def test_run_is_held_to_its_plan(shop: Shop) -> None:
 
     shown = shop.headwater("run", "--plan", "plan.json")
     assert shown.exit_code == 1
-    assert "this is not what was planned: shop-best, shop-sales has committed something since" in shown.output
+    assert "this is not what was planned: shop-best, shop-sales have committed something since" in shown.output
 
     shop.headwater("plan", "--out", "plan.json")
     assert "the plan was made without --continue" in shop.headwater("run", "--plan", "plan.json", "--continue").output
@@ -257,7 +257,7 @@ def test_plan_that_does_not_hold_any_more_is_refused_before_spark_is_started(
     shown = shop.headwater("run", "--plan", "plan.json")
 
     assert shown.exit_code == 1
-    assert "shop-best, shop-sales has committed something since" in shown.output
+    assert "shop-best, shop-sales have committed something since" in shown.output
     assert "/nowhere" not in shown.output
 
 

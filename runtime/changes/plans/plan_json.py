@@ -80,7 +80,7 @@ class Made:
             reasons.append(f"the files of {', '.join(changed)} have changed since")
         moved = [name for name, found in now.state.items() if self.state.get(name, found) != found]
         if moved:
-            reasons.append(f"{', '.join(moved)} has committed something since")
+            reasons.append(f"{', '.join(moved)} {'has' if len(moved) == 1 else 'have'} committed something since")
         if now.go_on and not self.go_on:
             reasons.append("the plan was made without --continue")
         if reasons:
