@@ -21,7 +21,7 @@ from ..runtime.log.declared_topics import applications_of, gone_with
 from ..runtime.progress.full_refresh import refresh_fully
 from ..runtime.progress.removal import Removal, plan_application_removal
 from ..runtime.spark.cluster import SparkCluster
-from ..runtime.topology import ExpressionEngine
+from ..runtime.topology import ExpressionEngine, Settings
 from ..runtime.tracing.trace import Trace, traced
 from .arguments import check_methods
 from .code import TARGET, GeneratedCode
@@ -31,7 +31,6 @@ from .target import Target
 
 if TYPE_CHECKING:
     from ..runtime.spark.session.on_demand import SparkOnDemand
-    from ..runtime.topology import Settings
 
 RUN_RESULTS = "run_results.json"
 

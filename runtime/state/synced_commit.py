@@ -57,9 +57,8 @@ def note_sync(store: Path, commit: CommitMark | None) -> None:
     if found is not None and found.application == commit.application and found.number > commit.number:
         return
     make_folder(store.parent)
-    write_whole(
-        note_of(store), json.dumps(asdict(commit)), tidily=False
-    )  # each store of a client has one, and each epoch
+    # Each epoch writes one for each store, and all notes of a client's stores may lie in one folder.
+    write_whole(note_of(store), json.dumps(asdict(commit)), tidily=False)
 
 
 def keep_note(store: Path) -> None:

@@ -20,7 +20,6 @@ FEWEST_EPOCHS = 2
 """The first epoch also makes folders and stores."""
 
 ROUNDS = 5
-"""So few that they are over before the run has been quiet for a second, after which it looks at all tasks again."""
 
 
 def of_an_epoch(case: Case, root: Path) -> dict[str, int]:

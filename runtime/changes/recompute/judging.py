@@ -200,8 +200,8 @@ class _Judging:
             first = from_the_first(topology, run.committed[name])
             again = (each for each in first if topic_writer(topology, each.topic) not in names)
             # A topic that moves has two writers, which would have to begin again together.
-            anew = not moves.handed() and any(each.kind != RESET for each in asked)
-            told = computed_again(topology, name in changed, again, may_go_on=onward, may_begin_again=anew)
+            alone = not moves.handed() and any(each.kind != RESET for each in asked)
+            told = computed_again(topology, name in changed, again, may_go_on=onward, may_begin_again=alone)
             found[name] = with_withdrawal((*evolving, told), asked)
 
     def _stopped(

@@ -46,7 +46,7 @@ _LEVELS: Mapping[type, Level] = {
 """The levels of events that are not `info`. An application that stops is an `error` if it failed or was taken over."""
 
 _UNSAID: tuple[type, ...] = (events.StatusTaken, events.EpochTraced)
-"""Events that have no line: a status is a table of numbers, and comes once a second; so is a trace of an epoch."""
+"""Events that have no line: a status is a table of numbers, and comes once a second; traces go to a file."""
 
 
 def event_name(kind: type) -> str:

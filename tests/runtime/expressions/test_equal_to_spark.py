@@ -5,6 +5,7 @@ Spark is asked with `TryEval`, so that it says of each row whether it fails.
 
 import math
 import struct
+from datetime import UTC
 from functools import cache
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ VALUES = {
     "string": st.sampled_from(["", "a", "A", "ab", "é", "z\u0301", "😀", "ß", "\n", "%"])
     | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4),
     "date": st.dates(),
-    "timestamp": st.datetimes(timezones=st.just(__import__("datetime").timezone.utc)),
+    "timestamp": st.datetimes(timezones=st.just(UTC)),
 }
 LITERALS = {
     "boolean": ["true", "false"],
