@@ -39,7 +39,8 @@ def test_kind_of_change_names_tests_that_show_its_verdict(kind: str) -> None:
         if test:
             assert f"def {test}(" in path.read_text()
         else:
-            assert any(SAID[each] in KINDS[kind] for each in verdicts(Change.read(path))), path.stem
+            verdict = KINDS[kind].partition("|")[0]
+            assert any(SAID[each] in verdict for each in verdicts(Change.read(path))), path.stem
 
 
 def test_each_change_is_of_a_kind() -> None:
