@@ -32,8 +32,8 @@ def check_collapsed(
         origin = _origin(topology, sources, collapsed)
         if origin is not None:
             origin = _through(flow, origin, diagnostics)
-        for made in (name, *(each.text for references in flow.references for each in references.flows)):
-            if origin is not None:
+        if origin is not None:
+            for made in (name, *(each.text for references in flow.references for each in references.flows)):
                 collapsed[topology, "flow", made] = origin
         if flow.to is not None:
             if found.after.is_table and found.after.emit == "per_epoch":

@@ -8,13 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Sequence
-from typing import get_args
 
 from ....errors import HeadwaterError
 from ...changes.recompute.judging import Judged
 from ...changes.recompute.repartition import fed_topics
 from ...chosen_plugins import log_of
-from ...ingest.repartition.switching import TopicError, repartition
+from ...ingest.repartition.switching import TOPIC_ERRORS, repartition
 from ...topology import Settings, Topology
 from ..reports.events import Observer, TopicRepartitioned
 from .start import judged_start
@@ -47,7 +46,7 @@ def start_with_topics_in_place(
             return judged
         except StoppedError as stopped:
             staying |= dict.fromkeys(judged.repartitions, stopped)
-        except get_args(TopicError) as error:
+        except TOPIC_ERRORS as error:
             staying[error.topic] = error
 
 

@@ -54,7 +54,7 @@ class UnreadableTopicError(HeadwaterError):
         self.cause = cause
 
 
-TopicError = DeletionsWithoutKeyError | TopicMovedMeanwhileError | RecordsGoneMeanwhileError | UnreadableTopicError
+TOPIC_ERRORS = (DeletionsWithoutKeyError, TopicMovedMeanwhileError, RecordsGoneMeanwhileError, UnreadableTopicError)
 """Why one `topic` cannot be put elsewhere. Others may be."""
 
 
@@ -81,7 +81,7 @@ def repartition(
     They keep keys, values, timestamps, headers and their order, see `in_order`. Nobody sees any of it before the
     commit, and what is appended meanwhile goes along. `application`: `<project>-seed`. `whole`: topics of which every
     record must be there. `delay_ms`: see `RepartitionRecord`. `go_on`: called again and again; what it raises ends
-    this. Raises errors of the log, and a TopicError: then nothing was changed.
+    this. Raises errors of the log, and one of TOPIC_ERRORS: then nothing was changed.
     """
     state = LogState.load(log.commits(application))
     known = {topic.name: state.topics[topic.name] for topic in topics}
