@@ -179,7 +179,7 @@ class Shop:
         assert program == "headwater"
         topologies = self.judge().project()._code.topologies()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(runs, "SparkCluster", lambda *_: _cluster(topologies))
+            patched.setattr(runs, "SparkCluster", lambda *_, **__: _cluster(topologies))
             patched.setattr(SparkOnDemand, "session", lambda _: None)
             until = ["--until-caught-up"] if name == "run" else []
             arguments = [name, "--project-dir", str(self.root), *rest, *until]
