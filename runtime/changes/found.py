@@ -15,6 +15,7 @@ from .comparison import SOMETHING_ELSE, Comparison
 from .inputs import topic_changes
 from .model import Change, Subject, SubjectKind, Verdict, Way
 from .recompute.resets import reset_changes
+from .returned import with_returned
 from .settling import settled
 from .ways import start_again
 
@@ -33,7 +34,7 @@ def changes_of(topology: Topology, committed: Committed, owned: Collection[str] 
     current = TopologyDescription.of(topology, committed.begun)
     unread = committed.half_done(topology)
     compared = Comparison.of(topology, committed.described(), current, unread, repartitioned_since(committed))
-    differences = compared.changes(own.tasks.consumed)
+    differences = tuple(with_returned(compared.changes(own.tasks.consumed), committed, current))
     renamed = tuple(renamed_changes(topology, own.renaming)) if own.number else ()
     if renamed:  # its files have changed with its name, and that is told
         differences = tuple(change for change in differences if change.kind != SOMETHING_ELSE)

@@ -75,7 +75,7 @@ def _added(subject: Subject, place: str | None, committed: TopologyDescription, 
 
 def _removed(subject: Subject, was: Sequence[StepText], current: TopologyDescription) -> Change:
     """A flow that is gone. Nobody adds to what it alone has written; elsewhere its records are among others."""
-    if shared := [topic for topic in filter(None, map(_written, was)) if topic in current.written]:
+    if shared := [topic for topic in filter(None, map(topic_written, was)) if topic in current.written]:
         what = f"it is gone, and {', '.join(shared)} is still written"
         return _onward("flow.removed", subject, what, "the records that it has written stay")
     return Change("flow.removed", subject, Verdict.COMPATIBLE, f"it is gone; {STAYS}")
@@ -162,8 +162,8 @@ def _with_writers(
     None, if there are no flows to begin with.
     """
     rest = {name: steps for name, steps in flows.items() if name not in found}
-    alone = Counter(map(_written, _steps(rest))) - Counter(map(_written, _steps(others)))
-    more = (name for name in rest if name not in others and any(_written(each) in alone for each in rest[name]))
+    alone = Counter(map(topic_written, _steps(rest))) - Counter(map(topic_written, _steps(others)))
+    more = (name for name in rest if name not in others and any(topic_written(each) in alone for each in rest[name]))
     return [*found, *(more if found else ())]
 
 
@@ -171,7 +171,8 @@ def _steps(flows: Mapping[str, Sequence[StepText]]) -> Iterator[StepText]:
     return (each for steps in flows.values() for each in steps if each.text.startswith(_WRITES))
 
 
-def _written(step: StepText) -> str | None:
+def topic_written(step: StepText) -> str | None:
+    """The topic that a step writes, if it writes one."""
     return step.text.removeprefix(_WRITES) if step.text.startswith(_WRITES) else None
 
 
