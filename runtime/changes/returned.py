@@ -15,7 +15,7 @@ from ..log.state import LogState
 from ..progress.committed import Committed
 from .model import Change, Verdict
 from .steps import topic_written
-from .ways import FROM_THE_FIRST, start_again
+from .ways import ways_back
 
 
 def with_returned(changes: Iterable[Change], committed: Committed, current: TopologyDescription) -> Iterator[Change]:
@@ -39,11 +39,7 @@ def _told(added: Change, committed: Committed, current: TopologyDescription) -> 
     else:
         what = ["it begins with the first record that is there"]
     what += [f"{topic} keeps its {_records(count)} of before" for topic, count in kept.items()]
-    name = current.name
-    begin = start_again(
-        f"to begin with nothing instead, start {name} and what reads it again {FROM_THE_FIRST}", f"{name}+"
-    )
-    return replace(added, what="; ".join(what), ways=(begin,))
+    return replace(added, what="; ".join(what), ways=ways_back(committed.application)[1:])
 
 
 def _read_before(own: LogState, flow: str, current: TopologyDescription) -> dict[str, Mapping[str, int]]:
