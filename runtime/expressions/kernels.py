@@ -59,7 +59,9 @@ def remainder(left: pa.Array, right: pa.Array) -> pa.Array:
     valid = pc.and_(left.is_valid(), right.is_valid())
     top = to_numpy(pc.fill_null(left, pa.scalar(0, left.type)))
     bottom = to_numpy(pc.fill_null(right, pa.scalar(1, right.type)))
-    return pc.if_else(valid, pa.array(np.fmod(top, bottom), left.type), pa.scalar(None, left.type))
+    with np.errstate(invalid="ignore"):  # the rest of an infinity is NaN, as in Java
+        rest = np.fmod(top, bottom)
+    return pc.if_else(valid, pa.array(rest, left.type), pa.scalar(None, left.type))
 
 
 def compared(kernel: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:

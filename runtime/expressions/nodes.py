@@ -72,7 +72,9 @@ class Call:
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
-        return _computed(self, self.arguments, lambda *data: pc.call_function(self.kernel, list(data)), batch)
+        return _computed(
+            self, self.arguments, lambda *data: pc.call_function(self.kernel, list(data)), batch, self.checked
+        )
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Cast:
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
-        return _computed(self, (self.argument,), self._cast, batch)
+        return _computed(self, (self.argument,), self._cast, batch, self.checked)
 
     def _cast(self, data: pa.Array | pa.Scalar) -> Any:
         if not self.checked:
@@ -307,11 +309,13 @@ class _Given:
         return Value(self.value.data)
 
 
-def _computed(node: Node, arguments: tuple[Node, ...], kernel: Callable[..., Any], batch: Batch) -> Value:
-    """What a kernel gives for arguments, whose failures are those of the whole."""
+def _computed(
+    node: Node, arguments: tuple[Node, ...], kernel: Callable[..., Any], batch: Batch, checked: bool = False
+) -> Value:
+    """What a kernel gives for arguments, whose failures are those of the whole. `checked`: it may fail itself."""
     values = [each.of(batch) for each in arguments]
     failed = of_arguments(values, batch.rows)
-    if getattr(node, "checked", False):
+    if checked:
         found = by_row(kernel, [each.data for each in values], batch.rows, node.data_type)
         return Value(found.data, either(failed, found.failed))
     data = kernel(*(each.data for each in values))
