@@ -24,9 +24,11 @@ def command(options: ProjectOptions, style: str, verbose: bool) -> None:
 
     Spark is started only for expressions that it has not judged before.
     """
+    if verbose and style != "text":
+        raise click.UsageError("-v adds lines to the text; leave out --format")
     with options.project() as project:
         compiled = project.compile(check=False)
-        engines = project.step_engines() if compiled.ok and verbose and style == "text" else ()
+        engines = project.step_engines() if compiled.ok and verbose else ()
         plan = project.outlook(local=True) if compiled.ok and style == "text" else None
     show(compiled.diagnostics, compiled.sources, compiled.root, style)
     if style == "text" and compiled.ok:

@@ -72,9 +72,10 @@ class Call:
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
-        return _computed(
-            self, self.arguments, lambda *data: pc.call_function(self.kernel, list(data)), batch, self.checked
-        )
+        return _computed(self, self.arguments, self._called, batch, self.checked)
+
+    def _called(self, *data: pa.Array | pa.Scalar) -> Any:
+        return pc.call_function(self.kernel, list(data))
 
 
 @dataclass(frozen=True)

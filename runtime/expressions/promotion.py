@@ -77,7 +77,10 @@ def refuse_folding(nodes: tuple[Node, ...], decides: Callable[[Node], bool]) -> 
 
 def name_of(tree: exp.Expr) -> str:
     """What an operator or a function is called in a reason."""
-    return tree.name.lower() if isinstance(tree, exp.Anonymous) else type(tree).__name__.lower()
+    if isinstance(tree, exp.Anonymous):
+        name: str = tree.name
+        return name.lower()
+    return "cast" if isinstance(tree, exp.TryCast) else type(tree).__name__.lower()
 
 
 def unproven_of(tree: exp.Expr, nodes: tuple[Node, ...]) -> NoReturn:

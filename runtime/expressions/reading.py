@@ -111,7 +111,7 @@ class _Reader:
     def column(self, tree: exp.Expr) -> Node:
         name = tree.name
         if name not in self.columns or not isinstance(tree.this, exp.Identifier):
-            unproven(f"`{tree.sql()}` is no column here")
+            unproven(f"`{tree.sql('spark')}` is no column here")
         return Column(name, self.columns[name])
 
     def literal(self, tree: exp.Expr) -> Node:
@@ -207,7 +207,7 @@ class _Reader:
 
     def is_(self, tree: exp.Expr) -> Node:
         if not isinstance(tree.expression, exp.Null):
-            unproven(f"`{tree.sql()}` is only proven in Spark SQL")
+            unproven(f"`{tree.sql('spark')}` is only proven in Spark SQL")
         return IsNull(self.node(tree.this))
 
     def one_of(self, tree: exp.Expr) -> Node:
@@ -285,7 +285,7 @@ class _Reader:
     def _predicate(self, tree: exp.Expr) -> Node:
         node = self.node(tree)
         if node.data_type != BOOLEAN:
-            unproven(f"`{tree.sql()}` is no boolean here")
+            unproven(f"`{tree.sql('spark')}` is no boolean here")
         return node
 
     def _both(self, tree: exp.Expr) -> tuple[Node, ...]:
@@ -335,6 +335,7 @@ _FORMS: Mapping[type[exp.Expr], tuple[Callable[[_Reader, Any], Node], frozenset[
     exp.Case: (_Reader.case, frozenset({"this", "ifs", "default"})),
     exp.If: (_Reader.if_, frozenset({"this", "true", "false"})),
     exp.Coalesce: (_Reader.coalesce, frozenset({"this", "expressions"})),
+    # sqlglot reads a `cast` of Spark as a TryCast. `try_cast` itself is refused in `node_of`.
     exp.TryCast: (_Reader.cast, frozenset({"this", "to"})),
     exp.Cast: (_Reader.cast, frozenset({"this", "to"})),
     exp.Concat: (_Reader.concat, frozenset({"expressions", "safe"})),

@@ -1,6 +1,6 @@
 """Operators that compute expressions: the SQL steps that can run in the task itself.
 
-Each does to rows what the function of the same name in `spark/sql_steps.py` does to those of a DataFrame. A failure
+Each does to rows what the function of its step in `spark/sql_steps.py` does to those of a DataFrame. A failure
 counts only for rows for which Spark would compute the expression: not for a null value, for example.
 """
 
