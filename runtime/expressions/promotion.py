@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from dataclasses import is_dataclass
+from typing import Any, NoReturn, cast
 
 import pyarrow as pa
 from sqlglot import exp
@@ -75,12 +76,47 @@ def refuse_folding(nodes: tuple[Node, ...], decides: Callable[[Node], bool]) -> 
         unproven("what Spark SQL leaves out where a literal decides is only known to Spark SQL")
 
 
+def refuse_alike(nodes: tuple[Node, ...]) -> None:
+    """Refuse operands that Spark may find to be the same: it then computes one of them, or none, errors and all.
+
+    It knows that `a > b` is `b < a` and `not a <= b`. So those that read the same columns and literals are refused.
+    """
+    if any(each.may_fail for each in nodes) and len({_reads(each) for each in nodes}) < len(nodes):
+        unproven("what Spark SQL computes of two parts that are alike is only known to it")
+
+
+def parts_of(node: Node, is_joint: Callable[[Node], bool]) -> tuple[Node, ...]:
+    """The parts that operators of some kind put together in a node."""
+    if not is_joint(node):
+        return (node,)
+    return tuple(part for each in _below(node) for part in parts_of(each, is_joint))
+
+
+def _reads(node: Node) -> tuple[str, ...]:
+    """The columns and literals in a node, sorted."""
+    below = _below(node)
+    return tuple(sorted(name for each in below for name in _reads(each))) if below else (repr(node),)
+
+
+def _below(value: Any) -> tuple[Node, ...]:
+    """The nodes right below a node, also those in its tuples."""
+    found: list[Node] = []
+    for part in value if isinstance(value, tuple) else vars(value).values():
+        if isinstance(part, tuple):
+            found += _below(part)
+        elif is_dataclass(part):
+            found.append(cast(Node, part))
+    return tuple(found)
+
+
 def name_of(tree: exp.Expr) -> str:
     """What an operator or a function is called in a reason."""
     if isinstance(tree, exp.Anonymous):
         name: str = tree.name
         return name.lower()
-    return "cast" if isinstance(tree, exp.TryCast) else type(tree).__name__.lower()
+    if isinstance(tree, exp.TryCast):
+        return "try_cast" if tree.args.get("safe") else "cast"
+    return type(tree).__name__.lower()
 
 
 def unproven_of(tree: exp.Expr, nodes: tuple[Node, ...]) -> NoReturn:

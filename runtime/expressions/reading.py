@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from sqlglot import exp, parse_one
+from sqlglot import exp, parse_one, tokenize
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import TokenType
 
 from ...errors import HeadwaterError
 from ..records.types import arrow_type, ddl
@@ -48,6 +50,8 @@ from .promotion import (
     is_decimal,
     is_null,
     name_of,
+    parts_of,
+    refuse_alike,
     refuse_folding,
     unproven,
     unproven_of,
@@ -62,12 +66,17 @@ def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType
 
     Raises UnprovenError.
     """
-    if "try_" in sql.lower() or "\\" in sql:
-        unproven("`try_` functions and backslashes are only known to Spark SQL")
+    if "\\" in sql:
+        unproven("what a backslash stands for is only known to Spark SQL")
     try:
+        kinds = [token.token_type for token in tokenize(sql, read="spark")]
         tree = parse_one(sql, read="spark")
     except (ParseError, TokenError):
         unproven("its syntax is only known to Spark SQL")
+    except RecursionError:
+        unproven("it is nested very deeply")
+    if (TokenType.STRING, TokenType.STRING) in pairwise(kinds):
+        unproven("a quote in a text is only known to Spark SQL")
     node = _Reader(columns).node(tree)
     if isinstance(node, Constant) and node.data_type in (NULL, DECIMAL):
         unproven(f"the type of `{sql}` is only known to Spark SQL")
@@ -103,6 +112,12 @@ class _Reader:
         extra = [name for name, value in tree.args.items() if value and name not in arguments]
         if extra:
             unproven(f"this form of `{name_of(tree)}` is only proven in Spark SQL")
+        # The parser itself puts what is behind `<=>` in parentheses.
+        bare = tree.expression.this if isinstance(tree, exp.NullSafeEQ) else None
+        if isinstance(tree, _COMPARING) and any(
+            isinstance(each, (*_COMPARING, exp.Not)) for each in (bare, *tree.iter_expressions())
+        ):
+            unproven("the order of comparisons without parentheses is only known to Spark SQL")
         return read(self, tree)
 
     def paren(self, tree: exp.Expr) -> Node:
@@ -134,10 +149,15 @@ class _Reader:
         return Constant(None, NULL)
 
     def negative(self, tree: exp.Expr) -> Node:
+        written = tree.this.this if isinstance(tree.this, exp.Cast) else tree.this
+        if isinstance(written, exp.Literal) and written.this in _ONLY_NEGATIVE:
+            unproven(f"the type of -{written.this} is only known to Spark SQL")
         argument = self.node(tree.this)
         if isinstance(argument, Constant) and argument.data_type in (INT, BIGINT, DOUBLE):
             return Constant(-argument.value, argument.data_type)
-        if isinstance(argument, Constant) and argument.data_type == DECIMAL:
+        if isinstance(argument, Constant) and is_decimal(argument) and not argument.value.startswith("-"):
+            if not float(argument.value):
+                unproven("what sign the decimal -0.0 has is only known to Spark SQL")
             return Constant(f"-{argument.value}", DECIMAL)
         return self._arithmetic(tree, "negate", (argument,))
 
@@ -154,7 +174,11 @@ class _Reader:
             return Call(kernel, arguments, data_type)
         if data_type not in WHOLE:
             unproven_of(tree, arguments)
-        return Call(f"{kernel}_checked", arguments, data_type, checked=True)
+        node = Call(f"{kernel}_checked", arguments, data_type, checked=True)
+        parts = parts_of(node, lambda each: isinstance(each, Call) and each.kernel == node.kernel)
+        if len(parts) > 2 and len([each for each in parts if is_constant(each)]) > 1:
+            unproven("Spark SQL may calculate with two literals first, and so without an overflow")
+        return node
 
     def division(self, tree: exp.Expr) -> Node:
         left, right = self.node(tree.this), self.node(tree.expression)
@@ -193,6 +217,8 @@ class _Reader:
         return NullSafeEqual(left, right)
 
     def between(self, tree: exp.Expr) -> Node:
+        if self.node(tree.this).may_fail:
+            unproven("when Spark SQL computes the value for `between` is only known to it")
         low = exp.GTE(this=tree.this.copy(), expression=tree.args["low"].copy())
         high = exp.LTE(this=tree.this.copy(), expression=tree.args["high"].copy())
         return Logic("and", self.node(low), self.node(high))
@@ -200,6 +226,7 @@ class _Reader:
     def logic(self, tree: exp.Expr) -> Node:
         left, right = self._predicate(tree.this), self._predicate(tree.expression)
         refuse_folding((left, right), is_constant)
+        refuse_alike((*parts_of(left, _is_logic), *parts_of(right, _is_logic)))
         return Logic("and" if isinstance(tree, exp.And) else "or", left, right)
 
     def negation(self, tree: exp.Expr) -> Node:
@@ -208,7 +235,10 @@ class _Reader:
     def is_(self, tree: exp.Expr) -> Node:
         if not isinstance(tree.expression, exp.Null):
             unproven(f"`{tree.sql('spark')}` is only proven in Spark SQL")
-        return IsNull(self.node(tree.this))
+        argument = self.node(tree.this)
+        if argument.may_fail:
+            unproven("what `is null` does with errors is only known to Spark SQL")
+        return IsNull(argument)
 
     def one_of(self, tree: exp.Expr) -> Node:
         listed = [self.node(each) for each in tree.expressions]
@@ -244,6 +274,8 @@ class _Reader:
     def _choice(self, tree: exp.Expr, conditions: list[Node], values: list[Node]) -> Node:
         if any(map(is_constant, conditions)):
             unproven("a condition that is written down as `true`, `false` or `null` is left to Spark SQL")
+        if any(each.may_fail for each in conditions):
+            unproven("whether Spark SQL asks for a condition that may fail is only known to it")
         *chosen, default = alike(tree, tuple(values))
         if default.data_type not in COMPARED:
             unproven_of(tree, (default,))
@@ -291,7 +323,12 @@ class _Reader:
     def _both(self, tree: exp.Expr) -> tuple[Node, ...]:
         nodes = alike(tree, (self.node(tree.this), self.node(tree.expression)))
         refuse_folding(nodes, is_null)
+        refuse_alike(nodes)
         return nodes
+
+
+def _is_logic(node: Node) -> bool:
+    return isinstance(node, Logic) or (isinstance(node, Call) and node.kernel == "invert")
 
 
 def _type_of(tree: exp.Expr) -> pa.DataType:
@@ -309,6 +346,12 @@ _COMPARISONS: Mapping[type[exp.Expr], str] = {
     exp.GT: "greater",
     exp.GTE: "greater_equal",
 }
+_COMPARING = (*_COMPARISONS, exp.NullSafeEQ, exp.Between, exp.In, exp.Is)
+"""What Spark SQL reads from left to right where nothing is in parentheses, but is read here in another order."""
+
+_ONLY_NEGATIVE = frozenset(str(2**bits) for bits in (7, 15, 31, 63))
+"""Numbers that have a place in a type only with a minus in front, which is then a part of the literal."""
+
 _TWO = frozenset({"this", "expression"})
 _FORMS: Mapping[type[exp.Expr], tuple[Callable[[_Reader, Any], Node], frozenset[str]]] = {
     exp.Paren: (_Reader.paren, frozenset({"this"})),

@@ -21,7 +21,7 @@ from ..task_id import TaskKey
 from ..tasks.outcome import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..topology import Subtopology
-from .engine import built
+from .engine import SparkEngine, built
 from .failing.marked import marked
 from .failing.rows import optimized, written
 from .placed_rows import cancel, placed
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _numbers = itertools.count()
+
+_IN_TASKS = SparkEngine(in_tasks=True)
+"""Without numbers: a step that cannot process a record ends the job."""
 
 
 class SparkJob:
@@ -46,6 +49,7 @@ class SparkJob:
         self._client = client
         rows = built(part, placed(session, client.threads, client.executor), in_tasks)
         self._marked: DataFrame = marked(rows) if part.leaves_out else rows
+        self._in_tasks = in_tasks
         self._in_sql: DataFrame | None = None if in_tasks else rows
         self._stateless = stateless_stages(part)
         self._trial_rows: DataFrame | None = None
@@ -106,6 +110,17 @@ class SparkJob:
             self._rows.collect()
         except Exception as error:
             return named_by(self._refused(error), plan)
+        return self._failing_in_tasks(plan) if self._in_tasks else ()
+
+    def _failing_in_tasks(self, plan: EpochPlan) -> tuple[Failing, ...]:
+        """Records for which a task fails, but not Spark, which looks at a filter behind the step first."""
+        steps = self._part.build(placed(self._session, self._client.threads, self._client.executor), _IN_TASKS)
+        self._set(plan)
+        try:
+            steps.collect()
+        except Exception as error:
+            facts = self._refused(error)
+            return self._told(plan, facts.numbers, certain=False) or named_by(facts, plan)
         return ()
 
     def _refused(self, error: Exception) -> Facts:

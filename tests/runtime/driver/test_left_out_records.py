@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,33 @@ def test_records_that_an_expression_of_a_task_cannot_process_are_left_out_and_to
     }
     assert {each["step"] for each in letters.values()} == {"topologies/t.yml:8"}
     assert sum(result.dropped.values()) == 2
+
+
+def test_record_that_a_task_computes_in_front_of_the_filter_that_removes_it_is_named(
+    tmp_path: Path, spark_session: SparkSession
+) -> None:
+    files = {
+        **FILES,
+        "topics/words.yml": DIVIDED["topics/words.yml"].replace("dead_letter", "fail"),
+        "topologies/t.yml": """
+topology: t
+flows:
+  f:
+    from: words
+    steps:
+      - with_columns:
+          part: 100 div by
+      - filter: by <> 0
+    to: out
+""",
+    }
+    for name, text in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    project = Project(tmp_path, session=spark_session)
+    project.append("words", [{"timestamp": n, "key": {"id": 1}, "value": {"by": by}} for n, by in enumerate([5, 0, 2])])
+
+    (result,) = project.run(until_caught_up=True, engine="task", check=False).applications
+
+    assert re.search(r"topologies/t.yml:7: record words\[\d\]@1 cannot be .*\[DIVIDE_BY_ZERO\]", result.error or "")

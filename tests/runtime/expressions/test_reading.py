@@ -1,0 +1,70 @@
+"""What is left to Spark SQL because it would be read in another way here, and what is not."""
+
+import pyarrow as pa
+import pytest
+
+from headwater.runtime.expressions.promotion import UnprovenError
+from headwater.runtime.expressions.reading import node_of
+from headwater.runtime.expressions.values import Batch
+
+COLUMNS = {
+    "b": pa.bool_(),
+    "t": pa.int8(),
+    "i": pa.int32(),
+    "country_code": pa.int32(),
+    "d": pa.float64(),
+    "s": pa.string(),
+}
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("b = b < b", "order of comparisons"),
+        ("b <=> b < b", "order of comparisons"),
+        ("b = b in (true)", "order of comparisons"),
+        ("b between b and b = b", "order of comparisons"),
+        ("b = b between b and b", "order of comparisons"),
+        ("i - -2147483648 > 0", "the type of -2147483648"),
+        ("t = -128Y", "the type of -128"),
+        ("-128::tinyint = t", "the type of -128"),
+        ("s = 'it''s'", "a quote in a text"),
+        ("10 div i between 1 and 5", "`between`"),
+        ("try_cast(i as int) = 5", "this form of `try_cast`"),
+        ("d > - -1.5", "`neg` of decimal"),
+        ("d > -0.0", "the decimal -0.0"),
+        ("if(10 div i > 1, 5, 5) = 5", "a condition that may fail"),
+        ("case 10 div i when 1 then b else b end", "a condition that may fail"),
+        ("coalesce(10 div i, 0L) is null", "`is null`"),
+        ("coalesce(10 div i, 0L) = coalesce(10 div i, 0L)", "two parts that are alike"),
+        ("(b or s = '') and (b or 10 div i > 1)", "two parts that are alike"),
+        ("b or (not b and 10 div i > 1)", "two parts that are alike"),
+        ("i * 2 * 0 = 0", "two literals"),
+        ("(" * 900 + "b" + ")" * 900, "nested very deeply"),
+    ],
+)
+def test_what_spark_reads_in_another_way_is_left_to_it(sql, reason):
+    with pytest.raises(UnprovenError) as left:
+        node_of(sql, COLUMNS, pa.bool_())
+    assert reason in left.value.reason
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("(b = b) < b", False),
+        ("not b is null", True),
+        ("i <=> 5", True),
+        ("not i in (1, 2)", True),
+        ("country_code = 5", True),
+        ("s = ''", True),
+        ("i > -2147483647", True),
+        ("i <> 0 and 10 div i > 1", True),
+        ("if(i = 0, 0L, 10 div i) = 2", True),
+        ("i * 2 * i = 50", True),
+    ],
+)
+def test_the_rest_is_computed(sql, expected):
+    row = {"b": True, "t": 1, "i": 5, "country_code": 5, "d": None, "s": ""}
+    columns = {name: pa.array([row[name]], data_type) for name, data_type in COLUMNS.items()}
+    assert node_of(sql, COLUMNS, pa.bool_()).of(Batch(columns, 1)).array(1).to_pylist() == [expected]
