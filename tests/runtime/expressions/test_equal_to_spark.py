@@ -161,7 +161,9 @@ class Asked:
         self._jvm = spark.sparkContext._jvm
 
     def rows(self, table):
-        return self._spark.createDataFrame(table)
+        """Rows that come from Python, as they do in a job: those of a table would be computed without the optimizer."""
+        given = self._spark.createDataFrame(table)
+        return given.mapInArrow(lambda batches: batches, given.schema)
 
     def answers(self, rows, texts):
         """For each expression that Spark takes: its type, its values, and where it fails; otherwise None."""
@@ -187,7 +189,8 @@ class Asked:
         from pyspark.sql.classic.column import Column
 
         sql = self._jvm.org.apache.spark.sql
-        inner = sql.classic.ExpressionUtils.expression(functions.struct(functions.expr(text).alias("v"))._jc)
+        guarded = functions.struct(functions.expr(f"if(_ts > 0, ({text}), null)").alias("v"))
+        inner = sql.classic.ExpressionUtils.expression(guarded._jc)
         return Column(sql.classic.ExpressionUtils.column(sql.catalyst.expressions.TryEval(inner)))
 
 
