@@ -30,7 +30,16 @@ def objects(schema: Any) -> Any:
 
 def test_all_files_and_artifacts_have_a_schema():
     of_the_log = {"log_cleaning", "log_contents", "log_repair", "log_verification"}
-    assert set(SCHEMAS) == {*LANGUAGE, *of_the_log, "manifest", "plan", "removal", "run_results", "tasks"}
+    assert set(SCHEMAS) == {
+        *LANGUAGE,
+        *of_the_log,
+        "manifest",
+        "plan",
+        "removal",
+        "run_results",
+        "store_reset",
+        "tasks",
+    }
 
 
 def test_results_of_a_run_show_clients_as_tasks_does():
