@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -120,35 +121,24 @@ class Comparison:
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
-        return _computed(self, (self.left, self.right), self._compared, batch)
-
-    def _compared(self, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
-        if pa.types.is_floating(left.type):
-            return compared(self.kernel, left, right)
-        return pc.call_function(self.kernel, [left, right])
+        return _computed(self, (self.left, self.right), partial(_compared, self.kernel), batch)
 
 
 @dataclass(frozen=True)
 class NullSafeEqual:
-    """`<=>`: never null; two nulls are equal."""
+    """`<=>`: never null; two nulls are equal. Neither side may fail."""
 
     left: Node
     right: Node
     data_type: pa.DataType = BOOLEAN
-
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.left.may_fail or self.right.may_fail
+    may_fail: bool = False
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
         left, right = self.left.of(batch), self.right.of(batch)
         first, second = left.is_null(batch.rows), right.is_null(batch.rows)
-        equal = Comparison("equal", _Given(left, self.left.data_type), _Given(right, self.right.data_type)).of(batch)
-        found = np.where(first | second, first & second, equal.is_true(batch.rows))
-        failed = either(left.failed, right.failed)
-        return Value(without(pa.array(found), failed), failed)
+        equal = Value(_compared("equal", left.data, right.data))
+        return Value(pa.array(np.where(first | second, first & second, equal.is_true(batch.rows))))
 
 
 @dataclass(frozen=True)
@@ -200,20 +190,15 @@ class Logic:
 
 @dataclass(frozen=True)
 class IsNull:
-    """Whether a value is null."""
+    """Whether a value is null, which may not fail."""
 
     argument: Node
     data_type: pa.DataType = BOOLEAN
-
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.argument.may_fail
+    may_fail: bool = False
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
-        value = self.argument.of(batch)
-        return Value(without(pa.array(value.is_null(batch.rows)), value.failed), value.failed)
+        return Value(pa.array(self.argument.of(batch).is_null(batch.rows)))
 
 
 @dataclass(frozen=True)
@@ -298,16 +283,10 @@ class Coalesce:
         return Value(without(pc.coalesce(*values), failed), failed)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """A value that is computed already."""
-
-    value: Value
-    data_type: pa.DataType
-    may_fail: bool = False
-
-    def of(self, batch: Batch) -> Value:  # noqa: ARG002
-        return Value(self.value.data)
+def _compared(kernel: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
+    if pa.types.is_floating(left.type):
+        return compared(kernel, left, right)
+    return pc.call_function(kernel, [left, right])
 
 
 def _computed(

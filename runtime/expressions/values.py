@@ -19,9 +19,9 @@ from ..records.arrays import Bools, to_numpy
 
 @dataclass(frozen=True)
 class Batch:
-    """The columns that expressions read, by physical name, and how many rows they have."""
+    """The columns that expressions read, by physical name, and how many rows they have. A scalar: one of all rows."""
 
-    columns: Mapping[str, pa.Array]
+    columns: Mapping[str, pa.Array | pa.Scalar]
     rows: int
 
 

@@ -17,6 +17,7 @@ from ..expressions.nodes import Node
 from ..expressions.values import Batch, Value, either, within
 from ..records.arrays import Bools
 from ..records.kinds import Kind
+from ..records.types import TIMESTAMP
 from .declarations import Place
 from .node import Edges, RowsFailedError
 from .rows import Rows
@@ -119,8 +120,8 @@ def kept_of(rows: Rows, keep: tuple[str, ...] | None) -> Rows:
 
 def _batch(rows: Rows, epoch: TaskEpoch) -> Batch:
     """The columns that an expression may read: those of the rows, `_ts` and `_now`."""
-    now = pa.scalar(epoch.now * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
-    return Batch({"_now": pa.repeat(now, len(rows)), **rows.columns, "_ts": pa.array(rows.timestamp)}, len(rows))
+    now = pa.scalar(epoch.now * 1000, pa.int64()).cast(TIMESTAMP)
+    return Batch({"_now": now, **rows.columns, "_ts": pa.array(rows.timestamp)}, len(rows))
 
 
 def _where(value: Value, asked: Bools, data_type: pa.DataType) -> pa.Array:

@@ -93,12 +93,12 @@ def _end(schema: pa.Schema, end: str) -> pa.RecordBatch:
 
 def conform(rows: Rows, flow: Flow, now: int) -> Rows:
     """The rows with exactly the flow's columns. `now`: the epoch's planned time in ms, for a flow with `_now`."""
-    keys, values = rows.keys, rows.values
-    if "_now" not in values:
+    keys, values, value = rows.keys, rows.values, parse_columns(flow.value)
+    if "_now" in value and "_now" not in values:
         values["_now"] = pa.repeat(pa.scalar(now * 1000, pa.int64()), len(rows)).cast(pa.timestamp("us", "UTC"))
     return rows.with_columns(
         {name: typed(keys[name], data_type) for name, data_type in parse_columns(flow.key).items()},
-        {name: typed(values[name], data_type) for name, data_type in parse_columns(flow.value).items()},
+        {name: typed(values[name], data_type) for name, data_type in value.items()},
     )
 
 

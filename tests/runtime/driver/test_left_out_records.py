@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -61,15 +62,19 @@ flows:
 }
 
 
+def written(root: Path, files: Mapping[str, str], session: SparkSession) -> Project:
+    for name, text in files.items():
+        file = root / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    return Project(root, session=session)
+
+
 @pytest.mark.parametrize("engine", ["spark", "task"])
 def test_records_that_expressions_cannot_process_are_left_out_and_kept(
     tmp_path: Path, spark_session: SparkSession, engine: ExpressionEngine
 ) -> None:
-    for name, text in FILES.items():
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    project = Project(tmp_path, session=spark_session)
+    project = written(tmp_path, FILES, spark_session)
     texts = ["1", "x", "2", "3", "y", "5", "6", "7"]
     project.append(
         "words", [{"timestamp": 1000 + n, "key": {"id": n}, "value": {"text": text}} for n, text in enumerate(texts)]
@@ -123,11 +128,7 @@ flows:
 def test_records_that_an_expression_of_a_task_cannot_process_are_left_out_and_told_as_spark_tells_them(
     tmp_path: Path, spark_session: SparkSession, engine: ExpressionEngine
 ) -> None:
-    for name, text in DIVIDED.items():
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    project = Project(tmp_path, session=spark_session)
+    project = written(tmp_path, DIVIDED, spark_session)
     divisors = {1: 5, 2: 0, 3: None, 48: 7, 5: 1, 95: 0}
     project.append(
         "words", [{"timestamp": 1000 + n, "key": {"id": n}, "value": {"by": by}} for n, by in divisors.items()]
@@ -166,11 +167,7 @@ flows:
     to: out
 """,
     }
-    for name, text in files.items():
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    project = Project(tmp_path, session=spark_session)
+    project = written(tmp_path, files, spark_session)
     project.append("words", [{"timestamp": n, "key": {"id": 1}, "value": {"by": by}} for n, by in enumerate([5, 0, 2])])
 
     (result,) = project.run(until_caught_up=True, engine="task", check=False).applications

@@ -116,3 +116,15 @@ def test_count_behind_steps_of_a_task_is_that_of_its_records(tmp_path: Path) -> 
     app = given(tmp_path, steps)
     app.run()
     assert [each[:2] for each in records(app, counts)] == [("a", 1), ("b", 1), ("a", 2)]
+
+
+def test_time_of_the_epoch_and_of_the_record_are_read_by_tasks(tmp_path: Path) -> None:
+    def steps(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(NUMBERS, "f"), keep={"f": ("x", "_now")})
+        rows = rows.where("f", "_now is not null and _now <=> _now and _ts between 2 and 4")
+        rows = rows.select("f", {}, keep=("x",))
+        return rows.process(Sink("f", OUT, "append"))
+
+    app = given(tmp_path, steps)
+    app.run()
+    assert [each[0] for each in records(app, OUT)] == ["b", None, "c"]
