@@ -64,16 +64,14 @@ def remainder(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.if_else(valid, pa.array(rest, left.type), pa.scalar(None, left.type))
 
 
-def compared(kernel: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
+def compared(kernel: Kernel, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
     """Two doubles compared as Spark does: NaN is equal to itself, and greater than all others."""
-    plain = pc.call_function(kernel, [left, right])
+    plain = kernel(left, right)
     if not _has_nan(left) and not _has_nan(right):
         return plain
     # 1 where it is NaN, 0 elsewhere, null where null: these compare among themselves as NaN does with numbers.
     first, second = (pc.cast(pc.is_nan(each), pa.int8()) for each in (left, right))
-    return pc.if_else(
-        pc.equal(pc.add(first, second), pa.scalar(0, pa.int8())), plain, pc.call_function(kernel, [first, second])
-    )
+    return pc.if_else(pc.equal(pc.add(first, second), pa.scalar(0, pa.int8())), plain, kernel(first, second))
 
 
 def _has_nan(data: pa.Array | pa.Scalar) -> bool:

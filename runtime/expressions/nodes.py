@@ -59,9 +59,12 @@ class Constant:
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel of Arrow that gives null if an argument is null. `checked`: it raises an error for some rows."""
+    """A function of columns and scalars, most often one of Arrow's, that gives null if an argument is null.
 
-    kernel: str
+    `checked`: it raises ArrowInvalid for some rows. It is sent to tasks, so it is a function of a module.
+    """
+
+    kernel: Callable[..., Any]
     arguments: tuple[Node, ...]
     data_type: pa.DataType
     checked: bool = False
@@ -73,10 +76,7 @@ class Call:
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
-        return _computed(self, self.arguments, self._called, batch, self.checked)
-
-    def _called(self, *data: pa.Array | pa.Scalar) -> Any:
-        return pc.call_function(self.kernel, list(data))
+        return _computed(self, self.arguments, self.kernel, batch, self.checked)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Cast:
 class Comparison:
     """Two values of one type, compared by a kernel of Arrow."""
 
-    kernel: str
+    kernel: Callable[..., Any]
     left: Node
     right: Node
     data_type: pa.DataType = BOOLEAN
@@ -137,7 +137,7 @@ class NullSafeEqual:
         """See `Node`."""
         left, right = self.left.of(batch), self.right.of(batch)
         first, second = left.is_null(batch.rows), right.is_null(batch.rows)
-        equal = Value(_compared("equal", left.data, right.data))
+        equal = Value(_compared(pc.equal, left.data, right.data))
         return Value(pa.array(np.where(first | second, first & second, equal.is_true(batch.rows))))
 
 
@@ -283,10 +283,8 @@ class Coalesce:
         return Value(without(pc.coalesce(*values), failed), failed)
 
 
-def _compared(kernel: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
-    if pa.types.is_floating(left.type):
-        return compared(kernel, left, right)
-    return pc.call_function(kernel, [left, right])
+def _compared(kernel: Callable[..., Any], left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
+    return compared(kernel, left, right) if pa.types.is_floating(left.type) else kernel(left, right)
 
 
 def _computed(
