@@ -45,8 +45,8 @@ format: $(DEV)  ## put the code into its format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(DEV)  ## measure Headwater beside its peers (needs Java)
-	@$(BIN)/python -m benchmarks
+bench: $(DEV)  ## measure Headwater beside its peers, all or ONLY=keyed_count,growth (needs Java)
+	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(BENCH)
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "Headwater needs Python 3.11 or later, and there is no $(PYTHON) here: make PYTHON=/path/to/python3.11" >&2; exit 1; }

@@ -1,0 +1,1 @@
+"""The measurements of `make bench`: Headwater beside Spark, in turn, and beside the physical limit."""

@@ -1,0 +1,28 @@
+"""The measurements by name, in the order in which `make bench` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from .bench import Bench
+from .beside_spark import records_a_second, seconds_an_epoch
+from .measurement import Measurement
+from .sizes import Size
+from .workloads import SMALL, WORKLOADS, Workload
+
+Measuring = Callable[[Bench], Iterator[Measurement]]
+
+
+def _throughput(workload: Workload, bench: Bench) -> Iterator[Measurement]:
+    yield records_a_second(bench, workload, Size())
+
+
+def _small_epoch(bench: Bench) -> Iterator[Measurement]:
+    yield seconds_an_epoch(bench, SMALL, Size(records=1000))
+
+
+NAMES: Mapping[str, Measuring] = {
+    **{name: partial(_throughput, workload) for name, workload in WORKLOADS.items()},
+    SMALL.name: _small_epoch,
+}

@@ -1,0 +1,87 @@
+"""How busy other processes keep the machine while something is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+MOST_CORES = 0.3
+"""With more than so many cores used by others, a figure says too little to stand beside another one."""
+
+LOOK_SECONDS = 2.0
+KERNEL = 2
+"""The parent of the kernel's threads: what they do, they do for us too, such as writing to disks."""
+
+
+class OtherWork:
+    """Processor time of all processes but this one and those below it, for use in a `with` block.
+
+    A process counts together with its children that have ended. So one that begins and ends between two looks is seen
+    in its parent. `cores`: how many they have used, in the mean.
+    """
+
+    def __init__(self) -> None:
+        self.cores = 0.0
+        self._seconds = 0.0
+        self._seen: dict[tuple[int, float], float] = {}
+        self._begun = time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._seen = times_of_others()
+        self._begun = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()
+        self.cores = self._seconds / max(time.monotonic() - self._begun, 1e-9)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether others have used more than MOST_CORES."""
+        return self.cores > MOST_CORES
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        now = times_of_others()
+        # A process that has ended takes its time to its parent, which is why all differences are added up.
+        self._seconds += max(0.0, sum(now.values()) - sum(self._seen.values()))
+        self._seen = now
+
+
+def times_of_others() -> dict[tuple[int, float], float]:
+    """(process, when it began) -> seconds of processor time of it and of its children that have ended."""
+    parents: dict[int, int] = {}
+    found: dict[int, tuple[float, float]] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            parents[process.pid] = process.ppid()
+            found[process.pid] = (process.create_time(), sum(times[:4]))
+    mine = os.getpid()
+    return {
+        (pid, begun): seconds
+        for pid, (begun, seconds) in found.items()
+        if not {mine, KERNEL} & set(_line(pid, parents))
+    }
+
+
+def _line(pid: int, parents: dict[int, int]) -> list[int]:
+    """A process, its parent, the parent of that, and so on."""
+    line = [pid]
+    while (above := parents.get(line[-1], 0)) and above not in line:
+        line.append(above)
+    return line

@@ -1,0 +1,88 @@
+"""The peer, a process: Spark Structured Streaming, which takes one batch of files whenever it is told to.
+
+    python -m benchmarks.suite.peer FOLDER QUERY INPUT SIZE
+
+Its state is in RocksDB with changelog checkpoints, and the rows that a batch updates are written as Parquet. All that
+makes it fast is on: typed columns, one file a partition and batch, as many shuffle partitions as there are partitions.
+What a watermark removes is removed with the next batch, as where records come all the time. Between batches it looks
+for files four times a second only, so as to leave the cores alone; its seconds are `triggerExecution` of the batch,
+which has nothing of that.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from .inputs import epoch_name
+from .sides import serve
+from .sizes import Size
+from .spark_queries import QUERIES
+
+STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SETTINGS = {
+    "spark.driver.memory": "4g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "250ms",
+    "spark.sql.streaming.stateStore.providerClass": STATE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+class RunningQuery:
+    """A query that waits for files."""
+
+    def __init__(self, root: Path, query: str, prepared: Path, size: Size) -> None:
+        self._incoming, self._prepared, self._size = root / "in", prepared, size
+        self._incoming.mkdir(parents=True)
+        self._out = root / "out"
+        builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", size.partitions)
+        for name, value in SETTINGS.items():
+            builder = builder.config(name, value)
+        self._spark = builder.getOrCreate()
+        self._spark.sparkContext.setLogLevel("ERROR")
+        table = self._spark.read.parquet(str(prepared / "table.parquet")).cache()
+        schema = self._spark.read.parquet(str(prepared / epoch_name(0))).schema
+        rows = self._spark.readStream.schema(schema).parquet(str(self._incoming / "*"))
+        results = QUERIES[query](rows, table)
+        self._query = (
+            results.writeStream.outputMode("update")
+            .option("checkpointLocation", str(root / "checkpoint"))
+            .foreachBatch(self._write)
+            .start()
+        )
+        self._reported = -1
+
+    def take(self, number: int) -> float:
+        """Seconds for the files of an epoch."""
+        part = self._incoming / f".{number}"
+        part.mkdir()
+        for segment in range(self._size.segments):
+            for file in (self._prepared / epoch_name(number, segment)).iterdir():
+                (part / f"{segment:04d}-{file.name}").hardlink_to(file)
+        part.rename(self._incoming / f"e{number:04d}")  # all of its files are there at once
+        self._query.processAllAvailable()
+        reports = [json.loads(each.json) for each in self._query.recentProgress]
+        new = [each for each in reports if each["batchId"] > self._reported and each["numInputRows"]]
+        self._reported = max(each["batchId"] for each in new)
+        return float(sum(each["durationMs"]["triggerExecution"] for each in new)) / 1000
+
+    def close(self) -> None:
+        """End Spark."""
+        self._query.stop()
+        self._spark.stop()
+
+    def _write(self, batch: DataFrame, _: int) -> None:
+        batch.write.mode("append").parquet(str(self._out))
+
+
+if __name__ == "__main__":
+    folder, query, prepared, size = sys.argv[1:5]
+    serve(lambda: RunningQuery(Path(folder), query, Path(prepared), Size.from_json(size)))

@@ -1,0 +1,138 @@
+"""Our side's project: its files, and its log with records that are written but not yet committed.
+
+So an epoch's records are there at once when one commit lists them, and only when they shall be.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from headwater.runtime.ingest.append import commit_append, write_incoming
+from headwater.runtime.ingest.seed_rows import yielded_rows
+from headwater.runtime.ingest.sieve import Sieve
+from headwater.runtime.log.commit_records import AppendRecord, Listed
+from headwater.runtime.log.descriptions import FedTopic
+from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.state import LogState
+from headwater.runtime.topology import Topic
+
+from . import inputs
+from .sizes import Size
+from .workloads import Workload
+
+PROJECT = "benchmark"
+SEEDS = f"{PROJECT}-seed"
+TOPOLOGY = "measured"
+TABLE = "names_by_key"
+WRITTEN = "written.pickle"
+
+Written = dict[str, list[list[tuple[Listed, ...]]]]
+"""Topic -> epoch -> append -> what a commit lists."""
+
+
+def write_project(root: Path, workload: Workload, size: Size, engine: str) -> None:
+    """The project's files. An epoch takes all that there is of a partition."""
+    local: dict[str, Any] = {
+        "spark": {"master": "local[2]", "driver.memory": "4g"},
+        "log": {"type": "embedded", "path": "log"},
+        "state_dir": "state",
+        "epoch": {"interval": "1ms", "max_records": max(size.records, 1000)},
+        "engine": engine,
+    }
+    flow = {"from": "records", "steps": [dict(step) for step in workload.steps], "to": "results"}
+    topology: dict[str, Any] = {"topology": TOPOLOGY, "flows": {"measured": flow}}
+    if workload.tables:
+        topology["tables"] = dict(workload.tables)
+    files = {
+        "headwater.yml": {"name": PROJECT, "version": "1", "profile": PROJECT},
+        "profiles.yml": {PROJECT: {"target": "local", "targets": {"local": local}}},
+        "topics/records.yml": {
+            "topics": {
+                "records": _declared(size, inputs.COLUMNS[workload.kind]),
+                TABLE: _declared(size, {"name": "string", "ts": "timestamp"}),
+            }
+        },
+        "topologies/measured.yml": topology,
+    }
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def _declared(size: Size, columns: dict[str, str] | Any) -> dict[str, Any]:
+    return {
+        "partitions": size.partitions,
+        "key": {"k": "string"},
+        "value": dict(columns),
+        "timestamp": "ts",
+    }
+
+
+def write_log(kind: str, folder: Path, epochs: int, size: Size) -> None:
+    """A log at `folder/log` with the records of so many epochs, none of them committed yet; and a table's."""
+    log = EmbeddedLog(folder / "log")
+    log.check()
+    topic, table = (
+        _topic("records", size, inputs.COLUMNS[kind]),
+        _topic(TABLE, size, {"name": "string", "ts": "timestamp"}),
+    )
+    written: Written = {TABLE: [[_written(log, table, inputs.rows_of_table(size))]], "records": []}
+    for number in range(epochs):
+        records = inputs.epoch(kind, number, size)
+        rows = -(-size.records // size.segments)
+        pieces = (records.slice(start, rows) for start in range(0, size.records, rows))
+        written["records"].append([_written(log, topic, piece) for piece in pieces])
+    (folder / WRITTEN).write_bytes(pickle.dumps(written))
+
+
+def link_log(prepared: Path, root: Path) -> None:
+    """The prepared log as the project's own: its files of records are links, as nobody ever changes them."""
+    shutil.copytree(prepared / "log", root / "log", copy_function=_link_records)
+    shutil.copyfile(prepared / WRITTEN, root / WRITTEN)
+
+
+def _link_records(source: str, target: str) -> None:
+    if source.endswith(".seg"):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
+class Feeding:
+    """Commits what was written before. `kind`: of the records."""
+
+    def __init__(self, root: Path, kind: str, size: Size) -> None:
+        self._log = EmbeddedLog(root / "log")
+        self._topics = {
+            "records": _topic("records", size, inputs.COLUMNS[kind]),
+            TABLE: _topic(TABLE, size, {"name": "string", "ts": "timestamp"}),
+        }
+        self._written: Written = pickle.loads((root / WRITTEN).read_bytes())
+        self._state = LogState.load(self._log.commits(SEEDS))
+
+    def feed(self, topic: str, number: int) -> None:
+        """Commit the records of an epoch, append by append."""
+        for listed in self._written[topic][number]:
+            declared = self._topics[topic]
+            record = AppendRecord(time.time_ns() // 1_000_000, listed, topic=FedTopic.of(declared))
+            self._state.refresh()
+            commit_append(self._state, declared, record)
+
+
+def _topic(name: str, size: Size, columns: dict[str, str] | Any) -> Topic:
+    """As the project's files declare it."""
+    value = ", ".join(f"{column} {data_type}" for column, data_type in columns.items())
+    return Topic(name, size.partitions, "k string", value, timestamp="ts")
+
+
+def _written(log: EmbeddedLog, topic: Topic, rows: pa.Table) -> tuple[Listed, ...]:
+    sieve = Sieve(topic)
+    return write_incoming(log, SEEDS, topic, sieve.to_the_end(yielded_rows("the records", rows, topic, 0, sieve)))

@@ -1,0 +1,108 @@
+"""The two sides of a measurement are processes. Each works only when it is told to, so that they can take turns.
+
+A line on its stdin is the number of an epoch; the answer is a line `@` with the seconds that it took. It says `@` when
+it is ready, and ends with its stdin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One epoch of a side. `seconds`: what it says itself. `cpu`: seconds of processor time of all its processes."""
+
+    seconds: float
+    cpu: float
+
+
+class SideError(Exception):
+    """A side has ended by itself; what it said is on stderr."""
+
+
+class Worker(Protocol):
+    """What a side does."""
+
+    def take(self, number: int) -> float:
+        """Seconds for the records of an epoch."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+def serve(start: Callable[[], Worker]) -> None:
+    """Of a side's process: start, and work off what comes on stdin. What others print goes to stderr."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    worker = start()
+    print("@", file=answers, flush=True)
+    try:
+        for line in sys.stdin:
+            print("@", worker.take(int(line)), file=answers, flush=True)
+    finally:
+        worker.close()
+
+
+class Side:
+    """A process that takes turns, for use in a `with` block. `module` calls `serve`."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._process = subprocess.Popen(
+            self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        self._tree = psutil.Process(self._process.pid)
+
+    def __enter__(self) -> Self:
+        self._answer()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+
+    def take(self, number: int) -> Turn:
+        """Have it take an epoch. Raises SideError."""
+        before = processor_seconds(self._tree)
+        assert self._process.stdin is not None
+        print(number, file=self._process.stdin, flush=True)
+        seconds = float(self._answer())
+        return Turn(seconds, processor_seconds(self._tree) - before)
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("@"):
+                return line[1:].strip()
+        raise SideError(f"{' '.join(self._command)} has ended with {self._process.wait()}")
+
+
+def processor_seconds(root: psutil.Process) -> float:
+    """Processor time of a process and all below it, also of those that have ended."""
+    return sum(_times([root, *root.children(recursive=True)]))
+
+
+def _times(processes: Sequence[psutil.Process]) -> list[float]:
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.append(sum(process.cpu_times()[:4]))
+    return found

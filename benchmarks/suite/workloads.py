@@ -1,0 +1,109 @@
+"""What is measured beside the peer: the topologies of our side. `spark_queries.py` has the same as queries of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SUMMED = {"n": "count(*)", "total": "sum(v)"}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`title`: what an epoch does. `target`: how many times as fast as the peer it is wanted to be. `kind`: of records,
+    see `inputs.py`. `epochs`: subtopologies that take each record, one behind the other. `compared`: what the ratio
+    does not say by itself.
+    """
+
+    name: str
+    title: str
+    target: float
+    steps: tuple[Mapping[str, Any], ...]
+    kind: str = "typed"
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    epochs: int = 1
+    compared: str = ""
+
+
+def _summed(**more: Any) -> Mapping[str, Any]:
+    return {"aggregate": {"values": SUMMED, **more}}
+
+
+def _counted_in(**window: str) -> tuple[Mapping[str, Any], ...]:
+    return {"window": window}, {"aggregate": {"values": {"n": "count(*)"}}}
+
+
+_ALL = (
+    Workload("keyed_count", "count and sum by key", 4, (_summed(),)),
+    Workload(
+        "filtered_count",
+        "the same behind a filter and a projection",
+        3,
+        ({"filter": "v >= 10"}, {"with_columns": {"v": "v * 2 + 1"}}, _summed()),
+    ),
+    Workload(
+        "sum_double",
+        "count, and sum of doubles, by key",
+        3,
+        ({"aggregate": {"values": {"n": "count(*)", "total": "sum(d)"}}},),
+        kind="double",
+        compared="Headwater adds the numbers of a key in the order of its records, so that a sum has the same bits "
+        "every time; Spark in any order.",
+    ),
+    Workload(
+        "each_update",
+        "count and sum by key, with each update written",
+        1.5,
+        (_summed(emit="each_update"),),
+        compared="Headwater writes a row for each record, a million an epoch; Spark one for each key of the batch, "
+        "100,000: it has no such mode.",
+    ),
+    Workload(
+        "window_count",
+        "count by key and hour, ten minutes' grace",
+        3,
+        _counted_in(tumbling="1h", grace="10m"),
+        compared="Spark's watermark of ten minutes advances from batch to batch, Headwater's stream time from record "
+        "to record.",
+    ),
+    Workload(
+        "hopping_count",
+        "count by key in four windows a record, ten minutes' grace",
+        2,
+        _counted_in(hopping="1h", advance="15m", grace="10m"),
+        compared="As for `window_count`.",
+    ),
+    Workload(
+        "table_join",
+        "join with a table of 100,000 rows",
+        3,
+        ({"join": {"table": "names", "values": {"name": "names.name"}}},),
+        tables={"names": {"topic": "names_by_key"}},
+        compared="Headwater looks rows up in a durable table that changes as its topic does. Spark joins a data frame "
+        "that never changes and that it holds in memory (cached, and broadcast): a join of a stream with a table that "
+        "changes is not among its joins.",
+    ),
+    Workload(
+        "rekey_count",
+        "count and sum by another key",
+        1.5,
+        ({"key_by": {"other": "other"}}, _summed()),
+        kind="keyed",
+        epochs=2,
+        compared="Headwater writes the records to a repartition topic, durably, and reads them again in a second "
+        "epoch; from the start of the one to the commit of the other. Spark shuffles, as for each of these counts.",
+    ),
+    Workload(
+        "json_count",
+        "count and sum by key of JSON values of 43 bytes",
+        3,
+        ({"select": {"v": "from_json(value, 'v BIGINT, city STRING').v"}}, _summed()),
+        kind="json",
+        compared="Both sides get the values as texts, and read one of their three fields with `from_json`.",
+    ),
+)
+
+WORKLOADS: Mapping[str, Workload] = {each.name: each for each in _ALL}
+
+SMALL = Workload("small_epoch", "count and sum by key of 1,000 records an epoch", 5, (_summed(),))
