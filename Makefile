@@ -14,10 +14,10 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak check lint format bench
+.PHONY: help setup demo test soak check lint format bench bench-report
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(DEV)  ## create .venv and install headwater with its development tools
 
@@ -47,6 +47,9 @@ format: $(DEV)  ## put the code into its format
 
 bench: $(DEV)  ## measure Headwater beside its peers, all or ONLY=keyed_count,growth (needs Java)
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(BENCH)
+
+bench-report: $(DEV)  ## write docs/benchmarks.md from the figures that `make bench` has kept
+	@$(BIN)/python -m benchmarks.suite.report
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "Headwater needs Python 3.11 or later, and there is no $(PYTHON) here: make PYTHON=/path/to/python3.11" >&2; exit 1; }

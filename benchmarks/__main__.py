@@ -14,14 +14,14 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from . import others
 from .suite.bench import Bench, machine
 from .suite.measurement import Measurement
-from .suite.names import NAMES
+from .suite.names import NAMES, Measuring
 from .suite.other_work import MOST_CORES
 from .suite.results import RESULTS, keep
 
@@ -29,10 +29,10 @@ FAILED, BUSY = 1, 3
 OTHERS = "others"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, measurements: Mapping[str, Measuring] = NAMES) -> int:
     """Measure; the exit code."""
-    options = _options(arguments)
-    names = options.only or list(NAMES)
+    options = _options(arguments, measurements)
+    names = options.only or list(measurements)
     failed: list[str] = []
     lines: list[Measurement] = []
     with tempfile.TemporaryDirectory(prefix="headwater-benchmark-", dir=options.scratch) as scratch:
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in (name for name in names if name != OTHERS):
             print(f"-- {name}", file=sys.stderr, flush=True)
             try:
-                _measure(name, bench, options.results, lines)
+                _measure(name, measurements[name], bench, options.results, lines)
             except Exception:  # whatever a measurement ends with, the next one has nothing to do with it
                 traceback.print_exc()
                 failed.append(name)
@@ -59,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return FAILED if failed else BUSY if busy else 0
 
 
-def _measure(name: str, bench: Bench, results: Path, lines: list[Measurement]) -> None:
+def _measure(name: str, measuring: Measuring, bench: Bench, results: Path, lines: list[Measurement]) -> None:
     """Add the figures of a name to `lines`; tell and keep each as it comes."""
     begun = time.monotonic()
-    for each in NAMES[name](bench):
+    for each in measuring(bench):
         said = replace(each, machine=machine(), command=f"make bench ONLY={name}")
         lines.append(said)
         print(f"{told(said)} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
@@ -88,11 +88,11 @@ def told(found: Measurement) -> str:
     return " ".join(words)
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None, measurements: Collection[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    known = [*NAMES, OTHERS]
+    known = [*measurements, OTHERS]
     parser.add_argument("--only", type=lambda text: _names(text, known), help=f"some of {', '.join(known)}")
     parser.add_argument("--even-if-busy", action="store_true", help="give ratios also where other processes work")
     parser.add_argument("--quick-growth", action="store_true", help="plots of growth with fewer points")

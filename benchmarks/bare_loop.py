@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import numpy as np
@@ -34,6 +35,8 @@ WARM_UP = 2
 MAP_BYTES = 2**32
 HOUR, QUARTER = 3600, 900
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+Column = np.ndarray[tuple[int], np.dtype[Any]]
 
 Groups = Callable[[pa.Table], tuple[pa.Array, pa.Table]]
 """Records -> the keys of a store, as bytes; and of each key what is added to its row: columns of int64 or double."""
@@ -78,7 +81,7 @@ def _windowed(windows: int) -> Groups:
     return groups
 
 
-def _with_window(keys: pa.Array, begins: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+def _with_window(keys: pa.Array, begins: Column) -> pa.Array:
     suffix = pa.array(begins.astype(">i8").view("S8").tolist(), pa.binary())
     return pc.binary_join_element_wise(keys, pc.fill_null(suffix, b""), b"")
 
@@ -167,8 +170,15 @@ class Loop:
         columns = [added[name].combine_chunks().take(order).to_numpy() for name in added.column_names]
         changed = _added(store, sorted_keys, columns)
         if self._work.each:
-            return _running(rows)
+            before = [now - more for now, more in zip(changed, columns, strict=True)]
+            return _running(rows, pa.array(sorted_keys, pa.binary()), before)
         return pa.table({"k": pa.array(sorted_keys, pa.binary())} | {f"c{i}": each for i, each in enumerate(changed)})
+
+    def counts(self) -> Iterator[int]:
+        """How many records each row of the stores has counted."""
+        for store in self._stores:
+            with store.begin() as transaction:
+                yield from (int(np.frombuffer(row, np.int64, 1)[0]) for _, row in transaction.cursor())
 
 
 def _looked_up(store: lmdb.Environment, keys: pa.ChunkedArray) -> list[bytes | None]:
@@ -179,9 +189,7 @@ def _looked_up(store: lmdb.Environment, keys: pa.ChunkedArray) -> list[bytes | N
     return list(pa.array(found, pa.binary()).take(coded.indices).to_pylist())
 
 
-def _added(
-    store: lmdb.Environment, keys: Sequence[bytes], columns: Sequence[np.ndarray[tuple[int], np.dtype[np.generic]]]
-) -> list[np.ndarray[tuple[int], np.dtype[np.generic]]]:
+def _added(store: lmdb.Environment, keys: Sequence[bytes], columns: Sequence[Column]) -> list[Column]:
     """Add to the rows of some keys, in their order, and put them back. The new rows, by column."""
     layout = np.dtype([(f"c{number}", column.dtype) for number, column in enumerate(columns)])
     blank = bytes(layout.itemsize)
@@ -196,17 +204,17 @@ def _added(
     return [after[f"c{number}"] for number in range(len(columns))]
 
 
-def _running(rows: pa.Table) -> pa.Table:
-    """A result for each record: the number and the sum of its key's records up to it."""
-    codes = rows["k"].combine_chunks().dictionary_encode().indices.to_numpy()
+def _running(rows: pa.Table, keys: pa.Array, before: Sequence[Column]) -> pa.Table:
+    """A result for each record: the number and the sum of its key's records up to it. `before`: of each key's row."""
+    codes = pc.index_in(rows["k"].combine_chunks().cast(pa.binary()), keys).to_numpy()
     order = np.argsort(codes, kind="stable")
     values, sorted_codes = rows["v"].to_numpy()[order], codes[order]
     starts = np.flatnonzero(np.r_[True, sorted_codes[1:] != sorted_codes[:-1]])
     lengths = np.diff(np.r_[starts, len(order)])
-    sums = np.cumsum(values)
+    sums, of_keys = np.cumsum(values), sorted_codes[starts]
     total, count = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    total[order] = sums - np.repeat(sums[starts] - values[starts], lengths)
-    count[order] = np.arange(len(order)) - np.repeat(starts, lengths) + 1
+    total[order] = sums + np.repeat(before[1][of_keys] - sums[starts] + values[starts], lengths)
+    count[order] = np.arange(1, len(order) + 1) + np.repeat(before[0][of_keys] - starts, lengths)
     return pa.table({"k": rows["k"], "n": count, "total": total})
 
 

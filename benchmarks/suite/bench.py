@@ -5,12 +5,15 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
-from . import inputs, project
+from . import inputs
+from .measurement import Measurement
+from .other_work import OtherWork
+from .sides import project
 from .sizes import Size
 
 
@@ -33,27 +36,29 @@ class Bench:
         found.mkdir(parents=True)
         return found
 
+    def judged(self, found: Measurement, others: OtherWork) -> Measurement:
+        """The figure, if the machine was idle enough; otherwise one that says so, and has no ratio."""
+        if not others.too_many:
+            return found
+        return replace(found, busy=round(others.cores, 2), ratio=found.ratio if self.even_if_busy else None)
+
     def clear(self) -> None:
         """Remove what sides have written. Inputs stay."""
         shutil.rmtree(self.scratch / "work", ignore_errors=True)
 
     def files(self, kind: str, size: Size, epochs: int) -> Path:
         """Parquet files of so many epochs, see `inputs.write_files`."""
-        return self._made(f"files-{kind}-{_name(size)}-{epochs}", lambda at: inputs.write_files(kind, at, epochs, size))
+        return self._made(f"files-{kind}-{size.name}-{epochs}", lambda at: inputs.write_files(kind, at, epochs, size))
 
     def log(self, kind: str, size: Size, epochs: int) -> Path:
         """A log of so many epochs, see `project.write_log`."""
-        return self._made(f"log-{kind}-{_name(size)}-{epochs}", lambda at: project.write_log(kind, at, epochs, size))
+        return self._made(f"log-{kind}-{size.name}-{epochs}", lambda at: project.write_log(kind, at, epochs, size))
 
     def _made(self, name: str, make: Callable[[Path], None]) -> Path:
         found = self.scratch / "inputs" / name
         if not found.exists():
             make(found)
         return found
-
-
-def _name(size: Size) -> str:
-    return f"{size.records}-{size.keys}-{size.partitions}-{size.segments}"
 
 
 def machine() -> str:

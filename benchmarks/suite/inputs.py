@@ -7,7 +7,7 @@ begins an hour.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -61,25 +61,37 @@ def rows_of_table(size: Size) -> pa.Table:
 
 
 def write_files(kind: str, folder: Path, epochs: int, size: Size) -> None:
-    """What the peer reads: a folder for each epoch with a Parquet file for each partition, and `table.parquet`."""
+    """What the peer reads: a folder for each epoch with a Parquet file for each partition or segment, and a table."""
     folder.mkdir(parents=True)
     pq.write_table(rows_of_table(size), folder / "table.parquet", compression="zstd")
     for number in range(epochs):
         records = epoch(kind, number, size)
-        where = partition_of_rows(records["k"], size)
-        for segment in range(size.segments):
-            part = folder / epoch_name(number, segment)
-            part.mkdir()
-            for partition in range(size.partitions):
-                mine = np.flatnonzero(where == partition)
-                share = np.array_split(mine, size.segments)[segment]
-                name = part / f"p{partition:04d}.parquet"
-                pq.write_table(records.take(pa.array(share)), name, compression="zstd")
+        part = folder / epoch_name(number)
+        part.mkdir()
+        for file, rows in enumerate(_in_files(records, size)):
+            pq.write_table(rows, part / f"{file:04d}.parquet", compression="zstd")
 
 
-def epoch_name(number: int, segment: int = 0) -> str:
-    """The folder of an epoch's files, one of its segments."""
-    return f"e{number:04d}s{segment:04d}"
+def _in_files(records: pa.Table, size: Size) -> Iterator[pa.Table]:
+    """A part for each partition; if there are several segments, one for each of these."""
+    if size.segments > 1:
+        yield from appends(records, size)
+        return
+    where = partition_of_rows(records["k"], size)
+    for partition in range(size.partitions):
+        yield records.filter(pa.array(where == partition))
+
+
+def appends(records: pa.Table, size: Size) -> Iterator[pa.Table]:
+    """An epoch's records as they are appended."""
+    rows = -(-size.records // size.segments)
+    for start in range(0, size.records, rows):
+        yield records.slice(start, rows)
+
+
+def epoch_name(number: int) -> str:
+    """The folder of an epoch's files."""
+    return f"e{number:04d}"
 
 
 def partition_of_rows(keys: pa.ChunkedArray, size: Size) -> npt.NDArray[np.int64]:

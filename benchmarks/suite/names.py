@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from .bench import Bench
-from .beside_spark import records_a_second, seconds_an_epoch
+from .measured.assignors import assignments
+from .measured.beside_spark import records_a_second, seconds_an_epoch
+from .measured.growth import growth
+from .measured.idle import idle_epochs
+from .measured.memory import backlogs
+from .measured.starts import first_epochs
 from .measurement import Measurement
 from .sizes import Size
 from .workloads import SMALL, WORKLOADS, Workload
@@ -25,4 +30,9 @@ def _small_epoch(bench: Bench) -> Iterator[Measurement]:
 NAMES: Mapping[str, Measuring] = {
     **{name: partial(_throughput, workload) for name, workload in WORKLOADS.items()},
     SMALL.name: _small_epoch,
+    "idle_epoch": idle_epochs,
+    "first_epoch": first_epochs,
+    "assignors": assignments,
+    "memory": backlogs,
+    "growth": growth,
 }

@@ -16,6 +16,11 @@ class Size:
     partitions: int = 4
     segments: int = 1
 
+    @property
+    def name(self) -> str:
+        """For folders."""
+        return f"{self.records}-{self.keys}-{self.partitions}-{self.segments}"
+
     def to_json(self) -> str:
         """For another process."""
         return json.dumps(asdict(self))

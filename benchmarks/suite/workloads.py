@@ -1,4 +1,4 @@
-"""What is measured beside the peer: the topologies of our side. `spark_queries.py` has the same as queries of Spark."""
+"""What is measured beside the peer: our topologies. `sides/spark_queries.py` has the same as queries of Spark."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Our side, a process: runs a project, and lets it take one epoch's records whenever it is told to.
 
-    python -m benchmarks.suite.ours FOLDER KIND EPOCHS SIZE
+    python -m benchmarks.suite.sides.ours FOLDER KIND EPOCHS SIZE
 
-See `sides.py` for what it is told and what it answers. `EPOCHS`: subtopologies that take each record.
+See `process.py` for what it is told and what it answers. `EPOCHS`: subtopologies that take each record.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater import Project
 from headwater.runtime.driver.reports.events import EpochCommitted, Event
 
+from ..sizes import Size
+from .process import serve
 from .project import TABLE, Feeding
-from .sides import serve
-from .sizes import Size
 
 
 @dataclass
@@ -72,10 +73,11 @@ class RunningProject:
         if joined:
             self._epochs.wait(1)
 
-    def take(self, number: int) -> float:
-        """Seconds for the records of an epoch."""
-        self._feeding.feed("records", number)
-        return self._epochs.wait(self._taken_each)
+    def take(self, epochs: Sequence[int]) -> float:
+        """Seconds for the records of some epochs."""
+        for number in epochs:
+            self._feeding.feed("records", number)
+        return self._epochs.wait(self._taken_each * len(epochs))
 
     def close(self) -> None:
         """End the run."""

@@ -24,9 +24,9 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.topology import Topic
 
-from . import inputs
-from .sizes import Size
-from .workloads import Workload
+from .. import inputs
+from ..sizes import Size
+from ..workloads import Workload
 
 PROJECT = "benchmark"
 SEEDS = f"{PROJECT}-seed"
@@ -34,17 +34,17 @@ TOPOLOGY = "measured"
 TABLE = "names_by_key"
 WRITTEN = "written.pickle"
 
-Written = dict[str, list[list[tuple[Listed, ...]]]]
-"""Topic -> epoch -> append -> what a commit lists."""
+Written = dict[str, list[tuple[Listed, ...]]]
+"""Topic -> epoch -> what a commit lists."""
 
 
 def write_project(root: Path, workload: Workload, size: Size, engine: str) -> None:
-    """The project's files. An epoch takes all that there is of a partition."""
+    """The project's files. A task takes up to a quarter more than its share of an epoch: keys are spread unevenly."""
     local: dict[str, Any] = {
         "spark": {"master": "local[2]", "driver.memory": "4g"},
         "log": {"type": "embedded", "path": "log"},
         "state_dir": "state",
-        "epoch": {"interval": "1ms", "max_records": max(size.records, 1000)},
+        "epoch": {"interval": "1ms", "max_records": 1000 + size.records * 5 // (size.partitions * 4)},
         "engine": engine,
     }
     flow = {"from": "records", "steps": [dict(step) for step in workload.steps], "to": "results"}
@@ -84,12 +84,10 @@ def write_log(kind: str, folder: Path, epochs: int, size: Size) -> None:
         _topic("records", size, inputs.COLUMNS[kind]),
         _topic(TABLE, size, {"name": "string", "ts": "timestamp"}),
     )
-    written: Written = {TABLE: [[_written(log, table, inputs.rows_of_table(size))]], "records": []}
+    written: Written = {TABLE: [_written(log, table, inputs.rows_of_table(size))], "records": []}
     for number in range(epochs):
-        records = inputs.epoch(kind, number, size)
-        rows = -(-size.records // size.segments)
-        pieces = (records.slice(start, rows) for start in range(0, size.records, rows))
-        written["records"].append([_written(log, topic, piece) for piece in pieces])
+        pieces = inputs.appends(inputs.epoch(kind, number, size), size)
+        written["records"].append(tuple(each for piece in pieces for each in _written(log, topic, piece)))
     (folder / WRITTEN).write_bytes(pickle.dumps(written))
 
 
@@ -119,12 +117,12 @@ class Feeding:
         self._state = LogState.load(self._log.commits(SEEDS))
 
     def feed(self, topic: str, number: int) -> None:
-        """Commit the records of an epoch, append by append."""
-        for listed in self._written[topic][number]:
-            declared = self._topics[topic]
-            record = AppendRecord(time.time_ns() // 1_000_000, listed, topic=FedTopic.of(declared))
-            self._state.refresh()
-            commit_append(self._state, declared, record)
+        """Commit the records of an epoch, all at once."""
+        declared = self._topics[topic]
+        now = time.time_ns() // 1_000_000
+        commit_append(
+            self._state, declared, AppendRecord(now, self._written[topic][number], topic=FedTopic.of(declared))
+        )
 
 
 def _topic(name: str, size: Size, columns: dict[str, str] | Any) -> Topic:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame, functions
 
-from .workloads import SMALL
+from ..workloads import SMALL
 
 Query = Callable[[DataFrame, DataFrame], DataFrame]
 """Of the records and of the table."""

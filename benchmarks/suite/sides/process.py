@@ -1,7 +1,7 @@
 """The two sides of a measurement are processes. Each works only when it is told to, so that they can take turns.
 
-A line on its stdin is the number of an epoch; the answer is a line `@` with the seconds that it took. It says `@` when
-it is ready, and ends with its stdin.
+A line on its stdin has the numbers of epochs; the answer is a line `@` with the seconds that these took. It says `@`
+when it is ready, and ends with its stdin.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +19,18 @@ from typing import Protocol, Self
 
 import psutil
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One epoch of a side. `seconds`: what it says itself. `cpu`: seconds of processor time of all its processes."""
+    """One epoch of a side. `seconds`: what it says itself. `waited`: from when it was told until it had answered.
+
+    `cpu`: seconds of processor time of all its processes.
+    """
 
     seconds: float
+    waited: float
     cpu: float
 
 
@@ -36,8 +41,8 @@ class SideError(Exception):
 class Worker(Protocol):
     """What a side does."""
 
-    def take(self, number: int) -> float:
-        """Seconds for the records of an epoch."""
+    def take(self, epochs: Sequence[int]) -> float:
+        """Seconds for the records of some epochs."""
         ...
 
     def close(self) -> None:
@@ -54,7 +59,7 @@ def serve(start: Callable[[], Worker]) -> None:
     print("@", file=answers, flush=True)
     try:
         for line in sys.stdin:
-            print("@", worker.take(int(line)), file=answers, flush=True)
+            print("@", worker.take([int(number) for number in line.split()]), file=answers, flush=True)
     finally:
         worker.close()
 
@@ -79,13 +84,20 @@ class Side:
             self._process.stdin.close()
         self._process.wait()
 
-    def take(self, number: int) -> Turn:
-        """Have it take an epoch. Raises SideError."""
+    @property
+    def pid(self) -> int:
+        """Of the process above all others of this side."""
+        return self._process.pid
+
+    def take(self, *epochs: int) -> Turn:
+        """Have it take an epoch, or several that are there at once. Raises SideError."""
         before = processor_seconds(self._tree)
         assert self._process.stdin is not None
-        print(number, file=self._process.stdin, flush=True)
+        begun = time.perf_counter()
+        print(*epochs, file=self._process.stdin, flush=True)
         seconds = float(self._answer())
-        return Turn(seconds, processor_seconds(self._tree) - before)
+        waited = time.perf_counter() - begun
+        return Turn(seconds, waited, processor_seconds(self._tree) - before)
 
     def _answer(self) -> str:
         assert self._process.stdout is not None

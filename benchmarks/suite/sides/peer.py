@@ -1,6 +1,6 @@
 """The peer, a process: Spark Structured Streaming, which takes one batch of files whenever it is told to.
 
-    python -m benchmarks.suite.peer FOLDER QUERY INPUT SIZE
+    python -m benchmarks.suite.sides.peer FOLDER QUERY INPUT SIZE
 
 Its state is in RocksDB with changelog checkpoints, and the rows that a batch updates are written as Parquet. All that
 makes it fast is on: typed columns, one file a partition and batch, as many shuffle partitions as there are partitions.
@@ -12,14 +12,17 @@ which has nothing of that.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .inputs import epoch_name
-from .sides import serve
-from .sizes import Size
+from ..inputs import epoch_name
+from ..sizes import Size
+from .process import serve
 from .spark_queries import QUERIES
 
 STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -60,14 +63,12 @@ class RunningQuery:
         )
         self._reported = -1
 
-    def take(self, number: int) -> float:
-        """Seconds for the files of an epoch."""
-        part = self._incoming / f".{number}"
-        part.mkdir()
-        for segment in range(self._size.segments):
-            for file in (self._prepared / epoch_name(number, segment)).iterdir():
-                (part / f"{segment:04d}-{file.name}").hardlink_to(file)
-        part.rename(self._incoming / f"e{number:04d}")  # all of its files are there at once
+    def take(self, epochs: Sequence[int]) -> float:
+        """Seconds for the files of some epochs."""
+        for number in epochs:
+            name = epoch_name(number)
+            shutil.copytree(self._prepared / name, self._incoming / f".{name}", copy_function=os.link)
+            (self._incoming / f".{name}").rename(self._incoming / name)  # all of its files are there at once
         self._query.processAllAvailable()
         reports = [json.loads(each.json) for each in self._query.recentProgress]
         new = [each for each in reports if each["batchId"] > self._reported and each["numInputRows"]]

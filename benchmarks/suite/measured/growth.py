@@ -1,0 +1,75 @@
+"""Throughput of a keyed count as its input grows: more partitions, more keys, more segments behind; beside the peer's.
+
+Both sides take turns, as for other figures, but with fewer epochs, because large ones take long.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ..bench import Bench
+from ..measurement import Measurement
+from ..sizes import Size
+from ..workloads import WORKLOADS
+from .beside_spark import Turns, rounded, take_turns
+from .driver import costs_of_a_driver
+
+WARM_UP, MEASURED = 4, 3
+TITLES = {
+    "partitions": "partitions, of a million records an epoch",
+    "keys": "keys, of a million records an epoch",
+    "segments": "segments in an epoch of 100,000 records; Spark: files in a batch",
+}
+BEHIND = 100_000
+"""Records of an epoch where segments are counted: a thousand of a hundred records each, at most."""
+
+
+def sizes(what: str, quick: bool) -> Sequence[Size]:
+    """The sizes along which one thing grows; of a quick run, fewer of them."""
+    if what == "partitions":
+        found = [Size(partitions=each) for each in (1, 2, 4, 16, 64, 256)]
+        return found[::2] + found[-1:] if quick else found
+    if what == "keys":
+        return [Size(keys=each) for each in (10_000, 100_000, 1_000_000, 10_000_000)][: 3 if quick else 4]
+    return [Size(records=BEHIND, segments=each) for each in (1, 10, 100, 1000)][: 3 if quick else 4]
+
+
+def growth(bench: Bench) -> Iterator[Measurement]:
+    """A line for each thing that grows, with all of its points; the figure is that of the largest."""
+    for what in TITLES:
+        yield _grown(what, bench)
+    yield from costs_of_a_driver(bench)
+
+
+def _grown(what: str, bench: Bench) -> Measurement:
+    workload = WORKLOADS["keyed_count"]
+    shorter = replace(bench, warm_up=min(WARM_UP, bench.warm_up), measured=min(MEASURED, bench.measured))
+    points: dict[str, dict[str, float]] = {"ours": {}, "peer": {}}
+    busiest, ratio = None, 0.0
+    for size in sizes(what, bench.quick_growth):
+        turns = take_turns(shorter, workload, size)
+        ours, peer = _seconds(turns)
+        at = str(getattr(size, what))
+        points["ours"][at], points["peer"][at] = rounded(size.records / ours), rounded(size.records / peer)
+        ratio = peer / ours
+        if busiest is None or turns.others.cores > busiest.cores:
+            busiest = turns.others
+        bench.clear()
+    assert busiest is not None
+    found = Measurement(
+        f"growth_{what}",
+        "records/s",
+        points["ours"][at],
+        points["peer"][at],
+        round(ratio, 2),
+        points=points,
+        note=f"By {TITLES[what]}: medians of {shorter.measured} epochs behind a warm-up of {shorter.warm_up}. The "
+        f"figures in the table are those of the largest.",
+    )
+    return bench.judged(found, busiest)
+
+
+def _seconds(turns: Turns) -> tuple[float, float]:
+    return tuple(statistics.median(each.seconds for each in side) for side in (turns.ours, turns.peer))  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""The page `docs/benchmarks.md`, made of the figures that are kept."""

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headwater.benchmarks.bare_loop import WORK, Loop
+from headwater.benchmarks.suite import inputs
+from headwater.benchmarks.suite.sizes import Size
+
+TINY = Size(records=200, keys=20)
+EPOCHS = 2
+
+
+def results(name: str, folder: Path, epoch: int) -> pa.Table:
+    parts = [folder / f"out-{epoch}-{partition}" for partition in range(TINY.partitions)]
+    return pa.concat_tables([pa.ipc.open_stream(path.read_bytes()).read_all() for path in parts])
+
+
+@pytest.mark.parametrize(
+    ("name", "counted"),
+    [(name, 4 if name == "hopping_count" else 1) for name in WORK if name not in ("table_join", "filtered_count")],
+)
+def test_loop_counts_all_records(name: str, counted: int, tmp_path: Path) -> None:
+    loop = Loop(tmp_path, name, TINY)
+    for number in range(EPOCHS):
+        loop.prepare(number)
+        loop.take(number)
+
+    stored = sum(loop.counts())
+    loop.close()
+    assert stored == EPOCHS * TINY.records * counted
+
+
+def test_loop_joins_each_record_with_the_row_of_its_key(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, "table_join", TINY)
+    loop.prepare(0)
+    loop.take(0)
+    loop.close()
+
+    found = results("table_join", tmp_path, 0)
+    assert found["name"].to_pylist() == [f"name of {key}" for key in found["k"].to_pylist()]
+    assert sorted(found["k"].to_pylist()) == sorted(inputs.epoch("typed", 0, TINY)["k"].to_pylist())
+
+
+def test_loop_writes_the_sum_up_to_each_record(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, "each_update", TINY)
+    for number in range(EPOCHS):
+        loop.prepare(number)
+        loop.take(number)
+    loop.close()
+
+    last = {row["k"]: (row["n"], row["total"]) for row in results("each_update", tmp_path, 1).to_pylist()}
+    records = pa.concat_tables([inputs.epoch("typed", number, TINY) for number in range(EPOCHS)])
+    sums = records.group_by("k").aggregate([([], "count_all"), ("v", "sum")])
+    assert last == {row["k"]: (row["count_all"], row["v_sum"]) for row in sums.to_pylist()}
