@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -34,11 +35,11 @@ def measure() -> dict[str, tuple[float, float]]:
                 with _checksums(checked):
                     store = LmdbStore(Path(root) / f"{each}-{checked}")
                     work: dict[str, Callable[[], object]] = {
-                        "write new rows": lambda store=store: store.apply([(keys, values)], 0, ROWS),
-                        "write again": lambda store=store: store.apply([(keys, values)], ROWS, 2 * ROWS),
-                        "look up": lambda store=store: store.get_many(keys),
-                        "look up what is not there": lambda store=store: store.get_many(absent),
-                        "read all": lambda store=store: list(store.range(None, None)),
+                        "write new rows": partial(store.apply, [(keys, values)], 0, ROWS),
+                        "write again": partial(store.apply, [(keys, values)], ROWS, 2 * ROWS),
+                        "look up": partial(store.get_many, keys),
+                        "look up what is not there": partial(store.get_many, absent),
+                        "read all": partial(_read_all, store),
                     }
                     for name, do in work.items():
                         begun = time.process_time()
@@ -47,6 +48,10 @@ def measure() -> dict[str, tuple[float, float]]:
                     store.close()
     names = dict.fromkeys(name for name, _ in taken)
     return {name: (statistics.median(taken[name, False]), statistics.median(taken[name, True])) for name in names}
+
+
+def _read_all(store: LmdbStore) -> list[object]:
+    return list(store.range(None, None))
 
 
 @contextmanager

@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"on_error: fail, none fail: {plain:6.2f} s")
     print(f"dead_letter, none fail:    {none:6.2f} s, {none / plain - 1:+.1%}")
     for on_error, failing in cases[2:]:
-        found = median(seconds[on_error, failing])
-        print(f"dead_letter, {failing:>4} fail:    {found:6.2f} s, {found / none - 1:+.2f} epochs")
+        some = median(seconds[on_error, failing])
+        print(f"dead_letter, {failing:>4} fail:    {some:6.2f} s, {some / none - 1:+.2f} epochs")
     session.stop()
 
 

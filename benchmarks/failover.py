@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -191,10 +192,7 @@ class Failover:
             for thread in self.threads:
                 thread.join()
         kinds = {"noticed": ClientLost, "placed": TasksPlaced, "restoring": StoreRestoring, "restored": StoreRestored}
-        phases = {
-            name: self.watching.since(begin, lambda event, kind=kind: isinstance(event, kind))
-            for name, kind in kinds.items()
-        }
+        phases = {name: self.watching.since(begin, partial(_is_a, kind)) for name, kind in kinds.items()}
         phases = {name: round(at, 2) for name, at in phases.items() if at is not None}
         phases["planned"] = round(planned, 2)
         usual = self._usual(begin)
@@ -247,12 +245,18 @@ class Failover:
         found: dict[int, tuple[float, EpochCommitted]] = {}
         for at, event in list(self.watching.at):
             if isinstance(event, EpochCommitted) and event.commit > known and event.client != victim:
-                record = decode_commit(commits.read(event.commit))
+                content = commits.read(event.commit)
+                assert content is not None
+                record = decode_commit(content)
                 assert isinstance(record, EpochRecord)
                 for task in record.tasks:
                     if task.partition in tasks:
                         found.setdefault(task.partition, (at, event))
         return found
+
+
+def _is_a(kind: type[Event], event: Event) -> bool:
+    return isinstance(event, kind)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -188,7 +188,7 @@ def _switch_the_driver() -> None:
 
     patched: Any = application
     patched.Counters = Switched
-    epochs.EpochReports.ended = counted  # type: ignore[method-assign]
+    epochs.EpochReports.ended = counted  # type: ignore[assignment, method-assign]
     status_writer.StatusWriter._stores = sized  # type: ignore[method-assign]
 
 

@@ -124,7 +124,7 @@ def topology_of(tasks: int) -> Topology:
             number,
             f"part-{number}",
             partitions,
-            lambda each: each,
+            lambda tasks, _: tasks,
             (Topic(f"records-{number}", partitions, "k string", "v bigint"),),
             (),
             (Store(f"totals-{number}", partitions, "k string", "total bigint"),),

@@ -58,7 +58,7 @@ CLIENTS = 2
 PER_COMMIT = 250_000
 STORE = Store("totals", PARTITIONS, "k string", "n bigint, total bigint")
 TOPIC = Topic("records", PARTITIONS, "k string", "v bigint")
-PART = Subtopology(0, "totals", PARTITIONS, lambda tasks: tasks, (TOPIC,), (), (STORE,))
+PART = Subtopology(0, "totals", PARTITIONS, lambda tasks, _: tasks, (TOPIC,), (), (STORE,))
 TOPOLOGY = Topology("benchmark", "totals", "1", "hash", (PART,))
 
 

@@ -133,7 +133,7 @@ class DataFusion:
     def values(self, expression: str, rows: pa.RecordBatch) -> list[Any]:
         self._context.deregister_table("t")
         self._context.register_record_batches("t", [[rows]])
-        return self._context.sql(f"select {expression} as r from t").to_arrow_table()["r"].to_pylist()
+        return list(self._context.sql(f"select {expression} as r from t").to_arrow_table()["r"].to_pylist())
 
 
 class Polars:
@@ -160,7 +160,7 @@ class Polars:
 
     def values(self, expression: str, rows: pa.RecordBatch) -> list[Any]:
         frame = self._polars.from_arrow(rows)
-        return frame.select(self._polars.sql_expr(expression).alias("r")).to_arrow()["r"].to_pylist()
+        return list(frame.select(self._polars.sql_expr(expression).alias("r")).to_arrow()["r"].to_pylist())
 
 
 class DuckDb:
@@ -184,12 +184,12 @@ class DuckDb:
 
     def text(self, expression: str) -> str:
         """Read as Databricks' SQL, where casts and divisions raise errors, as in Spark's ANSI mode."""
-        return sqlglot.transpile(expression, read="databricks", write="duckdb")[0]
+        return str(sqlglot.transpile(expression, read="databricks", write="duckdb")[0])
 
     def values(self, expression: str, rows: pa.RecordBatch) -> list[Any]:
         self._connection.register("t", pa.Table.from_batches([rows]))
         found = self._connection.sql(f"select {expression} as r from t")
-        return found.to_arrow_table()["r"].to_pylist()
+        return list(found.to_arrow_table()["r"].to_pylist())
 
 
 ENGINES: Mapping[str, Callable[[], Engine]] = {"datafusion": DataFusion, "polars": Polars, "duckdb": DuckDb}

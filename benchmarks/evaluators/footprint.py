@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 from importlib.metadata import files
+from pathlib import Path
 
 from .candidates import PACKAGES
 
@@ -37,4 +38,5 @@ def footprint(name: str, times: int = 5) -> dict[str, object]:
 
 
 def _size(package: str) -> int:
-    return sum(each.locate().stat().st_size for each in files(package) or () if each.locate().is_file())
+    paths = (Path(str(each.locate())) for each in files(package) or ())
+    return sum(path.stat().st_size for path in paths if path.is_file())

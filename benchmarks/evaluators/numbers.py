@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .case import BOOL, F64, I8, I32, I64, MONEY, TEXT, Case, Form, one
+from .case import BOOL, F64, I8, I32, I64, MONEY, TEXT, Case, Columns, Form, one
 
 INF, NAN = float("inf"), float("nan")
 INT, LONG = 2**31, 2**63
@@ -142,7 +142,7 @@ COMPARISONS = (
 )
 
 _BOTH = {"p": (BOOL, [True, False, None, None]), "q": (BOOL, [None, None, None, True])}
-_GUARDED = {"a": (I32, [7, 7, 7]), "b": (I32, [2, 0, None])}
+_GUARDED: Columns = {"a": (I32, [7, 7, 7]), "b": (I32, [2, 0, None])}
 
 NULLS = (
     Case("p and q", _BOTH, pc.and_, pc.and_kleene),

@@ -96,9 +96,9 @@ def _answer(form: Callable[[pa.RecordBatch], list[Any]], row: pa.RecordBatch) ->
 def _of_kernels(form: Form | None, row: pa.RecordBatch) -> list[Any]:
     if form is None:
         raise NotImplementedError
-    return form(*row.columns).to_pylist()
+    return list(form(*row.columns).to_pylist())
 
 
 def _of_spark(spark: SparkSession, expression: str, row: pa.RecordBatch) -> list[Any]:
     frame = spark.createDataFrame(pa.Table.from_batches([row]))
-    return frame.selectExpr(f"{expression} as r").toArrow()["r"].to_pylist()
+    return list(frame.selectExpr(f"{expression} as r").toArrow()["r"].to_pylist())
