@@ -1,14 +1,11 @@
-"""Our side: the same count and sum as a project, on the embedded log. Prints the seconds of each epoch as JSON.
+"""A count and sum by key as a project, on the embedded log, with records that are appended before it runs.
 
-Records are appended before; the run takes a quarter of a million from each of the four partitions an epoch. An epoch
-that could not take all of that (the last ones: partitions differ a little) is left out.
+The run takes a quarter of a million from each of the four partitions an epoch. The last epochs cannot take all of that,
+as partitions differ a little.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,6 @@ import pyarrow as pa
 import yaml
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
 
 from .records import PARTITIONS, PER_EPOCH, epoch
 
@@ -25,17 +21,6 @@ STEPS: dict[str, list[dict[str, Any]]] = {
     "sql": [{"filter": "v >= 10"}, {"with_columns": {"v": "v * 2 + 1"}}],
 }
 AGGREGATE = {"aggregate": {"values": {"n": "count(*)", "total": "sum(v)"}}}
-
-
-@dataclass
-class FullEpochs:
-    """Notes how long each epoch of PER_EPOCH records took, planning and commit included."""
-
-    seconds: list[float] = field(default_factory=list)
-
-    def on(self, event: Event) -> None:
-        if isinstance(event, EpochCommitted) and event.records == PER_EPOCH:
-            self.seconds.append(event.seconds)
 
 
 def write_project(root: Path, variant: str, clients: int = 1, standbys: int = 0) -> None:
@@ -74,17 +59,3 @@ def append_epochs(root: Path, epochs: int) -> None:
     with Project.load(root) as project:
         for number in range(epochs):
             project.append("records", pa.concat_tables([epoch(number, each) for each in range(PARTITIONS)]))
-
-
-def seconds_of_epochs(root: Path) -> list[float]:
-    """Run until caught up; seconds of each full epoch."""
-    full = FullEpochs()
-    with Project.load(root) as project:
-        results = project.run(until_caught_up=True, observer=full)
-    if results.failed:
-        raise SystemExit(str(results))
-    return full.seconds
-
-
-if __name__ == "__main__":
-    print(json.dumps(seconds_of_epochs(Path(sys.argv[1]))))

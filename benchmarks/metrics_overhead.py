@@ -2,7 +2,7 @@
 
     python -m benchmarks.metrics_overhead [--where local spark] [--records 20000 100000] [--epochs 600 400] [--times 3]
 
-A count and sum by key, as in `benchmarks.keyed_count_sum`. In one run two epochs measure, two do not, and so on: the
+A count and sum by key, as in `keyed_count` of `make bench`. In one run two epochs measure, two do not, and so on: the
 load of the machine comes to both sides alike. Neighbours are compared. With metrics: stages measure, the driver counts,
 statuses have the numbers, a scraper reads them from the port every 5 s (Prometheus: every 15 s), each event is a line
 of JSON in a file, and OpenLineage events go to a file. Without: none of that, but the statuses of before. Each run is

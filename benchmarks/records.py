@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 PARTITIONS = 4
 KEYS = 100_000
@@ -28,15 +25,3 @@ def epoch(number: int, partition: int) -> pa.Table:
             "ts": pa.array(seconds * 1_000_000, pa.timestamp("us", "UTC")),
         }
     )
-
-
-def write_files(folder: Path, epochs: int) -> None:
-    """Parquet files `e<epoch>-p<partition>.parquet`. Epochs that repeat are links to the same file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in range(epochs):
-        for partition in range(PARTITIONS):
-            path = folder / f"e{number:04d}-p{partition}.parquet"
-            if number < DISTINCT_EPOCHS:
-                pq.write_table(epoch(number, partition), path, compression="zstd")
-            else:
-                path.hardlink_to(folder / f"e{number % DISTINCT_EPOCHS:04d}-p{partition}.parquet")

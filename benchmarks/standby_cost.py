@@ -2,7 +2,7 @@
 
     python -m benchmarks.standby_cost [--epochs 20] [--warm-up 10] [--times 2]
 
-A count and sum by key, as in `benchmarks.keyed_count_sum`, on two clients with a core each; there is always more to
+A count and sum by key, as in `keyed_count` of `make bench`, on two clients with a core each; there is always more to
 read. With a standby each client also follows the changelogs of the other's tasks, on the same cores. The two sides take
 turns, each run in a process of its own. Prints a JSON line for each run, and one with the medians and the cost.
 """

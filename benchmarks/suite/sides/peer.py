@@ -20,12 +20,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ...spark_streaming import STATE
 from ..inputs import epoch_name
 from ..sizes import Size
 from .process import serve
 from .spark_queries import QUERIES
 
-STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.ui.enabled": "false",
