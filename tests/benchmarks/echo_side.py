@@ -1,7 +1,11 @@
-"""A side that answers with the sum of what it is told, prints of its own accord, and ends at a negative number."""
+"""A side that answers with the sum of what it is told, prints of its own accord, and ends at a negative number.
+
+A `silent` one never says anything.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from headwater.benchmarks.suite.sides.process import serve
@@ -19,4 +23,6 @@ class Echo:
 
 
 if __name__ == "__main__":
+    if "silent" in sys.argv:
+        sys.stdin.read()
     serve(Echo)

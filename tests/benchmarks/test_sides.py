@@ -78,3 +78,8 @@ def test_files_of_the_peer_have_all_records(size: Size, files: int, tmp_path: Pa
     rows = pa.concat_tables([pa.parquet.read_table(file) for file in found])  # type: ignore[attr-defined]
     assert len(found) == files
     assert rows.sort_by("ts") == inputs.epoch("typed", 0, size)
+
+
+def test_side_that_never_answers_is_ended() -> None:
+    with pytest.raises(SideError, match="had no answer within"), Side(ECHO, "silent", most_seconds=0.2):
+        pass

@@ -42,7 +42,7 @@ def first_epochs(bench: Bench) -> Iterator[Measurement]:
     with OtherWork() as others:
         for number in range(bench.measured):
             attempt = f"-start-{number}"
-            epochs = bench.warm_up + bench.measured
+            epochs = max(1 + LATER, bench.warm_up + bench.measured)
             ours.append(_start(our_side(bench, workload, size, epochs, attempt)))
             peer.append(_start(peer_side(bench, workload, size, epochs, attempt)))
             bare.append(_until_ready(lambda: Side("benchmarks.suite.sides.bare_spark")))

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from headwater import Project
 from headwater.runtime.driver.reports.events import EpochCommitted, Event
 
@@ -59,9 +61,10 @@ class Epochs:
 
 
 class RunningProject:
-    """A project that runs in a thread of its own, and has taken its table."""
+    """A project that runs in a thread of its own, and has taken its table. `session`: of Spark, if there is one."""
 
-    def __init__(self, root: Path, kind: str, epochs: int, size: Size) -> None:
+    def __init__(self, root: Path, kind: str, epochs: int, size: Size, session: SparkSession | None = None) -> None:
+        self._session = session
         self._taken_each = epochs * size.records
         self._epochs, self._stop = Epochs(), threading.Event()
         self._feeding = Feeding(root, kind, size)
@@ -86,7 +89,7 @@ class RunningProject:
 
     def _run(self, root: Path) -> None:
         try:
-            with Project.load(root) as project:
+            with Project.load(root, session=self._session) as project:
                 project.run(observer=self._epochs, stop=self._stop)
         finally:
             self._epochs.end()

@@ -42,18 +42,13 @@ SETTINGS = {
 class RunningQuery:
     """A query that waits for files."""
 
-    def __init__(self, root: Path, query: str, prepared: Path, size: Size) -> None:
-        self._incoming, self._prepared, self._size = root / "in", prepared, size
+    def __init__(self, root: Path, query: str, prepared: Path, session: SparkSession) -> None:
+        self._incoming, self._prepared, self._spark = root / "in", prepared, session
         self._incoming.mkdir(parents=True)
-        self._out = root / "out"
-        builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", size.partitions)
-        for name, value in SETTINGS.items():
-            builder = builder.config(name, value)
-        self._spark = builder.getOrCreate()
-        self._spark.sparkContext.setLogLevel("ERROR")
-        table = self._spark.read.parquet(str(prepared / "table.parquet")).cache()
-        schema = self._spark.read.parquet(str(prepared / epoch_name(0))).schema
-        rows = self._spark.readStream.schema(schema).parquet(str(self._incoming / "*"))
+        self.out = root / "out"
+        table = session.read.parquet(str(prepared / "table.parquet")).cache()
+        schema = session.read.parquet(str(prepared / epoch_name(0))).schema
+        rows = session.readStream.schema(schema).parquet(str(self._incoming / "*"))
         results = QUERIES[query](rows, table)
         self._query = (
             results.writeStream.outputMode("update")
@@ -76,14 +71,23 @@ class RunningQuery:
         return float(sum(each["durationMs"]["triggerExecution"] for each in new)) / 1000
 
     def close(self) -> None:
-        """End Spark."""
+        """End the query."""
         self._query.stop()
-        self._spark.stop()
 
     def _write(self, batch: DataFrame, _: int) -> None:
-        batch.write.mode("append").parquet(str(self._out))
+        batch.write.mode("append").parquet(str(self.out))
+
+
+def new_session(size: Size) -> SparkSession:
+    """A session of this process. It ends with it."""
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", size.partitions)
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
 
 
 if __name__ == "__main__":
     folder, query, prepared, size = sys.argv[1:5]
-    serve(lambda: RunningQuery(Path(folder), query, Path(prepared), Size.from_json(size)))
+    serve(lambda: RunningQuery(Path(folder), query, Path(prepared), new_session(Size.from_json(size))))

@@ -10,6 +10,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from typing import Protocol, Self
 import psutil
 
 ROOT = Path(__file__).parents[3]
+
+MOST_SECONDS = 300.0
+"""A side that answers no sooner is ended, so that the measurements behind it have their turn."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,9 @@ def serve(start: Callable[[], Worker]) -> None:
 class Side:
     """A process that takes turns, for use in a `with` block. `module` calls `serve`."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, most_seconds: float = MOST_SECONDS) -> None:
+        self._most_seconds = most_seconds
+        self._killed = False
         self._command = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(
             self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
@@ -82,7 +88,11 @@ class Side:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        self._process.wait()
+        try:
+            self._process.wait(self._most_seconds)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            self._process.wait()
 
     @property
     def pid(self) -> int:
@@ -101,10 +111,26 @@ class Side:
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("@"):
-                return line[1:].strip()
-        raise SideError(f"{' '.join(self._command)} has ended with {self._process.wait()}")
+        deadline = threading.Timer(self._most_seconds, self._kill)
+        deadline.start()
+        try:
+            for line in self._process.stdout:
+                if line.startswith("@"):
+                    return line[1:].strip()
+        finally:
+            deadline.cancel()
+        command, code = " ".join(self._command), self._process.wait()
+        if self._killed:
+            raise SideError(f"{command} had no answer within {self._most_seconds:g} s, and was ended")
+        raise SideError(f"{command} has ended with {code}")
+
+    def _kill(self) -> None:
+        """End the process and all below it, such as Spark's JVM, which would hold the answers open."""
+        self._killed = True
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in [*self._tree.children(recursive=True), self._tree]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
 def processor_seconds(root: psutil.Process) -> float:
