@@ -52,6 +52,12 @@ def test_row_has_both_medians_their_spread_the_ratio_and_the_limit() -> None:
     assert "This one" in text
 
 
+def test_memory_is_written_out_and_its_bound_is_one_from_above() -> None:
+    text = page({"memory": Measurement("memory", "MiB", 1312.0, ratio=1.08, target=1.15, at_most=True)})
+
+    assert "| 1,310 MiB |  | **1.08** | at most 1.15 |" in text
+
+
 def test_ratio_that_is_short_of_its_target_says_so() -> None:
     assert "| 3.9, short of it | 4 |" in page({"keyed_count": replace(FIGURE, ratio=3.9)})
 

@@ -85,16 +85,17 @@ def _figure(found: Measurement, figure: float | None, side: str) -> str:
     if figure is None:
         return ""
     runs = found.runs.get(side)
-    spread = f" ({_bare(min(runs))} to {_bare(max(runs))})" if runs else ""
+    spread = f" ({_bare(min(runs), found.unit)} to {_bare(max(runs), found.unit)})" if runs else ""
     return _shown(figure, found.unit) + spread
 
 
 def _shown(figure: float, unit: str) -> str:
-    return f"{_bare(figure)} {unit}"
+    return f"{_bare(figure, unit)} {unit}"
 
 
-def _bare(figure: float) -> str:
-    return short(float(f"{figure:.3g}"))
+def _bare(figure: float, unit: str) -> str:
+    rounded = float(f"{figure:.3g}")
+    return short(rounded) if unit == "records/s" else f"{rounded:,g}"
 
 
 def _notes(found: Mapping[str, Measurement]) -> Iterator[str]:
