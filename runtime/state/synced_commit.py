@@ -12,11 +12,13 @@ A store that version 0.1 has made has no note and is trusted.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from zlib import crc32
 
-from ...private_files import make_folder
+from ...private_files import make_folder, path_told
 from ...unusable_paths import unusable_paths_told
 from ..log.commit_records import CommitMark
 from ..log.durable_files import sync_directory, sync_file
@@ -29,6 +31,13 @@ _UNKNOWN = CommitMark("", 0, 0)
 """For a note that cannot be read. No log has this commit."""
 
 
+_BYTES = 512
+"""Of a note, filled up with spaces: the least that a disk writes as a whole, so a note is the old one or the new one."""
+
+_READS = 10
+"""A note with a wrong checksum is read so often: it is either being written, which takes a microsecond, or damaged."""
+
+
 @unusable_paths_told
 def synced_with(store: Path) -> CommitMark | None:
     """The commit noted for the store of a directory, the last one whose changes it may have; None if there is no note.
@@ -36,12 +45,14 @@ def synced_with(store: Path) -> CommitMark | None:
     For a note that cannot be read it is a commit that no log has.
     """
     try:
-        content = json.loads(note_of(store).read_text())
-        return CommitMark(str(content["application"]), int(content["number"]), int(content["checksum"]))
+        handle = os.open(note_of(store), os.O_RDONLY)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError):
-        return _UNKNOWN
+    try:
+        with path_told(note_of(store)):
+            return _read(handle)
+    finally:
+        os.close(handle)
 
 
 @unusable_paths_told
@@ -51,14 +62,55 @@ def note_sync(store: Path, commit: CommitMark | None) -> None:
     The note is not synced to the disk, as the store is not either. It never goes back: an outdated driver does not know
     all that the store has by now.
     """
-    found = synced_with(store)
-    if commit is None or found == commit:
+    if commit is None:
         return
-    if found is not None and found.application == commit.application and found.number > commit.number:
+    note = note_of(store)
+    try:
+        handle = os.open(note, os.O_RDWR)
+    except FileNotFoundError:
+        make_folder(store.parent)
+        # All notes of a client's stores may lie in one folder.
+        write_whole(note, _text(commit), tidily=False)
         return
-    make_folder(store.parent)
-    # Each epoch writes one for each store, and all notes of a client's stores may lie in one folder.
-    write_whole(note_of(store), json.dumps(asdict(commit)), tidily=False)
+    try:
+        with path_told(note):
+            found, text = _read(handle), _text(commit).encode()
+            if found == commit or (found.application == commit.application and found.number > commit.number):
+                return
+            if os.fstat(handle).st_size == len(text) == _BYTES:
+                # In its place: each epoch does this for each store, and a new file costs a hundred times as much.
+                os.pwrite(handle, text, 0)
+            else:
+                write_whole(note, text.decode(), tidily=False)
+    finally:
+        os.close(handle)
+
+
+def _read(handle: int) -> CommitMark:
+    for _ in range(_READS):
+        found = _commit(os.pread(handle, os.fstat(handle).st_size, 0))
+        if found is not _UNKNOWN:
+            break
+    return found
+
+
+def _text(commit: CommitMark) -> str:
+    return json.dumps({**asdict(commit), "crc32": _checksum(commit)}).ljust(_BYTES)
+
+
+def _commit(text: bytes) -> CommitMark:
+    """The commit of a note. Notes of earlier versions have no checksum of their own."""
+    try:
+        content = json.loads(text)
+        found = CommitMark(str(content["application"]), int(content["number"]), int(content["checksum"]))
+        whole = content.get("crc32") in (None, _checksum(found))
+    except (ValueError, KeyError, TypeError):
+        return _UNKNOWN
+    return found if whole else _UNKNOWN
+
+
+def _checksum(commit: CommitMark) -> int:
+    return crc32(json.dumps(asdict(commit)).encode())
 
 
 def keep_note(store: Path) -> None:

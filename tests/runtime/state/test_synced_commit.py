@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from zlib import crc32
 
@@ -43,13 +45,25 @@ def test_store_is_of_the_log_that_has_its_last_commit_and_no_other(log: Embedded
     note_sync(store, FIRST)  # of a driver that was left over
     note_sync(store, None)
     assert (synced_with(store), is_of(log, store)) == (SECOND, True)
+    inode = note_of(store).stat().st_ino
+    note_sync(store, CommitMark("p-t", 10, 7))  # longer, and written in the place of the one before
+    assert (synced_with(store), note_of(store).stat().st_ino) == (CommitMark("p-t", 10, 7), inode)
     for other in (CommitMark("p-t", 2, 7), CommitMark("p-t", 3, SECOND.checksum), CommitMark("p-other", 2, 1)):
         note_of(store).unlink()
         note_sync(store, other)
         assert not is_of(log, store)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"application": "p-t", "number": null, "checksum": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"application": "p-t", "number": null, "checksum": 1}',
+        f'{{"application": "p-t", "number": 2, "checksum": {SECOND.checksum}, "crc32": 1}}',  # half of two notes
+    ],
+)
 def test_store_whose_note_cannot_be_read_is_of_no_log(log: EmbeddedLog, directory: StateDirectory, text: str) -> None:
     store = directory.store_path(StoreId("s", 0))
     note_of(store).write_text(text)
@@ -70,6 +84,14 @@ def test_note_that_a_dead_process_had_only_begun_is_removed_when_the_directory_i
     other.touch()
     with directory.locked():
         assert (begun.exists(), other.exists(), note.exists()) == (False, True, True)
+
+
+def test_note_of_an_earlier_version_counts_and_is_replaced(log: EmbeddedLog, directory: StateDirectory) -> None:
+    store = directory.store_path(StoreId("s", 0))
+    note_of(store).write_text(json.dumps(asdict(FIRST)))
+    assert is_of(log, store)
+    note_sync(store, SECOND)
+    assert (synced_with(store), is_of(log, store)) == (SECOND, True)
 
 
 def test_wiped_store_leaves_no_note_and_the_next_one_is_taken(log: EmbeddedLog, directory: StateDirectory) -> None:
