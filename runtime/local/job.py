@@ -88,7 +88,9 @@ class LocalJob:
         """The worker for a stage of the running epoch."""
         assert self._plan is not None
         plugins = ChosenPlugins(self._plan.plugins)
-        yield PlannedWorker(self._plan, plugins.log(PluginRef(*self._plan.log), self._plan.places), plugins.backend)
+        log = plugins.log(PluginRef(*self._plan.log), self._plan.places)
+        with log.writer() as writer:
+            yield PlannedWorker(self._plan, log, writer, plugins.backend)
 
 
 def _thread(number: int) -> pa.RecordBatch:

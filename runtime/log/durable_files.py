@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 
 from ...private_files import make_folder, opener
@@ -43,19 +46,43 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
 
     Raises FileExistsError if the path is taken, OSError with the path if the disk refuses it.
     """
+    with write_new(path, data) as file, timed("fsync"):
+        sync_new(path, file)
+
+
+def write_new(path: Path, data: bytes | memoryview) -> FileIO:
+    """Write a whole new file, for `sync_new` to bring it to the disk. After a failure its part is removed.
+
+    Raises FileExistsError if the path is taken, OSError with the path.
+    """
     # Unbuffered: all bytes are with the system before `fsync`, and errors are raised by `write`, not by `close`.
-    with open(path, "xb", buffering=0, opener=opener) as file:
-        try:
+    file = open(path, "xb", buffering=0, opener=opener)  # noqa: SIM115 - the caller closes it
+    try:
+        with _removed_if_refused(path):
             # An unbuffered write may take a part only: Linux writes at most 2 GiB in one call.
             rest = memoryview(data)
             while rest:
                 rest = rest[file.write(rest) :]
-            with timed("fsync"):
-                os.fsync(file.fileno())
-        except OSError as error:
-            path.unlink(missing_ok=True)
-            error.filename = error.filename or str(path)  # an OSError of `write` or `fsync` has no path
-            raise
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def sync_new(path: Path, file: FileIO) -> None:
+    """Bring a new file to the disk. It is removed if the disk refuses it. Raises OSError with the path."""
+    with _removed_if_refused(path):
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _removed_if_refused(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        error.filename = error.filename or str(path)  # an OSError of `write` or `fsync` has no path
+        raise
 
 
 def make_directory(directory: Path) -> None:

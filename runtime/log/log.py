@@ -7,9 +7,10 @@ loses nothing. Readers get ranges of records from `LogState`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -170,6 +171,50 @@ class Log(Protocol):
         """When the application was paused, ms since 1970; None if it is not. Asked twice a second, or as often as
         `look_seconds` says."""
         ...
+
+
+class Writer(Protocol):
+    """Writes records of a log. Used by one thread."""
+
+    def write(
+        self,
+        application: str,
+        topic: str,
+        name: str,
+        table: pa.Table | pa.RecordBatch,
+        partitions: int | npt.NDArray[np.integer],
+        lane: int,
+    ) -> tuple[Listed, ...]:
+        """As `Log.write`, but the records need not be durable before `sync`."""
+        ...
+
+    def sync(self) -> None:
+        """Make all durable that was written: no commit may list it before. Raises OSError, MachineError, LogError."""
+        ...
+
+
+class BatchingLog(Protocol):
+    """A `Log` for which it is less work to make several files durable at once. Other logs lack the method."""
+
+    def writer(self) -> AbstractContextManager[Writer]:
+        """A writer for an epoch. What was not synced at the end need not stay."""
+        ...
+
+
+def writer_of(log: Log) -> AbstractContextManager[Writer]:
+    """A writer of any log."""
+    making = getattr(log, "writer", None)
+    return cast(BatchingLog, log).writer() if callable(making) else nullcontext(_OneByOne(log))
+
+
+class _OneByOne:
+    """The writer of a log that has none."""
+
+    def __init__(self, log: Log) -> None:
+        self.write = log.write
+
+    def sync(self) -> None:
+        """See `Writer.sync`: all is durable."""
 
 
 def epoch_file_name(incarnation: str, generation: int, epoch: int, task: TaskKey, attempt: int) -> str:

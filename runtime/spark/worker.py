@@ -26,7 +26,9 @@ def spark_worker() -> Iterator[PlannedWorker]:
         raise RuntimeError("a stage runs inside a Spark task")
     plan = _plan(context.getLocalProperty(PLAN_PROPERTY) or "")
     plugins = ChosenPlugins(plan.plugins)
-    yield PlannedWorker(plan, plugins.log(PluginRef(*plan.log), plan.places), plugins.backend)
+    log = plugins.log(PluginRef(*plan.log), plan.places)
+    with log.writer() as writer:
+        yield PlannedWorker(plan, log, writer, plugins.backend)
 
 
 # All tasks and stages of a job in this process have the same plan; parsing it once is enough.

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..log.commit_records import Listed
-from ..log.log import Log, epoch_file_name
+from ..log.log import Log, Writer, epoch_file_name
 from ..operators.left_out import records_again
 from ..operators.order.partition_group import TakenRecords
 from ..records.dead_letters import DeadLetter, letters_table
@@ -50,7 +50,7 @@ def write_letters(
     task: TaskKey,
     letters: Sequence[DeadLetter],
     topics: Mapping[str, Topic | None],
-    log: Log,
+    writer: Writer | Log,
     unique: str = "",
 ) -> Iterator[Listed]:
     """Write dead letters, topic by topic. `topics`: where those of a source go. `unique`: added to the files' names."""
@@ -58,7 +58,7 @@ def write_letters(
     for source, topic in topics.items():
         mine = [each for each in letters if each.topic == source]
         if mine and topic is not None:
-            yield from log.write(
+            yield from writer.write(
                 plan.application, topic.name, name, letters_table(topic, mine), task.partition, task.partition
             )
 

@@ -14,34 +14,31 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from ...errors import HeadwaterError
 from ..dataclass_json import from_json, to_json
 from ..log.commit_records import Listed, TaskCommit
 from ..log.errors import RangeMissingError
-from ..log.log import Log, epoch_file_name
+from ..log.log import Log, Writer
 from ..operators.aggregates.sums import SumOverflowError
 from ..operators.declarations import Flow
 from ..operators.node import Edges, Node, RowFailedError, RowsFailedError
 from ..operators.order.partition_group import NegativeTimestampError, TakenRecords
-from ..operators.rows import Rows, concat, path_order
 from ..operators.source import Source, take
-from ..operators.task_epoch import TaskEpoch, Written
-from ..records.arrays import Int64s
-from ..records.schema import changelog_topic, topic_schema
+from ..operators.task_epoch import TaskEpoch
 from ..state.store import StateStore
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import Volume
 from ..tasks.outcome import TaskOutcome, Trouble
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..timed_parts import now, timed
-from ..topology import GlobalTable, Store, Topic
+from ..topology import GlobalTable, Store
 from .dead_letters import counted, letters_of, volume_of, write_letters
 from .numbering import Numbering, refuse_touched
 from .pipe import pipe_schema, receive, send, send_end
 from .stopwatch import Stopwatch, bytes_taken
+from .writing import durable, write_records
 
 OUTCOME = pa.schema([("outcome", pa.string())])
 """The columns of the last stage's result: one row for each task, the JSON of its TaskOutcome."""
@@ -63,10 +60,14 @@ class StepError(HeadwaterError):
 
 
 class Worker(Protocol):
-    """What a stage has where it runs: the plan of the epoch, and the opened log and stores of the plan."""
+    """What a stage has where it runs: the plan of the epoch, and the opened log and stores of the plan.
+
+    `writer`: of what the stage writes, which is durable when the stage ends.
+    """
 
     plan: EpochPlan
     log: Log
+    writer: Writer
 
     def refuse_others(self) -> None:
         """Raise TaskMigratedError where the plan is for another client than this one, or for an older assignment."""
@@ -128,15 +129,25 @@ class Stage:
         Raises StepError, TouchedRecordError, LogError. Only in a trial: TaskMigratedError, TaskCorruptedError.
         """
         with self.open_worker() as worker:
-            for work in self._later(batches, worker) if self.reads else self._first(batches, worker):
-                said = to_json(work.outcome)
-                if not self.yields:
-                    yield pa.RecordBatch.from_arrays([pa.array([said], pa.string())], schema=OUTCOME)
-                elif work.outcome.trouble is None:
-                    numbers = work.numbering.numbers() if work.numbering is not None else None
-                    yield from send(work.edges, self.yields, said, worker.plan.now, numbers)
-                else:
-                    yield send_end(self.yields, said, self.numbered)
+            works = self._later(batches, worker) if self.reads else self._first(batches, worker)
+            if self.yields:
+                for work in works:
+                    yield from self._sent(work, worker)
+                worker.writer.sync()
+                return
+            outcomes = durable([work.outcome for work in works], worker.writer, traced=worker.plan.traced)
+            if outcomes:
+                said = pa.array([to_json(each) for each in outcomes], pa.string())
+                yield pa.RecordBatch.from_arrays([said], schema=OUTCOME)
+
+    def _sent(self, work: _Work, worker: Worker) -> Iterator[pa.RecordBatch]:
+        """A task and its rows, for the next stage."""
+        said = to_json(work.outcome)
+        if work.outcome.trouble is not None:
+            yield send_end(self.yields, said, self.numbered)
+            return
+        numbers = work.numbering.numbers() if work.numbering is not None else None
+        yield from send(work.edges, self.yields, said, worker.plan.now, numbers)
 
     def _first(self, batches: Iterator[pa.RecordBatch], worker: Worker) -> Iterator[_Work]:
         for batch in batches:
@@ -220,7 +231,7 @@ class Stage:
             return ()
         letters = letters_of(task, taken, taken.left_out, [source.topic for source in sources], worker.log)
         topics = {source.topic.name: source.dead_letter for source in sources}
-        listed = tuple(write_letters(worker.plan, task.key, letters, topics, worker.log))
+        listed = tuple(write_letters(worker.plan, task.key, letters, topics, worker.writer))
         stopwatch.volume += volume_of(listed)
         return listed
 
@@ -242,7 +253,7 @@ class Stage:
         )
         failed = self._run_nodes(task, work, epoch, stopwatch)
         with stopwatch.phase("write"):
-            written = tuple(_write(task, epoch, worker, stopwatch))
+            written = tuple(write_records(worker.plan, task, epoch, worker.writer, stopwatch))
         done = replace(
             commit,
             clocks=epoch.clocks,
@@ -284,46 +295,3 @@ def _named(node: Node) -> str:
 def _seen(plan: EpochPlan, table: str) -> dict[int, int]:
     """The position of a global table in this epoch, by partition: the sum over its lanes."""
     return {partition: sum(lanes.values()) for partition, lanes in plan.pinned(table).items()}
-
-
-def _write(task: TaskPlan, epoch: TaskEpoch, worker: Worker, stopwatch: Stopwatch) -> Iterator[Listed]:
-    """Write the records of sinks and the changes of stores, topic by topic; `stopwatch` is told how much that is."""
-    plan, partition = worker.plan, task.key.partition
-    name = epoch_file_name(plan.incarnation, plan.generation, plan.epoch, task.key, plan.attempt)
-    for topic, parts in epoch.sinks.values():
-        if any(len(part.rows) for part in parts):
-            # Worked out even in a trial: a record may fail here as well.
-            table, partitions = _records(topic, parts)
-            if plan.trial:
-                continue
-            with timed("topics"):
-                listed = worker.log.write(plan.application, topic.name, name, table, partitions, partition)
-            stopwatch.volume += Volume(written_records=len(table), written_bytes=sum(each.size for each in listed))
-            yield from listed
-    for store, rows in epoch.stores.items():
-        changed = rows.changes()
-        if changed is not None and not plan.trial:
-            changelog = changelog_topic(plan.application, store)
-            with timed("changelogs"):
-                listed = worker.log.write(plan.application, changelog, name, changed, partition, partition)
-            stopwatch.volume += Volume(changed_records=len(changed), changed_bytes=sum(each.size for each in listed))
-            yield from listed
-
-
-def _records(topic: Topic, parts: Sequence[Written]) -> tuple[pa.Table, Int64s]:
-    """The records of all sinks that write a topic, in path order, and their partitions."""
-    rows: Rows = concat([part.rows for part in parts])
-    partitions = parts[0].partitions
-    if len(parts) > 1:
-        order = path_order([part.rows for part in parts])
-        rows = rows.take(order)
-        partitions = np.concatenate([part.partitions for part in parts])[order]
-    schema = topic_schema(topic, rows.headers is not None)
-    columns = [
-        *rows.columns.values(),
-        pa.array(rows.kind),
-        pa.array(rows.timestamp),
-        pa.array(rows.order),
-        *([] if rows.headers is None else [rows.headers]),
-    ]
-    return pa.Table.from_arrays(columns, schema=schema), partitions

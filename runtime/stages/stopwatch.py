@@ -65,6 +65,11 @@ class Stopwatch:
         spans = () if self._spans is None else self._spans.take()
         return before.then(seconds, self.volume, self._clock(), self._stores, spans)
 
+    def added_at_the_end_to(self, before: Measured) -> Measured:
+        """What a task has measured up to its last stage, with what that stage has done since for all tasks."""
+        spans = () if self._spans is None else self._spans.take()
+        return before.ending(Seconds(**self._seconds), spans)
+
     def _switch(self, phase: Phase | None) -> Phase | None:
         at = self._clock()
         if self._phase is not None:

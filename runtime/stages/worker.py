@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..log.log import Log
+from ..log.log import Log, Writer
 from ..state.directories.fence import refuse_others
 from ..state.store import StateStore, StoreBackend
 from ..state.task_stores import TaskStores
@@ -15,9 +15,10 @@ from ..topology import GlobalTable, Store
 class PlannedWorker:
     """A `stage.Worker`. Stores stay open for the next epoch in this process."""
 
-    def __init__(self, plan: EpochPlan, log: Log, backend: Callable[[Store], StoreBackend]) -> None:
+    def __init__(self, plan: EpochPlan, log: Log, writer: Writer, backend: Callable[[Store], StoreBackend]) -> None:
         self.plan = plan
         self.log = log
+        self.writer = writer
         self._stores = TaskStores(plan, log, backend)
 
     def refuse_others(self) -> None:

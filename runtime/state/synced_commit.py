@@ -32,7 +32,7 @@ _UNKNOWN = CommitMark("", 0, 0)
 
 
 _BYTES = 512
-"""Of a note, filled up with spaces: the least that a disk writes as a whole, so a note is the old one or the new one."""
+"""Of a note, filled up with spaces: what a disk writes as a whole, so a note is the old one or the new one."""
 
 _READS = 10
 """A note with a wrong checksum is read so often: it is either being written, which takes a microsecond, or damaged."""

@@ -6,7 +6,7 @@ It travels to the driver with the task's outcome, and is in no commit: nothing b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import add
 from typing import ClassVar, NamedTuple, Self
 
@@ -109,3 +109,8 @@ class Measured:
         after = {**self.stores, **(stores or {})}
         traced = (*self.spans, spans) if spans else self.spans
         return type(self)(self.seconds + seconds, self.volume + volume, handed_over, after, traced)
+
+    def ending(self, seconds: Seconds, spans: tuple[Span, ...]) -> Self:
+        """The same with what the last stage has done after its last task."""
+        *before, last = self.spans or ((),)
+        return replace(self, seconds=self.seconds + seconds, spans=(*before, (*last, *spans)) if spans else self.spans)

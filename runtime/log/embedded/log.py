@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from ..segments.writing import write_rewritten, write_segments
 from .commits import DirectoryCommitStore
 from .identity import ensure_identity, identity_of
 from .leftovers import remove_leftovers
+from .writer import EmbeddedWriter
 
 _FILES = {"segments": "*/*.seg", "snapshots": "*/*.snap"}
 
@@ -94,6 +95,10 @@ class EmbeddedLog:
     ) -> tuple[Segment, ...]:
         """See `Log.write`."""
         return write_segments(self._keep, application, topic, name, table, partitions, lane)
+
+    def writer(self) -> AbstractContextManager[EmbeddedWriter]:
+        """See `BatchingLog.writer`."""
+        return EmbeddedWriter.under(self.root)
 
     @unusable_paths_told
     def write_rewritten(

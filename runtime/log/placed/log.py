@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..commits import CommitStore
 from ..errors import LogError
-from ..log import Log, LogFile, SavedFile
+from ..log import Log, LogFile, SavedFile, writer_of
 from ..ranges import Columns, Fetched, LogRange, RangeReader
 from .commits import PlacedCommits
 from .places import Places
 from .sequence import PLACES, PlacesSequence
+from .writer import PlacedWriter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,6 +182,12 @@ class PlacedLog:
     ) -> tuple[Listed, ...]:
         """See `Log.write`."""
         return self.kept.write(self.place_of(application), topic, name, table, partitions, lane)
+
+    @contextmanager
+    def writer(self) -> Iterator[PlacedWriter]:
+        """See `BatchingLog.writer`."""
+        with writer_of(self.kept) as kept:
+            yield PlacedWriter(kept, self.place_of)
 
     def write_rewritten(
         self, application: str, topic: str, name: str, parts: Sequence[Rewritten]

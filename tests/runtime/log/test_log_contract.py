@@ -42,7 +42,7 @@ from headwater.runtime.log.errors import (
     SegmentsChangedError,
 )
 from headwater.runtime.log.folding import SNAPSHOT_EVERY
-from headwater.runtime.log.log import Log, snapshot_path
+from headwater.runtime.log.log import Log, snapshot_path, writer_of
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.offset_order import by_offset
 from headwater.runtime.log.placed.log import PlacedLog, place_of
@@ -153,6 +153,25 @@ def test_topics_with_the_names_that_kafka_takes_are_kept_apart(make: Callable[[]
     assert {name: len(values(again, state.ranges(name, 0))) for name in names} == {
         name: rows for rows, name in enumerate(names, start=1)
     }
+
+
+def test_what_a_writer_has_written_is_there_once_it_is_synced_and_listed(
+    make: Callable[[], Log], records: Records
+) -> None:
+    log = make()
+    with writer_of(log) as writer:
+        listed = [writer.write("a", topic, "e-1", records(3), 0, 0) for topic in "tu"]
+        assert writer.write("a", "t", "e-2", records(0), 0, 0) == ()
+        writer.sync()
+        with pytest.raises(FileExistsError):
+            writer.write("a", "t", "e-1", records(1), 0, 0)
+        listed.append(writer.write("a", "t", "e-3", records(2), 0, 0))
+        writer.sync()
+    LogState.load(log.commits("a")).commit(AppendRecord(0, tuple(each for segments in listed for each in segments)))
+
+    again = make()
+    state = LogState.load(again.commits("a"))
+    assert {topic: len(values(again, state.ranges(topic, 0))) for topic in "tu"} == {"t": 5, "u": 3}
 
 
 def test_identity_lasts_and_is_seen_by_all(log: Log, make: Callable[[], Log]) -> None:

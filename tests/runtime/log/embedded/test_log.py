@@ -1,9 +1,15 @@
+import errno
+import os
 import shutil
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from headwater.errors import MachineError
 from headwater.runtime.log.commit_records import AppendRecord
+from headwater.runtime.log.embedded.writer import MOST_OPEN
 from headwater.runtime.log.errors import CommitsMissingError
 from headwater.runtime.log.state import LogState
 
@@ -21,6 +27,48 @@ def test_drop_that_is_broken_off_leaves_no_file_whose_name_is_taken_again(log, r
 
     assert (log.applications(), list(log.files("demo-app"))) == ([], [])
     assert log.write("demo-app", "t", "g1-e1-a-0-a0", records(3), 0, 0)
+
+
+def test_writer_syncs_all_it_has_written_and_has_few_files_open(log, records, monkeypatch):
+    synced, most = Counter(), 0
+
+    def counted(handle):
+        nonlocal most
+        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        synced[path] += 1
+        most = max(most, sum(fd.endswith(".seg") for fd in open_files()))
+
+    monkeypatch.setattr(os, "fsync", counted)
+    with log.writer() as writer:
+        for number in range(2 * MOST_OPEN + 1):
+            writer.write("demo-app", "t", f"e-{number}", records(1), 0, 0)
+        writer.sync()
+        files = {log.root / each.path for each in log.files("demo-app")}
+        assert len(files) == 2 * MOST_OPEN + 1
+        assert synced >= Counter([*files, log.root / "segments/demo-app/t"])
+        assert most <= MOST_OPEN
+        assert not [fd for fd in open_files() if fd.endswith(".seg")]
+
+
+def open_files():
+    """The paths of the files that this process has open."""
+    found = []
+    for handle in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{handle}"))
+    return found
+
+
+def test_file_that_the_disk_refuses_is_told_and_removed(log, records, monkeypatch):
+    def refused(handle):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with log.writer() as writer:
+        writer.write("demo-app", "t", "e-1", records(1), 0, 0)
+        monkeypatch.setattr(os, "fsync", refused)
+        with pytest.raises(MachineError, match=r"segments/demo-app/t.*Input/output error"):
+            writer.sync()
+    assert list(log.files("demo-app")) == []
 
 
 @pytest.mark.parametrize("gone", ["commits", "commits/flights-seed", "commits/flights-seed/000000000001.json"])
