@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -112,7 +112,7 @@ class EpochLoop:
         self._looking = looking
         self._purge = RepartitionPurge(topology, committed, commits)
         self._cleaning = cleaning
-        self._unread: set[TaskId] = set()
+        self._unread: dict[int, Sequence[TaskId]] = {}
         self._unread_at: tuple[int, ...] | None = None
         self._quiet_until = 0.0
         self._quiet_since: tuple[object, ...] = ()
@@ -237,12 +237,12 @@ class EpochLoop:
         version = self._committed.version
         interval = self._settings.epoch_interval_ms / 1000
         any_unread = False
-        for part in self._topology.subtopologies:
+        for part, due in self._due():
             for member in self._group.members.values():
                 if id(self._units.get((part.number, member.client.name))) in busy:
                     any_unread = True  # its tasks are looked at when its epoch is over, and not each time until then
                     continue
-                unread = [task for task in member.processable(part) if self._is_due(task.id)]
+                unread = member.processable(due)
                 any_unread = any_unread or bool(unread)
                 tasks = [task for task in unread if self._may_run(member, task)]
                 if not tasks:
@@ -262,18 +262,16 @@ class EpochLoop:
                 self._running[pool.submit(self._job, unit, plan, self._troubles.examined)] = opened
         return any_unread
 
-    def _with_unread(self) -> Set[TaskId]:
-        """The tasks that have records to take: the same ones until something is committed."""
+    def _due(self) -> Iterator[tuple[Subtopology, Sequence[TaskId]]]:
+        """The tasks of each subtopology that have records to take, and have not stopped."""
         version = self._committed.version
-        if self._unread_at != version:
-            tasks = tasks_of(self._topology)
-            self._unread = {task for task in tasks if self._planner.unread([task])}
+        if self._unread_at != version:  # otherwise they are the same ones: nothing was committed
+            self._unread = {part.number: self._planner.with_unread(part) for part in self._topology.subtopologies}
             self._unread_at = version
-        return self._unread
-
-    def _is_due(self, task: TaskId) -> bool:
-        """Whether a task has records to take, and has not stopped."""
-        return task in self._with_unread() and task.key(self._topology.application) not in self.failed.tasks
+        application, failed = self._topology.application, self.failed.tasks
+        for part in self._topology.subtopologies:
+            unread = self._unread[part.number]
+            yield part, [task for task in unread if not failed or task.key(application) not in failed]
 
     def _may_run(self, member: GroupMember, task: StreamTask) -> bool:
         key = task.id.key(self._topology.application)

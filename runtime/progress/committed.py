@@ -120,20 +120,17 @@ class Committed:
 
         A driver asks this of all tasks, many times a second, and most of them are where they were.
         """
-        application, name, partition = task
+        state = self.states[task.application]
+        topics = state.topology.subtopologies[task.subtopology].sources
+        return self._unread_of(task, state, topics, [self._writer_state(state, topic) for topic in topics])
+
+    def unread_by_partition(self, application: str, subtopology: str, partitions: int) -> list[int]:
+        """The same for the tasks of a subtopology, in the order of their partitions."""
         state = self.states[application]
-        topics = state.topology.subtopologies[name].sources
+        topics = state.topology.subtopologies[subtopology].sources
         writers = [self._writer_state(state, topic) for topic in topics]
-        ends = [
-            0 if writer is None else writer.end(topic, partition) for topic, writer in zip(topics, writers, strict=True)
-        ]
-        positions = state.tasks.of(task).positions
-        known = self._unread.get(task)
-        if known is None or not known.holds(positions, topics, ends):
-            far_enough = self._far_enough.get(application, {})
-            records = _count_unread(positions, partition, topics, writers, far_enough)
-            known = self._unread[task] = _Unread(positions, topics, ends, records)
-        return known.records
+        tasks = (TaskKey(application, subtopology, partition) for partition in range(partitions))
+        return [self._unread_of(task, state, topics, writers) for task in tasks]
 
     def stop_at_ends(self, applications: Collection[str]) -> None:
         """From now on, records of others that come later do not count as unread by these applications.
@@ -209,6 +206,22 @@ class Committed:
 
     def _others(self) -> list[LogState]:
         return [state for name, state in self.states.items() if name != self.application]
+
+    def _unread_of(
+        self, task: TaskKey, state: LogState, topics: Sequence[str], writers: Sequence[LogState | None]
+    ) -> int:
+        """`state`: of the task's application. `writers`: of each topic."""
+        ends = [
+            0 if writer is None else writer.end(topic, task.partition)
+            for topic, writer in zip(topics, writers, strict=True)
+        ]
+        positions = state.tasks.of(task).positions
+        known = self._unread.get(task)
+        if known is None or not known.holds(positions, topics, ends):
+            far_enough = self._far_enough.get(task.application, {})
+            records = _count_unread(positions, task.partition, topics, writers, far_enough)
+            known = self._unread[task] = _Unread(positions, topics, ends, records)
+        return known.records
 
     def _writer_state(self, reader: LogState, topic: str) -> LogState | None:
         writer = reader.topology.topics[topic].writer

@@ -28,6 +28,11 @@ class Planner:
         """Records committed to the sources of the application's tasks that these have not consumed."""
         return sum(self._committed.unread(task.key(self._committed.application)) for task in tasks)
 
+    def with_unread(self, part: Subtopology) -> tuple[TaskId, ...]:
+        """The tasks of a subtopology for which there are some."""
+        unread = self._committed.unread_by_partition(self._committed.application, part.name, part.partitions)
+        return tuple(TaskId(part.number, partition, part.name) for partition, count in enumerate(unread) if count)
+
     def task(
         self,
         part: Subtopology,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -83,9 +83,10 @@ class GroupMember:
     def _runs(self) -> bool:
         return any(self.tasks.active.running)
 
-    def processable(self, part: Subtopology) -> list[StreamTask]:
-        """The tasks of a subtopology that may begin an epoch."""
-        return [task for task in self.tasks.active if task.id.subtopology == part.number and task.processable]
+    def processable(self, among: Iterable[TaskId]) -> list[StreamTask]:
+        """The tasks that may begin an epoch, of those that are given and here."""
+        found = (self.tasks.active.get(task) for task in among)
+        return [task for task in found if task is not None and task.processable]
 
     def threads(self, part: Subtopology) -> Sequence[Sequence[TaskId]]:
         """The tasks of a subtopology that each thread of the client runs, whatever state they are in."""
