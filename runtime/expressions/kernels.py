@@ -20,27 +20,30 @@ def by_row(kernel: Kernel, columns: Columns, rows: int, result: pa.DataType) -> 
     """What a kernel gives that raises ArrowInvalid for the rows that it cannot compute: those are found by halving."""
     if rows == 0:
         return Value(pa.array([], result))
-    failed = np.zeros(rows, np.bool_)
-    data = pa.concat_arrays(_parts(kernel, columns, 0, rows, result, failed))
+    try:
+        return Value(kernel(*columns))
+    except pa.ArrowInvalid:
+        failed = np.zeros(rows, np.bool_)
+    data = pa.concat_arrays(_halves(kernel, columns, 0, rows, result, failed))
     return Value(data, failed if failed.any() else None)
 
 
-def _parts(
+def _halves(
     kernel: Kernel, columns: Columns, start: int, rows: int, result: pa.DataType, failed: Bools
 ) -> list[pa.Array]:
-    cut = [each if isinstance(each, pa.Scalar) else each.slice(start, rows) for each in columns]
-    try:
-        found = kernel(*cut)
-        return [pa.repeat(found, rows) if isinstance(found, pa.Scalar) else found]
-    except pa.ArrowInvalid:
-        if rows == 1:
-            failed[start] = True
-            return [pa.nulls(1, result)]
-    half = rows // 2
-    return [
-        *_parts(kernel, columns, start, half, result, failed),
-        *_parts(kernel, columns, start + half, rows - half, result, failed),
-    ]
+    """What the kernel gives for rows that it cannot compute together. Notes in `failed` for which it gives nothing."""
+    if rows == 1:
+        failed[start] = True
+        return [pa.nulls(1, result)]
+    found: list[pa.Array] = []
+    for first, count in ((start, rows // 2), (start + rows // 2, rows - rows // 2)):
+        cut = [each if isinstance(each, pa.Scalar) else each.slice(first, count) for each in columns]
+        try:
+            part = kernel(*cut)
+            found.append(pa.repeat(part, count) if isinstance(part, pa.Scalar) else part)
+        except pa.ArrowInvalid:
+            found += _halves(kernel, columns, first, count, result, failed)
+    return found
 
 
 def divided(kernel: Kernel, left: pa.Array, right: pa.Array, rows: int) -> Value:

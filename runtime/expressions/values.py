@@ -7,8 +7,9 @@ node above it keeps only the failures of rows for which Spark would have compute
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,18 @@ import pyarrow.compute as pc
 from ..records.arrays import Bools, to_numpy
 
 
+class Columns(Protocol):
+    """What expressions read. A scalar: one value of all rows."""
+
+    def __getitem__(self, name: str, /) -> pa.Array | pa.Scalar:
+        """A column, by its physical name."""
+
+
 @dataclass(frozen=True)
 class Batch:
-    """The columns that expressions read, by physical name, and how many rows they have. A scalar: one of all rows."""
+    """The columns that expressions read, and how many rows they have."""
 
-    columns: Mapping[str, pa.Array | pa.Scalar]
+    columns: Columns
     rows: int
 
 
@@ -44,7 +52,8 @@ class Value:
 
     def is_true(self, rows: int) -> Bools:
         """Where a boolean is true. Null is not."""
-        return to_numpy(pc.fill_null(self.array(rows), False))
+        data = self.array(rows)
+        return to_numpy(pc.fill_null(data, False) if data.null_count else data)
 
 
 def either(first: Bools | None, second: Bools | None) -> Bools | None:

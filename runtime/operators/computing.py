@@ -118,10 +118,23 @@ def kept_of(rows: Rows, keep: tuple[str, ...] | None) -> Rows:
     return rows.with_columns(None, {name: values[name] for name in keep})
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """The columns that an expression may read: those of the rows, `_ts` and `_now`. Made only where it reads them."""
+
+    rows: Rows
+    epoch: TaskEpoch
+
+    def __getitem__(self, name: str) -> pa.Array | pa.Scalar:
+        if name == "_ts":
+            return pa.array(self.rows.timestamp)
+        if name == "_now" and name not in self.rows.columns:
+            return pa.scalar(self.epoch.now * 1000, pa.int64()).cast(TIMESTAMP)
+        return self.rows.columns[name]
+
+
 def _batch(rows: Rows, epoch: TaskEpoch) -> Batch:
-    """The columns that an expression may read: those of the rows, `_ts` and `_now`."""
-    now = pa.scalar(epoch.now * 1000, pa.int64()).cast(TIMESTAMP)
-    return Batch({"_now": now, **rows.columns, "_ts": pa.array(rows.timestamp)}, len(rows))
+    return Batch(_Columns(rows, epoch), len(rows))
 
 
 def _where(value: Value, asked: Bools, data_type: pa.DataType) -> pa.Array:

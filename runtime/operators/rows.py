@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..records.arrays import Bools, Int8s, Int64s, concat_some, to_numpy
@@ -21,6 +23,9 @@ from ..records.keys import normal_key
 from ..records.kinds import Kind
 from ..records.types import parse_columns
 from .declarations import Flow
+
+_MANY, _MOST = 4096, 0.75
+"""Of so many rows, of which such a share stays, Arrow copies runs: a third of the time of taking row by row."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,25 @@ class Rows:
 
     def filter(self, mask: Bools) -> Rows:
         """The rows where `mask` is true."""
-        return self if mask.all() else self.take(np.flatnonzero(mask))
+        if mask.all():
+            return self
+        if len(mask) < _MANY or np.count_nonzero(mask) < _MOST * len(mask):
+            return self.take(np.flatnonzero(mask))
+        chosen = pa.array(mask)
+
+        def kept(level: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return to_numpy(pa.array(level).filter(chosen))
+
+        return replace(
+            self,
+            path=tuple(map(kept, self.path)),
+            kind=kept(self.kind),
+            timestamp=kept(self.timestamp),
+            order=kept(self.order),
+            headers=None if self.headers is None else self.headers.filter(chosen),
+            columns={name: column.filter(chosen) for name, column in self.columns.items()},
+            state=None if self.state is None else self.state.filter(chosen),
+        )
 
     def with_columns(
         self, key: Mapping[str, pa.Array] | None = None, value: Mapping[str, pa.Array] | None = None

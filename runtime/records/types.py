@@ -7,7 +7,8 @@ that Spark itself uses for the SQL types, so that nothing is cast between Python
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import NoReturn
 
 import pyarrow as pa
@@ -68,6 +69,12 @@ def arrow_type(text: str) -> pa.DataType:
 
 def parse_columns(text: str) -> dict[str, pa.DataType]:
     """The columns of a DDL list by name, in order. An empty text has none. Raises TypeSyntaxError."""
+    return dict(_parsed(text))
+
+
+# Every task asks in every epoch, always for the same few texts.
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Mapping[str, pa.DataType]:
     parser = _Parser(text)
     if parser.done:
         return {}
