@@ -88,7 +88,7 @@ class _Tracing:
         self._known = known
         self._made = made
 
-    def in_task(self, step: SqlStep) -> bool:  # noqa: ARG002
+    def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
         """No step: each is followed as SQL."""
         return False
 

@@ -44,7 +44,7 @@ class LocalEngine:
     open_worker: Callable[[], AbstractContextManager[Worker]]
     expressions: Mapping[str, Step]
 
-    def in_task(self, step: SqlStep) -> bool:
+    def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
         """Every step without a function of its own."""
         return str(step.at) not in self.expressions
 

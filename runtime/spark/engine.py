@@ -41,9 +41,9 @@ class SparkEngine:
     numbered: bool = False
     in_tasks: bool = False
 
-    def in_task(self, step: SqlStep) -> bool:  # noqa: ARG002
-        """See `Engine`."""
-        return self.in_tasks
+    def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
+        """See `Engine`. A stage more costs far more than a simple step, whose rows are in Spark SQL already."""
+        return self.in_tasks and not alone
 
     def process(
         self, rows: DataFrame, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]

@@ -6,7 +6,7 @@ operators get and give exactly the edges and columns that the step has in the pi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,16 +28,26 @@ from .sql_step import SqlStep
 
 @dataclass(frozen=True)
 class Handover:
-    """What the pipe does between two steps: only these edges go on, with exactly these columns."""
+    """What the pipe does between two steps: only the edges `going` go on; those of `flows` with exactly its columns."""
 
+    going: tuple[str, ...]
     flows: Mapping[str, Flow]
     at: Place = ""
 
+    @classmethod
+    def between(cls, made: Mapping[str, Flow], wanted: Mapping[str, Flow], at: Place = "") -> tuple[Handover, ...]:
+        """What makes the edges `wanted` of those that are there; nothing where these are the same."""
+        if made == wanted:
+            return ()
+        return (cls(tuple(wanted), {name: flow for name, flow in wanted.items() if made[name] != flow}, at),)
+
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
-        going = {name: conform(edges[name], flow, epoch.now) for name, flow in self.flows.items()}
+        going = {name: edges[name] for name in self.going}
         edges.clear()
         edges.update(going)
+        for name, flow in self.flows.items():
+            edges[name] = conform(edges[name], flow, epoch.now)
 
 
 def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str, Flow]) -> tuple[Any, ...]:
@@ -47,29 +57,34 @@ def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str,
     """
     read = before[step.flow]
     columns = {**physical_columns(read), "_ts": pa.int64(), "_now": TIMESTAMP}
+    made: Mapping[str, Flow] = {**before, **{name: behind[name] for name in step.makes if name in behind}}
+    operators: tuple[Any, ...]
     match step.kind:
         case "where":
-            return (Where(step.flow, predicate_of(step.condition, columns), step.table, step.at),)
+            operators = (Where(step.flow, predicate_of(step.condition, columns), step.table, step.at),)
         case "select" | "with_columns" | "key_by":
             nodes = {name: node_of(sql, columns, arrow_type(step.types[name])) for name, sql in step.columns.items()}
             of_key = step.kind == "key_by"
             least = Kind.TOMBSTONE if of_key or step.null_values else Kind.VALUE
-            return (Compute(step.flow, nodes, step.keep, of_key, least, step.at),)
+            operators = (Compute(step.flow, nodes, step.keep, of_key, least, step.at),)
         case "branch":
             asked = {
                 name: None if condition is None else predicate_of(condition, columns)
                 for name, condition in step.branches.items()
             }
             into = tuple(name for name in step.branches if name in behind)
-            return (Branch(step.flow, tuple(asked.items()), into, step.keep, step.at),)
+            operators = (Branch(step.flow, tuple(asked.items()), into, step.keep, step.at),)
         case "fork":
-            return (Fork(step.flow, step.into, step.at), Handover(behind, step.at))
+            operators, made = (Fork(step.flow, step.into, step.at),), {**before, **dict.fromkeys(step.into, read)}
         case "merge":
-            made = behind[step.into[0]]
-            rest = {name: flow for name, flow in before.items() if name not in step.flows}
-            return (
-                Handover({**rest, **dict.fromkeys(step.flows, made)}, step.at),
-                Merge(step.flows, step.into[0], step.at),
-            )
+            alike = {**before, **dict.fromkeys(step.flows, behind[step.into[0]])}
+            operators = (*Handover.between(before, alike, step.at), Merge(step.flows, step.into[0], step.at))
         case _:
             raise UnprovenError(f"`{step.kind}` is only done by Spark SQL")
+    return (*operators, *Handover.between(made, behind, step.at))
+
+
+def alone_in_sql(stay: Sequence[bool]) -> range:
+    """Those of some steps between two Python stages that no task step connects with a stage. `stay`: with Spark SQL."""
+    staying = [number for number, stays in enumerate(stay) if stays]
+    return range(staying[0], staying[-1] + 1) if staying else range(0)

@@ -29,7 +29,7 @@ class _Stages:
 
     stores: list[bool] = field(default_factory=list)
 
-    def in_task(self, step: SqlStep) -> bool:  # noqa: ARG002
+    def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
         """No step: failing records are looked for in the stages that Spark SQL lies between."""
         return False
 

@@ -6,8 +6,8 @@ each edge (`columns.py`), the edges that later steps read, and the physical name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
 from ..expressions.promotion import UnprovenError
@@ -15,15 +15,18 @@ from ..operators.declarations import Declaration, Flow
 from ..operators.node import Node
 from ..records.types import parse_columns
 from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
-from .in_task import Handover, operators_of
+from .in_task import Handover, alone_in_sql, operators_of
 from .sql_step import SqlStep
 
 
 class Engine(Protocol):
     """Does single steps. `rows` is the result of the step before; the first step gets the argument of `do_steps`."""
 
-    def in_task(self, step: SqlStep) -> bool:
-        """Whether a step is done within a Python stage, if that is proven to give what Spark SQL gives."""
+    def in_task(self, step: SqlStep, alone: bool) -> bool:
+        """Whether a step is done within a Python stage, if that is proven to give what Spark SQL gives.
+
+        `alone`: only steps in SQL are beside it, so it would take one more stage.
+        """
 
     def process(self, rows: Any, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> Any:
         """Run operators in one Python stage (`stage.Stage`). No `reads`: it is the first. No `yields`: the last."""
@@ -42,11 +45,15 @@ class PythonStep:
     nodes: tuple[Any, ...]
     keep: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def behind(self, flows: Mapping[str, Flow], later: Iterable[str]) -> Flows:
-        """The columns of the edges that go on, `later`."""
+    def makes(self, flows: Mapping[str, Flow]) -> Flows:
+        """The columns of all edges that are there behind the operators."""
         for node in self.nodes:
             flows = behind_operator(node, flows)
-        going = {name: flow for name, flow in flows.items() if name in later}
+        return dict(flows)
+
+    def behind(self, flows: Mapping[str, Flow], later: Iterable[str]) -> Flows:
+        """The columns of the edges that go on, `later`."""
+        going = {name: flow for name, flow in self.makes(flows).items() if name in later}
         return going | {name: narrowed(going[name], columns) for name, columns in self.keep.items()}
 
 
@@ -55,43 +62,74 @@ Step = PythonStep | SqlStep
 
 def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
     """The engine's result of all steps on `rows`. Raises ValueError if a step reads an edge that no step makes."""
-    flows: Flows = {}
     stage: _Stage | None = None
+    for each in _placed(steps, engine):
+        if isinstance(each.step, PythonStep):
+            stage = _Stage.going_on(stage, each.before, each.step.nodes, each.step.makes(each.before))
+        elif each.operators:
+            stage = _Stage.going_on(stage, each.before, each.operators, each.behind)
+        else:
+            if stage is not None:
+                rows = engine.process(rows, stage.nodes, stage.reads, each.before)
+            stage, rows = None, engine.sql(rows, each.step.kind, sql_arguments(each.step, each.before, each.behind))
+    return rows if stage is None else engine.process(rows, stage.nodes, stage.reads, {})
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A step among the others: the edges before and behind it. `operators`: those of a step in SQL that a task does."""
+
+    step: Step
+    before: Flows
+    behind: Flows
+    operators: tuple[Any, ...] = ()
+
+
+def _placed(steps: Sequence[Step], engine: Engine) -> Iterator[_Placed]:
+    """The steps in their order, each run of steps in SQL between two Python stages as a whole."""
+    flows: Flows = {}
+    between: list[_Placed] = []
     for step, later in zip(steps, read_later(steps), strict=True):
         if isinstance(step, PythonStep):
+            yield from _some_in_tasks(between, engine)
+            between = []
             behind = step.behind(flows, later)
-            stage = _Stage.going_on(stage, flows, step.nodes)
+            yield _Placed(step, flows, behind)
         else:
             behind = {name: flow for name, flow in behind_sql(step, flows).items() if name in later}
-            operators = _in_task(step, flows, behind) if engine.in_task(step) else ()
-            if operators:
-                stage = _Stage.going_on(stage, flows, operators)
-            else:
-                if stage is not None:
-                    rows = engine.process(rows, stage.nodes, stage.reads, flows)
-                stage, rows = None, engine.sql(rows, step.kind, sql_arguments(step, flows, behind))
+            between.append(_Placed(step, flows, behind, _in_task(step, flows, behind, engine)))
         flows = behind
-    return rows if stage is None else engine.process(rows, stage.nodes, stage.reads, flows)
+    yield from _some_in_tasks(between, engine)
+
+
+def _in_task(step: SqlStep, before: Flows, behind: Flows, engine: Engine) -> tuple[Any, ...]:
+    try:
+        return operators_of(step, before, behind) if engine.in_task(step, alone=False) else ()
+    except UnprovenError:
+        return ()
+
+
+def _some_in_tasks(between: Sequence[_Placed], engine: Engine) -> Iterator[_Placed]:
+    alone = alone_in_sql([not each.operators for each in between])
+    for number, each in enumerate(between):
+        stays = number in alone and isinstance(each.step, SqlStep) and not engine.in_task(each.step, alone=True)
+        yield replace(each, operators=()) if stays else each
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """A Python stage so far: the edges that it reads, and its operators."""
+    """A Python stage so far: the edges that it reads, its operators, and the edges that these make."""
 
     reads: Flows
     nodes: tuple[Any, ...]
+    made: Flows
 
     @classmethod
-    def going_on(cls, stage: _Stage | None, flows: Flows, nodes: tuple[Any, ...]) -> _Stage:
-        """With the operators of one more step, which is given the edges `flows`."""
-        return cls(flows, nodes) if stage is None else cls(stage.reads, (*stage.nodes, Handover(flows), *nodes))
-
-
-def _in_task(step: SqlStep, before: Flows, behind: Flows) -> tuple[Any, ...]:
-    try:
-        return operators_of(step, before, behind)
-    except UnprovenError:
-        return ()
+    def going_on(cls, stage: _Stage | None, flows: Flows, nodes: tuple[Any, ...], made: Flows) -> _Stage:
+        """With the operators of one more step, which is given the edges `flows`, and makes `made`."""
+        if stage is None:
+            return cls(flows, nodes, made)
+        return cls(stage.reads, (*stage.nodes, *Handover.between(stage.made, flows), *nodes), made)
 
 
 def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:

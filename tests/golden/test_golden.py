@@ -157,7 +157,7 @@ class Noting:
         self.python: list[tuple[Any, ...]] = []
         self.sql_steps: list[tuple[str, Any, Any]] = []
 
-    def in_task(self, step: Any) -> bool:
+    def in_task(self, step: Any, alone: bool) -> bool:
         return False
 
     def process(self, rows: None, nodes: Any, reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> None:

@@ -192,7 +192,7 @@ class _Sinks:
 
     modes: dict[str, str] = field(default_factory=dict)
 
-    def in_task(self, step: object) -> bool:
+    def in_task(self, step: object, alone: bool) -> bool:
         return False
 
     def process(self, rows: Any, nodes: Iterable[Any], reads: object, yields: object) -> Any:

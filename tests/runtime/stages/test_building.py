@@ -43,8 +43,8 @@ class Written:
         self.stages: list[tuple[tuple[Node, ...], Mapping[str, Flow], Mapping[str, Flow]]] = []
         self.steps: list[tuple[str, Mapping[str, Any]]] = []
 
-    def in_task(self, step: SqlStep) -> bool:
-        return self._in_tasks
+    def in_task(self, step: SqlStep, alone: bool) -> bool:
+        return self._in_tasks and not alone
 
     def process(self, rows: int, nodes: Any, reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> int:
         self.stages.append((nodes, dict(reads), dict(yields)))
@@ -61,17 +61,35 @@ def told(pipe: Pipe) -> Written:
     return engine
 
 
+def in_tasks(pipe: Pipe) -> Written:
+    engine = Written(in_tasks=True)
+    do_steps(pipe.steps, 0, engine)
+    return engine
+
+
+def operators_in(engine: Written) -> list[list[str]]:
+    return [[type(node).__name__ for node in nodes] for nodes, _, _ in engine.stages]
+
+
 def test_steps_that_tasks_can_do_belong_to_the_stages_beside_them() -> None:
     rows = Pipe().process(*SOURCES).where("late", "delay > 15", at=8)
-    rows = rows.with_columns("late", {"upper string": "upper(dest)"}, at=9)
+    rows = rows.with_columns("late", {"text string": "format_string('%s', dest)"}, at=9)
     rows = rows.select("late", {"delay double": "delay / 60"}, at=10).process(Sink("late", LATE))
-    engine = Written(in_tasks=True)
-    do_steps(rows.steps, 0, engine)
+    engine = in_tasks(rows)
     assert [kind for kind, _ in engine.steps] == ["with_columns"]
-    first, last = engine.stages
-    assert [type(node).__name__ for node in first[0]] == ["Source", "Source", "Handover", "Where"]
-    assert [type(node).__name__ for node in last[0]] == ["Compute", "Handover", "Sink"]
-    assert last[1] == {"late": Flow("carrier string", "delay double, dest string, upper string")}
+    # Nobody reads the airlines: only there something has to be done between two steps.
+    assert operators_in(engine) == [["Source", "Source", "Handover", "Where"], ["Compute", "Sink"]]
+    assert engine.stages[1][1] == {"late": Flow("carrier string", "delay double, dest string, text string")}
+
+
+def test_step_between_two_that_stay_with_spark_stays_too_as_it_would_take_a_stage_alone() -> None:
+    rows = Pipe().process(SOURCES[1]).where("late", "delay > 15")
+    rows = rows.with_columns("late", {"text string": "format_string('%s', dest)"})
+    rows = rows.where("late", "delay > 20").where("late", "delay > 25")
+    rows = rows.where("late", "format_string('%s', text) <> ''").where("late", "delay > 30")
+    engine = in_tasks(rows.process(Sink("late", LATE)))
+    assert [kind for kind, _ in engine.steps] == ["with_columns", "where", "where", "where"]
+    assert operators_in(engine) == [["Source", "Where"], ["Where", "Sink"]]
 
 
 def behind(*nodes: Any, flow: str = "late") -> Flow:
