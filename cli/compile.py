@@ -47,9 +47,9 @@ def command(options: ProjectOptions, style: str, verbose: bool) -> None:
 
 
 def _show_engines(engines: Sequence[StepEngine]) -> None:
-    """Which steps tasks compute with `engine: task`, and what keeps the others with Spark SQL."""
+    """Which steps tasks can compute, and what keeps the others with Spark SQL."""
     kept = [each for each in engines if each.kept]
     count = f"{len(engines)} step{'' if len(engines) == 1 else 's'} with expressions"
-    click.echo(f"with `--engine task`, tasks compute {len(engines) - len(kept)} of {count}")
+    click.echo(f"tasks can compute {len(engines) - len(kept)} of {count}")
     for each in kept:
         click.echo(f"  {each.at}: {each.kind} stays with Spark SQL: {each.kept}")

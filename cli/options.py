@@ -205,7 +205,7 @@ def format_option(*choices: str, default: str) -> Callable[[Callable[..., Any]],
 engine_option: Callable[..., Any] = click.option(
     "--engine",
     type=click.Choice(["spark", "task"]),
-    help="What computes expressions, in place of what the profile says: Spark SQL, or the task where that is proven.",
+    help="What computes expressions, in place of what the profile says: the task where that is proven, or Spark SQL.",
 )
 
 continue_option: Callable[..., Any] = click.option(

@@ -16,10 +16,11 @@ from ...runtime.stages.sql_step import SqlStep
 from ...runtime.stages.steps import PythonStep
 from ...runtime.topology import Topology
 from ..language.stores import columns_ddl
+from ..topology.engines import kept_of_stages
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .calls import Declarations
 from .names import Constants, Declared, function_names
-from .notes import Notes
+from .notes import Notes, comment_lines
 from .python import Code, Commented, Expression, Items, Text, call, dict_of, one_a_line, quoted, statement, tuple_of
 from .template import content_hash, docstring, import_from, render, title
 
@@ -95,7 +96,8 @@ def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: D
     stages = _Stages(writer, Notes(graph))
     last = len(part.stages) - 1
     statements = tuple(
-        stages.statement(stage, "return " if number == last else "rows = ") for number, stage in enumerate(part.stages)
+        stages.statement(stage, kept, "return " if number == last else "rows = ")
+        for number, (stage, kept) in enumerate(zip(part.stages, kept_of_stages(part), strict=True))
     )
     policies: dict[str, Expression] = {
         policy: tuple_of(map(writer.place, places)) for policy, places in part.step_policies.items()
@@ -123,12 +125,18 @@ class _Stages:
         self._notes = notes
         self._flows: Flows = {}
 
-    def statement(self, stage: PythonStage | SqlStep, start: str) -> str:
-        """A statement that begins with `start`, below the comment on the flow that a SQL step is the first of."""
+    def statement(self, stage: PythonStage | SqlStep, kept: str, start: str) -> str:
+        """A statement that begins with `start`. `kept`: what keeps the stage with Spark SQL.
+
+        Above a SQL step: the comment on the flow that it is the first of, and what keeps it.
+        """
         if isinstance(stage, PythonStage):
             return statement(start, self._process(stage), indent=4)
-        comment = "".join(f"    {line}\n" for line in self._notes.at(str(stage.at), indent=4))
-        return comment + statement(start, self._sql(stage), indent=4)
+        notes = [
+            *self._notes.at(str(stage.at), indent=4),
+            *(comment_lines(f"Spark SQL: {kept}", indent=4) if kept else ()),
+        ]
+        return "".join(f"    {line}\n" for line in notes) + statement(start, self._sql(stage), indent=4)
 
     def _process(self, stage: PythonStage) -> Items:
         reads = {name: self._flows[name] for name in stage.reads}

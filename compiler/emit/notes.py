@@ -23,9 +23,12 @@ class Notes:
         if not notes or not notes[-1].description.strip() or notes[-1].name in self._said:
             return ()
         self._said.add(notes[-1].name)
-        text = " ".join(f"{notes[-1].name}: {notes[-1].description}".split())
-        shown = "".join(character if character.isprintable() else " " for character in text)
-        return tuple(
-            f"# {line}"
-            for line in textwrap.wrap(shown, WIDTH - indent - 2, break_long_words=False, break_on_hyphens=False)
-        )
+        return comment_lines(f"{notes[-1].name}: {notes[-1].description}", indent)
+
+
+def comment_lines(text: str, indent: int) -> tuple[str, ...]:
+    """The lines of a comment."""
+    shown = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
+    return tuple(
+        f"# {line}" for line in textwrap.wrap(shown, WIDTH - indent - 2, break_long_words=False, break_on_hyphens=False)
+    )

@@ -41,7 +41,7 @@ class PythonStage:
 class ProcessorNode:
     """A node as `Topology.describe()` of Kafka Streams shows it. `topics`: of sources and sinks.
 
-    `about`: its flow or table, the text of the step, and its place.
+    `about`: its flow or table, the text of the step, and its place; `at`: the place alone.
     """
 
     kind: Literal["source", "processor", "sink"]
@@ -51,6 +51,7 @@ class ProcessorNode:
     predecessors: tuple[str, ...] = ()
     successors: tuple[str, ...] = ()
     about: str = ""
+    at: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..operations.base.operation import Processor
+from .engines import step_engines
 from .graph import ProcessorNode, TopologyGraph
 from .operation_graph import Vertex, Wired
 
@@ -52,7 +53,9 @@ class _Nodes:
         name = f"{processor.role}-{self._numbered:010d}"
         self._numbered += 1
         before = tuple(dict.fromkeys(before))
-        node = ProcessorNode(processor.kind, name, processor.topics, processor.stores, before, about=about)
+        node = ProcessorNode(
+            processor.kind, name, processor.topics, processor.stores, before, about=about, at=str(vertex.at)
+        )
         self._made[vertex.number].append(node)
         return name
 
@@ -79,16 +82,18 @@ def _about(vertex: Vertex, text: str) -> str:
 def describe(topology: TopologyGraph) -> str:
     """The topology in the format of Kafka Streams' `Topology.describe()`.
 
-    After `#`: the node's step and place in the file.
+    After `#`: the node's step and place in the file, and what keeps its expressions with Spark SQL.
     """
-    parts = {part.number: _subtopology(part.number, part.nodes) for part in topology.subtopologies}
+    kept = {each.at: each.kept for each in step_engines(topology) if each.kept}
+    parts = {part.number: _subtopology(part.number, part.nodes, kept) for part in topology.subtopologies}
     parts |= {number: _global(number, nodes) for number, nodes in topology.global_nodes.items()}
     return "Topologies:\n " + "".join(f"  {parts[number]}" for number in sorted(parts))
 
 
-def _subtopology(number: int, nodes: Sequence[ProcessorNode]) -> str:
+def _subtopology(number: int, nodes: Sequence[ProcessorNode], kept: Mapping[str, str]) -> str:
     by_size = _by_size(nodes)
-    return f"Sub-topology: {number}\n" + "".join(f"    {_text(node, by_size)}\n" for node in by_size.values()) + "\n"
+    lines = "".join(f"    {_text(node, by_size, kept.get(node.at, ''))}\n" for node in by_size.values())
+    return f"Sub-topology: {number}\n{lines}\n"
 
 
 def _global(number: int, nodes: Sequence[ProcessorNode]) -> str:
@@ -110,10 +115,11 @@ def _by_size(nodes: Sequence[ProcessorNode]) -> dict[str, ProcessorNode]:
     return {node.name: node for node in sorted(nodes, key=lambda node: (-size(node.name), node.name))}
 
 
-def _text(node: ProcessorNode, order: Mapping[str, ProcessorNode]) -> str:
+def _text(node: ProcessorNode, order: Mapping[str, ProcessorNode], kept: str = "") -> str:
     after = f"\n      --> {_names(node.successors, order)}"
     before = f"\n      <-- {_names(node.predecessors, order)}"
     about = f"\n      # {node.about}" if node.about else ""
+    about += f"\n      # Spark SQL: {kept}" if kept else ""
     match node.kind:
         case "source":
             return f"Source: {node.name} (topics: [{', '.join(node.topics)}]){about}{after}"

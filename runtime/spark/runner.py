@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ...errors import INTERRUPTED, HeadwaterError, MachineError
-from ..topology import PluginRef, Settings, Topology
+from ..topology import ExpressionEngine, PluginRef, Settings, Topology
 
 if TYPE_CHECKING:
     from ..driver.reports.events import Observer
@@ -108,6 +108,7 @@ def _arguments(topology: Topology) -> argparse.ArgumentParser:
     parser.add_argument("--log-path", type=Path, help="folder of the embedded log")
     parser.add_argument("--state-dir", type=Path, help="folder of the clients' state")
     parser.add_argument("--clients", type=int, help="virtual clients in local mode")
+    parser.add_argument("--engine", choices=get_args(ExpressionEngine), help="what computes expressions")
     parser.add_argument("--metrics-port", type=int, help="serve metrics for Prometheus on this port of 127.0.0.1")
     parser.add_argument("--trace", type=Path, help="write what each epoch did when, for viewers of traces")
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the events of the run")
@@ -123,6 +124,8 @@ def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
         settings = replace(settings, state_dir=str(given.state_dir.resolve()))
     if given.clients:
         settings = replace(settings, clients=given.clients)
+    if given.engine:
+        settings = replace(settings, engine=given.engine)
     if given.go_on:
         settings = replace(settings, go_on=True)
     return settings

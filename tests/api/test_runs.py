@@ -264,9 +264,11 @@ SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("program", [[sys.executable], [SUBMIT]], ids=["python", "spark-submit"])
+@pytest.mark.parametrize(
+    ("program", "engine"), [([sys.executable], "task"), ([SUBMIT], "spark")], ids=["python", "spark-submit"]
+)
 def test_runner_is_a_program_of_its_own(
-    program: Sequence[str], shop: Path, spark_session: SparkSession, tmp_path: Path
+    program: Sequence[str], engine: str, shop: Path, spark_session: SparkSession, tmp_path: Path
 ) -> None:
     project = Project(shop, session=spark_session)
     project.compile()
@@ -275,7 +277,10 @@ def test_runner_is_a_program_of_its_own(
     runner = str(shop / "target" / "sales" / "runner.py")
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [*program, runner, "--until-caught-up", "--log-format", "json", "--metrics-port", "0", "--trace", "t"],
+        [
+            *[*program, runner, "--until-caught-up", "--engine", engine],
+            *["--log-format", "json", "--metrics-port", "0", "--trace", "t"],
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -289,4 +294,6 @@ def test_runner_is_a_program_of_its_own(
     told = [each["event"] for each in said]
     assert told[:1] + told[-2:] == ["metrics_served", "application_ended", "run_ended"]
     assert sum(each["fields"]["records"] for each in said if each["event"] == "epoch_committed") == 19
-    assert any(each["name"] == "epoch 1" for each in json.loads((tmp_path / "t").read_text())["traceEvents"])
+    traced = {each["name"] for each in json.loads((tmp_path / "t").read_text())["traceEvents"]}
+    assert "epoch 1" in traced
+    assert ("sql" in traced) == (engine == "spark")

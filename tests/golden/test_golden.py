@@ -150,6 +150,24 @@ def test_generated_modules_declare_the_topology(case: str, compiled: Callable[[s
         assert Path(runner.settings.state_dir).is_relative_to(target.parent)
 
 
+def test_code_and_commands_say_what_keeps_a_step_with_spark(compiled: Callable[[str], Path]) -> None:
+    target = compiled("odd_names")
+    root = target.parent
+    kept = [each for each in Project(root, session=NoSpark()).step_engines() if each.kept]
+    assert kept
+    code = "".join(path.read_text() for path in target.glob("*/job.py")).replace(
+        "\n    # ", " "
+    )  # comments are wrapped
+    described, told = (
+        CliRunner().invoke(main, [*command, "--project-dir", str(root)]).stdout
+        for command in (["describe"], ["compile", "-v"])
+    )
+    for each in kept:
+        assert f" Spark SQL: {each.kept}" in code
+        assert f"{each.at}\n      # Spark SQL: {each.kept}\n" in described
+        assert f"  {each.at}: {each.kind} stays with Spark SQL: {each.kept}\n" in told
+
+
 class Noting:
     """An engine that keeps what it is told."""
 
