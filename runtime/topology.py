@@ -313,7 +313,7 @@ class Settings:
     -> those that it had before, the latest first. `beside`: application -> the place of the result that is computed for
     it beside the one that it has. `go_on`: changes that may count from the next record on do; no result is computed
     again for them. `traced`: whether observers of the run are told what each epoch did when. `engine`: what computes
-    expressions.
+    expressions: the task where that is proven to give what Spark SQL gives, or Spark SQL alone.
     """
 
     log: PluginRef
@@ -339,4 +339,4 @@ class Settings:
     beside: Mapping[str, str] = field(default_factory=dict)
     go_on: bool = False
     traced: bool = False
-    engine: ExpressionEngine = "spark"
+    engine: ExpressionEngine = "task"

@@ -88,10 +88,11 @@ def test_run_results_have_the_form_of_their_schema(built: Project) -> None:
     (application,) = written["applications"]
     assert application["records"] == 19
     metrics = application["metrics"]
-    assert min(metrics["seconds"].values()) > 0
+    # No record goes to Spark SQL: tasks compute all expressions of this project.
+    assert [phase for phase, seconds in metrics["seconds"].items() if not seconds > 0] == ["sql"]
     tasks = [task for client in metrics["clients"] for task in client["tasks"]]
     assert sum(task["counts"]["consumed_records"] for task in tasks) == 19
-    assert sum(task["counts"]["seconds"]["sql"] for task in tasks) > 0
+    assert sum(task["counts"]["seconds"]["operators"] for task in tasks) > 0
 
 
 @pytest.mark.spark
@@ -119,7 +120,7 @@ def test_full_refresh_computes_everything_again_and_metrics_are_served_meanwhile
     assert 'headwater_application_consumed_records_total{application="shop-sales"} 0.0' in scraped[0]
     assert 'headwater_application_consumed_records_total{application="shop-sales"} 19.0' in scraped[-1]
     spent = re.findall(r'headwater_epoch_seconds_total{[^}]*phase="(\w+)"[^}]*} (\S+)', scraped[-1])
-    assert {phase for phase, seconds in spent if float(seconds) > 0} == set(EPOCH_PHASES)
+    assert {phase for phase, seconds in spent if float(seconds) > 0} == set(EPOCH_PHASES) - {"sql"}
     assert sum(1 for _ in built.read("daily_sales")) == len(DAILY)
 
 

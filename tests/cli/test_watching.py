@@ -59,7 +59,7 @@ def test_trace_of_a_build_has_its_epochs_and_the_table_their_parts(
     headwater: Headwater, shop: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.json"
-    result = headwater("build", "--trace", str(path))
+    result = headwater("build", "--trace", str(path), "--engine", "spark")
 
     assert result.exit_code == 0, result.output
     traced = [each["name"] for each in json.loads(path.read_text())["traceEvents"] if each["ph"] == "X"]
