@@ -37,13 +37,24 @@ class FailedRecord:
         return f"{where}record {named} cannot be processed: {shortened(self.cause)}"
 
 
+LEAVING_OUT = "`on_error: skip` or `on_error: dead_letter` of the flow or the topic goes on without such records"
+NO_STEP = (
+    "which step fails is not known, as Spark SQL may compute several as one; so `on_error` of a flow does not count, "
+    "but `on_error: skip` or `on_error: dead_letter` of the topic goes on without such records"
+)
+NO_LEAVING_OUT = "`on_error` leaves out only records of which a step says that it cannot process them"
+
+
 class RecordError(HeadwaterError):
     """Records that steps could not process. Nothing of their task's epoch was committed.
 
-    `records`: the first of them, in order; `count`: how many were found in the epoch.
+    `records`: the first of them, in order; `count`: how many were found in the epoch. `way_on`: how to go on without
+    them, if at all.
     """
 
-    def __init__(self, task: TaskKey, records: Sequence[FailedRecord], count: int | None = None) -> None:
+    def __init__(
+        self, task: TaskKey, records: Sequence[FailedRecord], count: int | None = None, way_on: str = LEAVING_OUT
+    ) -> None:
         first, *others = records
         count = len(records) if count is None else count
         lines = [first.sentence, f"  record: {shortened(first.value, MOST_OF_A_RECORD)}"]
@@ -53,8 +64,7 @@ class RecordError(HeadwaterError):
         super().__init__(
             "\n".join(lines),
             "nothing of this task's epoch is committed; fix the step or the data and run again; "
-            f"`headwater read {first.topic} --from {first.offset} --format json` shows all of the record; "
-            "`on_error: skip` or `on_error: dead_letter` of the flow or the topic goes on without such records",
+            f"`headwater read {first.topic} --from {first.offset} --format json` shows all of the record; {way_on}",
         )
         self.task = task
         self.records = tuple(records)

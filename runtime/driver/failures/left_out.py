@@ -15,7 +15,7 @@ from ...tasks.outcome import TaskOutcome
 from ...tasks.plan import EpochPlan, LeftOut, TaskPlan
 from ...topology import Subtopology
 from ..cluster import Failing
-from ..errors import MOST_NAMED, FailedRecord, RecordError
+from ..errors import LEAVING_OUT, MOST_NAMED, NO_LEAVING_OUT, NO_STEP, FailedRecord, RecordError
 
 MOST_OF_AN_ERROR = 1_000
 """The most characters of an error in a dead letter."""
@@ -101,4 +101,13 @@ def record_error(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], 
         )
         for each in named_records(part, task, first, log)
     ]
-    return RecordError(task.key, records, len(by_number))
+    return RecordError(task.key, records, len(by_number), _way_on(part, records))
+
+
+def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:
+    """How to go on without records that have stopped their task."""
+    deciding = [each for each in records if part.policy(each.topic, each.step) == "fail"]
+    if not deciding:
+        return NO_LEAVING_OUT
+    unknown = all(not each.step for each in deciding)
+    return NO_STEP if unknown and set(part.on_error.values()) - {"fail"} else LEAVING_OUT

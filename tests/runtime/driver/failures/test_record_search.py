@@ -17,6 +17,7 @@ from commits import part, topic
 from headwater.errors import MachineError
 from headwater.runtime.driver.cluster import MOST_TRIED, Failing, Trial
 from headwater.runtime.driver.errors import FailedRecord, JobError, RecordError
+from headwater.runtime.driver.failures.left_out import record_error
 from headwater.runtime.driver.failures.record_search import isolate
 from headwater.runtime.driver.failures.user_errors import user_error
 from headwater.runtime.log.commit_records import TaskCommit
@@ -32,6 +33,7 @@ from headwater.runtime.stages.stage import StepError
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.outcome import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
+from headwater.runtime.topology import OnError
 
 CHANGES = topic("changes", writer="p-t")
 KINDS = [Kind.VALUE, Kind.OLD_SAME_GROUP, Kind.VALUE, Kind.VALUE, Kind.OLD, Kind.VALUE]
@@ -301,6 +303,27 @@ def test_jvm_that_is_gone_is_told_with_the_records_it_worked_on(log: EmbeddedLog
     job: Any = FailsAt(log, 0)
     with pytest.raises(JobError, match=r"\(it worked on changes\[0\]@0 to 5\)"):
         isolate(job, part("reads", (CHANGES,)), planned, ConnectionRefusedError(111, "refused"))
+
+
+@pytest.mark.parametrize(
+    ("step", "of_flow", "of_topic", "told"),
+    [
+        ("t.yml:7", "fail", "fail", "of the flow or the topic goes on without such records"),
+        ("t.yml:8", "skip", "fail", "of the flow or the topic goes on without such records"),
+        ("", "fail", "fail", "of the flow or the topic goes on without such records"),
+        ("", "dead_letter", "fail", "which step fails is not known, as Spark SQL may compute several as one"),
+        ("", "fail", "skip", "leaves out only records of which a step says that it cannot process them"),
+    ],
+)
+def test_way_out_is_one_that_on_error_has_not_taken_already(
+    log: EmbeddedLog, planned: EpochPlan, step: str, of_flow: OnError, of_topic: OnError, told: str
+) -> None:
+    (task,) = planned.threads[0]
+    reads = replace(part("reads", (replace(CHANGES, on_error=of_topic),)), on_error={"t.yml:7": of_flow})
+
+    error = record_error(reads, task, [Failing(task.key, 0, step, "cannot")], log)
+
+    assert told in str(error.hint)
 
 
 def test_long_values_are_shortened_in_the_report_of_a_record() -> None:
