@@ -120,3 +120,8 @@ def test_physical_columns_rename_only_keys_that_the_value_has_too():
     columns = physical_columns(Flow("a string, b int", "b double, c int"))
     assert columns == {"a": pa.string(), "key.b": pa.int32(), "b": pa.float64(), "c": pa.int32()}
     assert list(columns) == ["a", "key.b", "b", "c"]
+
+
+def test_columns_that_a_caller_changes_are_read_again_as_they_are_written() -> None:
+    parse_columns("a int, b string").pop("a")
+    assert parse_columns("a int, b string") == {"a": pa.int32(), "b": pa.string()}
