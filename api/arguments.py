@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from numbers import Integral
-from typing import Any
+from typing import Any, get_args
 
 from ..errors import HeadwaterError, shortened
 
@@ -40,6 +40,15 @@ def check_names(name: str, given: Any) -> None:
     """Require a sequence of texts. A single text is refused, as its letters would be taken. Raises ArgumentError."""
     if isinstance(given, str) or not isinstance(given, Collection) or not all(isinstance(each, str) for each in given):
         raise ArgumentError(name, given, "a list of texts")
+
+
+def check_engine(given: Any) -> None:
+    """Require None or what can compute expressions. Raises ArgumentError."""
+    from ..runtime.topology import ExpressionEngine
+
+    engines = get_args(ExpressionEngine)
+    if given is not None and given not in engines:
+        raise ArgumentError("engine", given, " or ".join(map(repr, engines)))
 
 
 def check_methods(name: str, given: Any, *methods: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..compiler.outcomes import Compiled, Parsed
 from ..compiler.resources import Resource
-from .arguments import check_methods, check_names
+from .arguments import check_engine, check_methods, check_names
 from .files import CheckedFiles, Options
 from .selection import Selection
 
@@ -267,6 +267,7 @@ class Project:
     ) -> RunResults:
         """Compile, seed, and run until all input is consumed. Raises, and arguments, as of `seed` and `run`."""
         check_methods("observer", observer, "on")
+        check_engine(engine)
         self.compile()
         if full_refresh:
             self.full_refresh(seeds=True)

@@ -23,7 +23,7 @@ from ..runtime.progress.removal import Removal, plan_application_removal
 from ..runtime.spark.cluster import SparkCluster
 from ..runtime.topology import ExpressionEngine, Settings
 from ..runtime.tracing.trace import Trace, traced
-from .arguments import check_methods
+from .arguments import check_engine, check_methods
 from .code import TARGET, GeneratedCode
 from .files import CheckedFiles
 from .selection import Selection
@@ -61,6 +61,7 @@ class Runs:
         """See `Project.run`."""
         check_methods("observer", observer, "on")
         check_methods("stop", stop, "is_set", "wait")
+        check_engine(engine)
         self._target.log_to_read()  # before `topologies`, which may have to start Spark
         settings = self._target.settings()
         chosen = replace(settings, go_on=go_on, engine=engine or settings.engine)

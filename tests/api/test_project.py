@@ -79,6 +79,8 @@ def test_settings_have_absolute_paths(shop: Path) -> None:
         (lambda project: project.query(None), "store must be a text, not None (NoneType)"),
         (lambda project: project.run(observer=print), "observer must be an object with the method on, "
          "not <built-in function print> (builtin_function_or_method)"),
+        (lambda project: project.run(engine="Task"), "engine must be 'spark' or 'task', not 'Task' (str)"),
+        (lambda project: project.build(engine=True), "engine must be 'spark' or 'task', not True (bool)"),
         (lambda project: project.build(observer=print), "observer must be an object with the method on, "
          "not <built-in function print> (builtin_function_or_method)"),
         (lambda project: project.run(stop=1), "stop must be an object with the method is_set and wait, not 1 (int)"),
