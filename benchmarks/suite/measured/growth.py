@@ -9,11 +9,13 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ... import bare_loop
 from ..bench import Bench
 from ..measurement import Measurement
+from ..sides.process import Turn
 from ..sizes import Size
 from ..workloads import WORKLOADS
-from .beside_spark import Turns, rounded, take_turns
+from .beside_spark import rounded, take_turns
 from .driver import costs_of_a_driver
 
 WARM_UP, MEASURED = 4, 3
@@ -46,14 +48,19 @@ def growth(bench: Bench) -> Iterator[Measurement]:
 def _grown(what: str, bench: Bench) -> Measurement:
     workload = WORKLOADS["keyed_count"]
     shorter = replace(bench, warm_up=min(WARM_UP, bench.warm_up), measured=min(MEASURED, bench.measured))
-    points: dict[str, dict[str, float]] = {"ours": {}, "peer": {}}
+    points: dict[str, dict[str, float]] = {"ours": {}, "peer": {}, "limit": {}}
     busiest, ratio = None, 0.0
     for size in sizes(what, bench.quick_growth):
         turns = take_turns(shorter, workload, size)
-        ours, peer = _seconds(turns)
+        seconds = {
+            "ours": _seconds(turns.ours),
+            "peer": _seconds(turns.peer),
+            "limit": bare_loop.seconds_an_epoch(workload.name, size, shorter.measured),
+        }
         at = str(getattr(size, what))
-        points["ours"][at], points["peer"][at] = rounded(size.records / ours), rounded(size.records / peer)
-        ratio = peer / ours
+        for side, each in seconds.items():
+            points[side][at] = rounded(size.records / each)
+        ratio = seconds["peer"] / seconds["ours"]
         if busiest is None or turns.others.cores > busiest.cores:
             busiest = turns.others
         bench.clear()
@@ -64,6 +71,7 @@ def _grown(what: str, bench: Bench) -> Measurement:
         points["ours"][at],
         points["peer"][at],
         round(ratio, 2),
+        limit=points["limit"][at],
         points=points,
         note=f"By {TITLES[what]}: medians of {shorter.measured} epochs behind a warm-up of {shorter.warm_up}. The "
         f"figures in the table are those of the largest.",
@@ -71,5 +79,5 @@ def _grown(what: str, bench: Bench) -> Measurement:
     return bench.judged(found, busiest)
 
 
-def _seconds(turns: Turns) -> tuple[float, float]:
-    return tuple(statistics.median(each.seconds for each in side) for side in (turns.ours, turns.peer))  # type: ignore[return-value]
+def _seconds(turns: Sequence[Turn]) -> float:
+    return statistics.median(each.seconds for each in turns)

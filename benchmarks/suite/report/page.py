@@ -30,6 +30,9 @@ WHAT: Mapping[str, str] = {name: each.title for name, each in {**WORKLOADS, SMAL
 """Name -> what is measured: the rows of the table."""
 
 
+_SIDES: Mapping[str, str] = {"ours": "Headwater", "peer": "Spark", "limit": "bare loop"}
+
+
 def page(found: Mapping[str, Measurement]) -> str:
     """The whole page. `found`: by name; what is missing is said to be missing."""
     parts = [_HEAD, *_measured_on(found), _table(found), _HOW, *_notes(found), "## As it grows", *_growth(found)]
@@ -42,10 +45,10 @@ def pictures(found: Mapping[str, Measurement]) -> dict[str, str]:
 
 
 def _plot(found: Measurement, title: str) -> Plot:
-    names = {"ours": "Headwater", "peer": "Spark"}
     up = "records a second" if found.unit == "records/s" else "seconds"
     lines = {
-        names.get(side, side): {float(at): figure for at, figure in line.items()} for side, line in found.points.items()
+        _SIDES.get(side, side): {float(at): figure for at, figure in line.items()}
+        for side, line in found.points.items()
     }
     return Plot(title, title, up, lines)
 
@@ -122,8 +125,7 @@ def _growth(found: Mapping[str, Measurement]) -> Iterator[str]:
 
 def _points(found: Measurement) -> str:
     sides = list(found.points)
-    names = {"ours": "Headwater", "peer": "Spark"}
-    rows = ["| | " + " | ".join(names.get(side, side) for side in sides) + " |", "|---:|" + "---:|" * len(sides)]
+    rows = ["| | " + " | ".join(_SIDES.get(side, side) for side in sides) + " |", "|---:|" + "---:|" * len(sides)]
     for at in found.points[sides[0]]:
         cells = [_shown(found.points[side][at], found.unit) if at in found.points[side] else "" for side in sides]
         rows.append(f"| {int(at):,} | {' | '.join(cells)} |")
