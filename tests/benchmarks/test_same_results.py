@@ -72,8 +72,8 @@ def rows_of_peer(out: Path) -> Iterator[Row]:
     """The same of the files of all batches."""
     found = pq.read_table(out).to_pylist()
     for row in found:
-        window = row.pop("window", None) or {}
-        row.update({f"window_{name}": at.to_pydatetime() for name, at in window.items()})
+        if "window" in row:
+            row["window_start"] = int(row["window"]["start"].timestamp() * 1000)
     yield from last_rows(found)
 
 
@@ -85,9 +85,4 @@ def last_rows(rows: list[dict[str, Any]]) -> Iterator[Row]:
         last[key, row.get("window_start"), row.get("v") if "n" not in row else None] = row
     for key, row in last.items():
         total = row.get("total")
-        yield key[0], _naive(key[1]), key[2], row.get("n"), round(total, 6) if total is not None else row.get("name")
-
-
-def _naive(at: Any) -> Any:
-    """Both in UTC, one without saying so."""
-    return at.replace(tzinfo=None) if at is not None else None
+        yield *key, row.get("n"), round(total, 6) if total is not None else row.get("name")
