@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -18,9 +18,19 @@ from .sizes import Size
 
 
 @dataclass(frozen=True)
+class Modules:
+    """The processes of both sides, and of a bare session of Spark."""
+
+    ours: str = "benchmarks.suite.sides.ours"
+    peer: str = "benchmarks.suite.sides.peer"
+    bare: str = "benchmarks.suite.sides.bare_spark"
+
+
+@dataclass(frozen=True)
 class Bench:
     """`scratch`: a folder for all that is written. `warm_up`, `measured`: epochs. `even_if_busy`: give ratios also
-    where other processes were at work. `quick_growth`: plots have fewer points. `engine`: of our expressions.
+    where other processes were at work. `quick_growth`: plots have fewer points. `engine`: of our expressions. `size`:
+    of most epochs.
     """
 
     scratch: Path
@@ -29,6 +39,8 @@ class Bench:
     even_if_busy: bool = False
     quick_growth: bool = False
     engine: str = "task"
+    size: Size = field(default_factory=Size)
+    modules: Modules = field(default_factory=Modules)
 
     def folder(self, name: str) -> Path:
         """A new folder for what a side writes."""

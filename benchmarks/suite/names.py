@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from .bench import Bench
@@ -13,18 +14,20 @@ from .measured.idle import idle_epochs
 from .measured.memory import backlogs
 from .measured.starts import first_epochs
 from .measurement import Measurement
-from .sizes import Size
 from .workloads import SMALL, WORKLOADS, Workload
+
+FEW = 1000
+"""Records of a small epoch."""
 
 Measuring = Callable[[Bench], Iterator[Measurement]]
 
 
 def _throughput(workload: Workload, bench: Bench) -> Iterator[Measurement]:
-    yield records_a_second(bench, workload, Size())
+    yield records_a_second(bench, workload, bench.size)
 
 
 def _small_epoch(bench: Bench) -> Iterator[Measurement]:
-    yield seconds_an_epoch(bench, SMALL, Size(records=1000))
+    yield seconds_an_epoch(bench, SMALL, replace(bench.size, records=FEW))
 
 
 NAMES: Mapping[str, Measuring] = {

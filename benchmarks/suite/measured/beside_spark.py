@@ -36,7 +36,7 @@ def our_side(bench: Bench, workload: Workload, size: Size, epochs: int, attempt:
     write_project(folder, workload, size, bench.engine)
     link_log(log, folder)
     arguments = (str(folder), workload.kind, str(workload.epochs), size.to_json())
-    return lambda: Side("benchmarks.suite.sides.ours", *arguments)
+    return lambda: Side(bench.modules.ours, *arguments)
 
 
 def peer_side(bench: Bench, workload: Workload, size: Size, epochs: int, attempt: str = "") -> Start:
@@ -44,7 +44,7 @@ def peer_side(bench: Bench, workload: Workload, size: Size, epochs: int, attempt
     files = bench.files(workload.kind, size, epochs)
     folder = bench.folder(f"peer-{workload.name}-{size.name}{attempt}")
     arguments = (str(folder), workload.name, str(files), size.to_json())
-    return lambda: Side("benchmarks.suite.sides.peer", *arguments)
+    return lambda: Side(bench.modules.peer, *arguments)
 
 
 def take_turns(bench: Bench, workload: Workload, size: Size) -> Turns:

@@ -24,33 +24,35 @@ TITLES = {
     "keys": "keys, of a million records an epoch",
     "segments": "segments in an epoch of 100,000 records; Spark: files in a batch",
 }
-BEHIND = 100_000
-"""Records of an epoch where segments are counted: a thousand of a hundred records each, at most."""
+TENTH = 10
+"""The part of an epoch's records that there are where segments are counted: a thousand of a hundred each, at most."""
 
 
-def sizes(what: str, quick: bool) -> Sequence[Size]:
+def sizes(what: str, base: Size, quick: bool) -> Sequence[Size]:
     """The sizes along which one thing grows; of a quick run, fewer of them."""
     if what == "partitions":
-        found = [Size(partitions=each) for each in (1, 2, 4, 16, 64, 256)]
+        found = [replace(base, partitions=each) for each in (1, 2, 4, 16, 64, 256)]
         return found[::2] + found[-1:] if quick else found
     if what == "keys":
-        return [Size(keys=each) for each in (10_000, 100_000, 1_000_000, 10_000_000)][: 3 if quick else 4]
-    return [Size(records=BEHIND, segments=each) for each in (1, 10, 100, 1000)][: 3 if quick else 4]
+        return [replace(base, keys=each) for each in (10_000, 100_000, 1_000_000, 10_000_000)][: 3 if quick else 4]
+    behind = replace(base, records=base.records // TENTH)
+    return [replace(behind, segments=each) for each in (1, 10, 100, 1000)][: 3 if quick else 4]
 
 
 def growth(bench: Bench) -> Iterator[Measurement]:
     """A line for each thing that grows, with all of its points; the figure is that of the largest."""
     for what in TITLES:
-        yield _grown(what, bench)
+        yield grown(what, bench)
     yield from costs_of_a_driver(bench)
 
 
-def _grown(what: str, bench: Bench) -> Measurement:
+def grown(what: str, bench: Bench) -> Measurement:
+    """All points of one thing that grows."""
     workload = WORKLOADS["keyed_count"]
     shorter = replace(bench, warm_up=min(WARM_UP, bench.warm_up), measured=min(MEASURED, bench.measured))
     points: dict[str, dict[str, float]] = {"ours": {}, "peer": {}, "limit": {}}
     busiest, ratio = None, 0.0
-    for size in sizes(what, bench.quick_growth):
+    for size in sizes(what, bench.size, bench.quick_growth):
         turns = take_turns(shorter, workload, size)
         seconds = {
             "ours": _seconds(turns.ours),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 from ..bench import Bench
 from ..measurement import Measurement
 from ..other_work import OtherWork
-from ..sizes import Size
 from ..workloads import WORKLOADS
 from .beside_spark import our_side, rounded
 
@@ -27,7 +27,7 @@ def idle_epochs(bench: Bench) -> Iterator[Measurement]:
     with ExitStack() as stack:
         sides = {}
         for tasks in (FEW, MANY):
-            size = Size(records=1, keys=1, partitions=tasks)
+            size = replace(bench.size, records=1, keys=1, partitions=tasks)
             start = our_side(bench, workload, size, warm_up + measured)
             sides[tasks] = stack.enter_context(start())
         for number in range(warm_up):

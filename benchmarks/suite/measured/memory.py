@@ -18,7 +18,6 @@ import psutil
 from ..bench import Bench
 from ..measurement import Measurement
 from ..other_work import OtherWork
-from ..sizes import Size
 from ..workloads import WORKLOADS
 from .beside_spark import our_side, rounded
 
@@ -38,16 +37,21 @@ class Peak:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
+        self._look()
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
         self._thread.join()
+        self._look()
 
     def _watch(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
-            self.bytes = max(self.bytes, resident(self._root))
+            self._look()
+
+    def _look(self) -> None:
+        self.bytes = max(self.bytes, resident(self._root))
 
 
 def resident(root: psutil.Process) -> int:
@@ -85,7 +89,7 @@ def backlogs(bench: Bench) -> Iterator[Measurement]:
 
 def _peak(bench: Bench, millions: int, number: int) -> int:
     """The highest memory of a run that finds so many million records."""
-    start = our_side(bench, WORKLOADS["keyed_count"], Size(), max(MILLIONS), f"-{millions}-{number}")
+    start = our_side(bench, WORKLOADS["keyed_count"], bench.size, max(MILLIONS), f"-{millions}-{number}")
     with start() as side, Peak(side.pid) as peak:
         side.take(*range(millions))
     return peak.bytes

@@ -11,7 +11,6 @@ from ..bench import Bench
 from ..measurement import Measurement
 from ..other_work import OtherWork
 from ..sides.process import Side
-from ..sizes import Size
 from ..workloads import WORKLOADS
 from .beside_spark import Start, our_side, peer_side, rounded
 
@@ -37,7 +36,7 @@ class Begun:
 
 def first_epochs(bench: Bench) -> Iterator[Measurement]:
     """Both sides and a bare session of Spark start in turn, `measured` times."""
-    workload, size = WORKLOADS["keyed_count"], Size()
+    workload, size = WORKLOADS["keyed_count"], bench.size
     ours, peer, bare = list[Begun](), list[Begun](), list[float]()
     with OtherWork() as others:
         for number in range(bench.measured):
@@ -45,7 +44,7 @@ def first_epochs(bench: Bench) -> Iterator[Measurement]:
             epochs = max(1 + LATER, bench.warm_up + bench.measured)
             ours.append(_start(our_side(bench, workload, size, epochs, attempt)))
             peer.append(_start(peer_side(bench, workload, size, epochs, attempt)))
-            bare.append(_until_ready(lambda: Side("benchmarks.suite.sides.bare_spark")))
+            bare.append(_until_ready(lambda: Side(bench.modules.bare)))
     until = statistics.median(each.until_commit for each in ours)
     of_spark = statistics.median(each.until_commit for each in peer)
     found = Measurement(

@@ -13,8 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from headwater import Project
 from headwater.runtime.driver.reports.events import EpochCommitted, Event
@@ -22,6 +21,9 @@ from headwater.runtime.driver.reports.events import EpochCommitted, Event
 from ..sizes import Size
 from .process import serve
 from .project import TABLE, Feeding
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass
