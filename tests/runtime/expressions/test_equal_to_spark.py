@@ -1,21 +1,15 @@
-"""What is computed in the task is what Spark SQL gives: for generated expressions, on generated rows.
-
-Spark is asked with `TryEval`, so that it says of each row whether it fails.
-"""
+"""What is computed in the task is what Spark SQL gives: for generated expressions, on generated rows."""
 
 import math
-import struct
 from datetime import UTC
 from functools import cache
 
 import pyarrow as pa
 import pytest
+from beside_spark import Asked, compare
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.expressions.promotion import UnprovenError
-from headwater.runtime.expressions.reading import node_of
-from headwater.runtime.expressions.values import Batch
 from headwater.runtime.records.types import arrow_type
 
 pytestmark = pytest.mark.spark
@@ -153,52 +147,6 @@ CASES = st.sampled_from(list(LITERALS)).flatmap(
 )
 
 
-class Asked:
-    """Spark, asked for many expressions at once."""
-
-    def __init__(self, spark):
-        self._spark = spark
-        self._jvm = spark.sparkContext._jvm
-
-    def rows(self, table):
-        """Rows that come from Python, as they do in a job: those of a table would be computed without the optimizer."""
-        given = self._spark.createDataFrame(table)
-        return given.mapInArrow(lambda batches: batches, given.schema)
-
-    def answers(self, rows, texts):
-        """For each expression that Spark takes: its type, its values, and where it fails; otherwise None."""
-        from pyspark.errors import AnalysisException
-        from pyspark.sql import functions
-
-        taken, types = {}, {}
-        for number, text in enumerate(texts):
-            try:
-                types[number] = rows.select(functions.expr(text).alias("x")).schema[0].dataType.simpleString()
-                tried = self._tried(text)
-                taken[number] = (tried.isNotNull().alias(f"ok{number}"), tried["v"].alias(f"x{number}"))
-            except AnalysisException:
-                continue
-        found = rows.select(*(column for each in taken.values() for column in each)).toArrow()
-        return [
-            (types[n], found[f"ok{n}"].to_pylist(), found[f"x{n}"].to_pylist()) if n in taken else None
-            for n in range(len(texts))
-        ]
-
-    def _tried(self, text):
-        from pyspark.sql import functions
-        from pyspark.sql.classic.column import Column
-
-        sql = self._jvm.org.apache.spark.sql
-        guarded = functions.struct(functions.expr(f"if(_ts > 0, ({text}), null)").alias("v"))
-        inner = sql.classic.ExpressionUtils.expression(guarded._jc)
-        return Column(sql.classic.ExpressionUtils.column(sql.catalyst.expressions.TryEval(inner)))
-
-
-def bits(value):
-    """A value that tells NaN and -0.0 from others."""
-    return struct.pack("<d", value) if isinstance(value, float) and value == value else str(value)
-
-
 def test_generated_expressions_give_what_spark_gives(spark_session):
     asked = Asked(spark_session)
     proven = []
@@ -209,29 +157,7 @@ def test_generated_expressions_give_what_spark_gives(spark_session):
     def check(cases, records):
         schema = pa.schema([(name, arrow_type(each)) for name, each in COLUMNS.items()] + [("_ts", pa.int64())])
         table = pa.Table.from_pylist([{**each, "_ts": 1_600_000_000_123 + n} for n, each in enumerate(records)], schema)
-        columns = {name: table[name].combine_chunks() for name in table.column_names}
-        types = {name: column.type for name, column in columns.items()}
-        readable = []
-        for _, sql in cases:
-            for data_type in (arrow_type(each) for each in LITERALS):
-                try:
-                    readable.append((sql, data_type, node_of(sql, types, data_type)))
-                except UnprovenError:
-                    continue
-        for (sql, data_type, node), answer in zip(
-            readable, asked.answers(asked.rows(table), [sql for sql, _, _ in readable]), strict=True
-        ):
-            assert answer is not None, f"Spark refuses {sql}"
-            spark_type, fine, expected = answer
-            assert arrow_type(spark_type) == data_type, sql
-            value = node.of(Batch(columns, len(table)))
-            mine = value.array(len(table))
-            assert mine.type == data_type, sql
-            failed = value.failed if value.failed is not None else [False] * len(table)
-            assert list(failed) == [not each for each in fine], (sql, records)
-            assert not any(failed) or node.may_fail, sql
-            assert list(map(bits, mine.to_pylist())) == list(map(bits, expected)), (sql, records)
-            proven.append(sql)
+        proven.extend(compare(asked, table, [sql for _, sql in cases]))
 
     check()
     assert len(proven) > 100
