@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import pyarrow as pa
 from sqlglot import exp, parse_one, tokenize
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
 from .forms import FORMS
@@ -40,6 +43,16 @@ _COMPARING = (
 """What Spark SQL reads from left to right where nothing is in parentheses, but is read here in another order."""
 
 
+class _Parser(SparkParser):  # type: ignore[misc]
+    """Reads functions that have a form by their names as they are written, with their arguments as they are."""
+
+    FUNCTIONS: ClassVar = {name: read for name, read in SparkParser.FUNCTIONS.items() if name.lower() not in FORMS}
+
+
+class _Sql(Spark):  # type: ignore[misc]
+    Parser = _Parser
+
+
 def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType) -> Node:
     """The nodes of an expression. `columns`: physical name -> type. `data_type`: what Spark says that it gives.
 
@@ -49,7 +62,7 @@ def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType
         unproven("what a backslash stands for is only known to Spark SQL")
     try:
         kinds = [token.token_type for token in tokenize(sql, read="spark")]
-        tree = parse_one(sql, read="spark")
+        tree = parse_one(sql, read=_Sql)
     except (ParseError, TokenError):
         unproven("its syntax is only known to Spark SQL")
     except RecursionError:

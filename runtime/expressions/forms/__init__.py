@@ -1,6 +1,6 @@
 """All forms of SQL that tasks can compute, by families. A function is one entry of the table of its family."""
 
-from . import casts, choices, leaves, logic, numbers, texts
+from . import casts, choices, intervals, leaves, logic, nested, numbers, texts, times
 from .form import Forms
 
 FORMS: Forms = {
@@ -10,5 +10,8 @@ FORMS: Forms = {
     **choices.FORMS,
     **casts.FORMS,
     **texts.FORMS,
+    **times.FORMS,
+    **intervals.FORMS,
+    **nested.FORMS,
 }
 """How each form is read, and which of its parts it may have."""

@@ -10,6 +10,7 @@ from ...records.types import arrow_type, ddl
 from ..nodes import Cast, Constant, Node
 from ..promotion import DECIMAL, DOUBLE, INT, STRING, WHOLE, unproven
 from .form import Forms, Reader, form
+from .times import cast_of
 
 
 def _cast(reader: Reader, tree: exp.Cast) -> Node:
@@ -19,6 +20,9 @@ def _cast(reader: Reader, tree: exp.Cast) -> Node:
         return Constant(float(argument.value), DOUBLE)
     if given == wanted:
         return argument
+    timed = cast_of(argument, wanted)
+    if timed is not None:
+        return timed
     whole = given in WHOLE
     if whole and (wanted in (DOUBLE, STRING) or wanted in WHOLE[WHOLE.index(given) :]):
         return Cast(argument, wanted)

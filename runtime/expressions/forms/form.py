@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..nodes import BOOLEAN, Node
-from ..promotion import alike, is_null, refuse_alike, refuse_folding, unproven
+from ..promotion import alike, is_null, name_of, refuse_alike, refuse_folding, unproven
 
 
 class Reader(Protocol):
@@ -43,6 +43,13 @@ def form(read: Callable[[Reader, Any], Node], *parts: str) -> Form:
 def named(read: Callable[[Reader, Any], Node]) -> Form:
     """A function that sqlglot only knows by its name."""
     return form(read, "this", "expressions")
+
+
+def arguments_of(reader: Reader, tree: exp.Anonymous, many: int) -> tuple[Node, ...]:
+    """The arguments of a function that is read by its name. Raises UnprovenError if they are not so many."""
+    if len(tree.expressions) != many:
+        unproven(f"`{name_of(tree)}` with {len(tree.expressions)} arguments is only proven in Spark SQL")
+    return tuple(map(reader.node, tree.expressions))
 
 
 def predicate(reader: Reader, tree: exp.Expr) -> Node:

@@ -43,7 +43,7 @@ class Asked:
                 continue
         found = rows.select(*(column for each in taken.values() for column in each)).toArrow()
         return [
-            (types[n], found[f"ok{n}"].to_pylist(), found[f"x{n}"].to_pylist()) if n in taken else None
+            (types[n], found[f"ok{n}"].to_pylist(), listed(found[f"x{n}"])) if n in taken else None
             for n in range(len(texts))
         ]
 
@@ -60,6 +60,28 @@ class Asked:
 def bits(value):
     """A value that tells NaN and -0.0 from others."""
     return struct.pack("<d", value) if isinstance(value, float) and value == value else str(value)
+
+
+def listed(array):
+    """Values, of dates and timestamps the numbers: those of Python begin with the year 1, and end with 9999."""
+    return array.cast(_numbered(array.type)).to_pylist()
+
+
+def _numbered(data_type):
+    if pa.types.is_date(data_type):
+        return pa.int32()
+    if pa.types.is_timestamp(data_type):
+        return pa.int64()
+    if pa.types.is_list(data_type):
+        return pa.list_(_numbered(data_type.value_type))
+    if pa.types.is_struct(data_type):
+        return pa.struct([(each.name, _numbered(each.type)) for each in data_type])
+    return data_type
+
+
+def shown(rows):
+    """Rows, as a test shows them that fails."""
+    return {name: listed(rows[name]) for name in rows.column_names}
 
 
 def read(sql, columns, types=TYPES):
@@ -87,7 +109,7 @@ def compare(asked, table, texts, types=TYPES):
         assert mine.type == node.data_type, sql
         failed = [False] * len(table) if value.failed is None else list(value.failed)
         assert not any(failed) or node.may_fail, sql
-        found = zip(failed, map(bits, mine.to_pylist()), fine, map(bits, expected), strict=True)
+        found = zip(failed, map(bits, listed(mine)), fine, map(bits, expected), strict=True)
         for row, (fails, here, succeeds, there) in enumerate(found):
-            assert (fails, here) == (not succeeds, there), (sql, table.slice(row, 1).to_pylist())
+            assert (fails, here) == (not succeeds, there), (sql, shown(table.slice(row, 1)))
     return [sql for sql, _ in nodes]

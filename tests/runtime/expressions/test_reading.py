@@ -14,6 +14,9 @@ COLUMNS = {
     "country_code": pa.int32(),
     "d": pa.float64(),
     "s": pa.string(),
+    "at": pa.timestamp("us", "UTC"),
+    "r": pa.list_(pa.int32()),
+    "st": pa.struct([("x", pa.int32())]),
 }
 
 
@@ -40,6 +43,25 @@ COLUMNS = {
         ("(b or s = '') and (b or 10 div i > 1)", "two parts that are alike"),
         ("b or (not b and 10 div i > 1)", "two parts that are alike"),
         ("i * 2 * 0 = 0", "two literals"),
+        ("date_format(at, 'MMMM') = ''", "as a pattern of times"),
+        ("date_format(at, 'yyyyyyyy') = ''", "as a pattern of times"),
+        ("date_trunc('fortnight', at) = at", "the unit 'fortnight'"),
+        ("trunc(at, 'day') is null", "the unit 'day'"),
+        ("at > timestamp '2020-01-01 00:00:00+02:00'", "a cast from string to TIMESTAMP"),
+        ("at > timestamp '2020-02-30 00:00:00'", "a cast from string to TIMESTAMP"),
+        ("at + interval '1 02:00:00' day to second = at", "INTERVAL '1 02:00:00' DAY TO SECOND"),
+        ("cast(cast(at as date) as timestamp) = at", "a cast from date to TIMESTAMP"),
+        ("at + interval 1 day 2 hours = at", "`interval` is only proven"),
+        ("extract(second from at) = 1", "the unit 'second'"),
+        ("split(s, '.')[0] = ''", "a regular expression"),
+        ("split(s, '')[0] = ''", "a regular expression"),
+        ("st.X = 5", "which field"),
+        ("st.z = 5", "which field"),
+        ("struct(10 div i as x).x = 1", "when Spark SQL computes what it puts in struct"),
+        ("array(10 div i, 1L)[0] = 1", "when Spark SQL computes what it puts in array"),
+        ("element_at(r, i) = 1", "`element_at` of array<int>, int"),
+        ("element_at(r, 0) = 1", "`element_at` of array<int>, int"),
+        ("r[0] is null", "`is null`"),
         ("(" * 900 + "b" + ")" * 900, "nested very deeply"),
     ],
 )
@@ -62,9 +84,11 @@ def test_what_spark_reads_in_another_way_is_left_to_it(sql, reason):
         ("i <> 0 and 10 div i > 1", True),
         ("if(i = 0, 0L, 10 div i) = 2", True),
         ("i * 2 * i = 50", True),
+        ("year(at) is null and size(r) = 2", True),
+        ("st.x = r[0]", True),
     ],
 )
 def test_the_rest_is_computed(sql, expected):
-    row = {"b": True, "t": 1, "i": 5, "country_code": 5, "d": None, "s": ""}
+    row = {"b": True, "t": 1, "i": 5, "country_code": 5, "d": None, "s": "", "at": None, "r": [7, 8], "st": {"x": 7}}
     columns = {name: pa.array([row[name]], data_type) for name, data_type in COLUMNS.items()}
     assert node_of(sql, COLUMNS, pa.bool_()).of(Batch(columns, 1)).array(1).to_pylist() == [expected]

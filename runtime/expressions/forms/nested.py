@@ -1,0 +1,208 @@
+"""Arrays, structs and maps."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ...records.types import TIMESTAMP
+from .. import nested
+from ..function import Function
+from ..nodes import BOOLEAN, Constant, Node
+from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_null, name_of, unproven, unproven_of
+from . import leaves
+from .form import Forms, Reader, arguments_of, form, named
+from .times import DATE
+
+_INDEX = (pa.int8(), pa.int16(), INT)
+_PLAIN_SEPARATOR = re.compile(r"[\w ,;:/=@#%&~<>!-]+", re.ASCII)
+"""Texts that a regular expression takes as they are."""
+
+
+def _list(element: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", element))
+
+
+def _column(reader: Reader, tree: exp.Column) -> Node:
+    """A column, or a field of a struct in one."""
+    first, *fields = tree.parts
+    node = leaves.FORMS[exp.Column].read(reader, exp.Column(this=first))
+    for each in fields:
+        node = _field_of(tree, node, each)
+    return node
+
+
+def _dot(reader: Reader, tree: exp.Dot) -> Node:
+    return _field_of(tree, reader.node(tree.this), tree.expression)
+
+
+def _field_of(tree: exp.Expr, node: Node, name: exp.Expr) -> Node:
+    data_type = node.data_type
+    if not pa.types.is_struct(data_type) or not isinstance(name, exp.Identifier):
+        unproven(f"`{tree.sql('spark')}` is no field of a struct here")
+    fits = [each for each in data_type if each.name.lower() == name.name.lower()]
+    if len(fits) != 1 or fits[0].name != name.name:
+        unproven(f"which field `{tree.sql('spark')}` is, is only known to Spark SQL")
+    index = data_type.get_field_index(name.name)
+    return Function(partial(nested.field, index=index), (node,), fits[0].type)
+
+
+def _struct(reader: Reader, tree: exp.Struct) -> Node:
+    if not all(isinstance(each, exp.PropertyEQ) and isinstance(each.this, exp.Identifier) for each in tree.expressions):
+        unproven("what the fields of this struct are called is only known to Spark SQL")
+    nodes = tuple(reader.node(each.expression) for each in tree.expressions)
+    _refuse_failing(tree, nodes)
+    if not nodes or any(isinstance(each, Constant) for each in nodes):
+        unproven_of(tree, nodes)
+    names = [each.this.name for each in tree.expressions]
+    data_type = pa.struct([pa.field(name, each.data_type) for name, each in zip(names, nodes, strict=True)])
+    return Function(partial(nested.struct, data_type=data_type), nodes, data_type)
+
+
+def _array(reader: Reader, tree: exp.Array) -> Node:
+    if not tree.expressions:
+        unproven("the type of `array()` is only known to Spark SQL")
+    nodes = alike(tree, tuple(map(reader.node, tree.expressions)))
+    _refuse_failing(tree, nodes)
+    if nodes[0].data_type not in COMPARED:
+        unproven_of(tree, nodes)
+    data_type = _list(nodes[0].data_type)
+    return Function(partial(nested.array, data_type=data_type), nodes, data_type)
+
+
+def _refuse_failing(tree: exp.Expr, nodes: tuple[Node, ...]) -> None:
+    """Refuse parts that may fail: Spark takes a part of what is made here without making the rest."""
+    if any(each.may_fail for each in nodes):
+        unproven(f"when Spark SQL computes what it puts in {name_of(tree)} is only known to it")
+
+
+def _bracket(reader: Reader, tree: exp.Bracket) -> Node:
+    if len(tree.expressions) != 1:
+        unproven(f"`{tree.sql('spark')}` is only known to Spark SQL")
+    data, index = reader.node(tree.this), reader.node(tree.expressions[0])
+    if pa.types.is_map(data.data_type):
+        return _of_key(tree, data, index)
+    if not pa.types.is_list(data.data_type) or index.data_type not in _INDEX or is_null(index):
+        unproven_of(tree, (data, index))
+    return Function(nested.item, (data, index), data.data_type.value_type, fails=True)
+
+
+def _get(reader: Reader, tree: exp.Anonymous) -> Node:
+    data, index = arguments_of(reader, tree, 2)
+    if not pa.types.is_list(data.data_type) or index.data_type not in _INDEX or is_null(index):
+        unproven_of(tree, (data, index))
+    return Function(nested.item_or_null, (data, index), data.data_type.value_type)
+
+
+def _element_at(reader: Reader, tree: exp.Anonymous) -> Node:
+    data, place = arguments_of(reader, tree, 2)
+    if pa.types.is_map(data.data_type):
+        return _of_key(tree, data, place)
+    if not pa.types.is_list(data.data_type) or place.data_type != INT:
+        unproven_of(tree, (data, place))
+    if not isinstance(place, Constant) or not place.value:
+        unproven_of(tree, (data, place))
+    fails = tree.name.lower() == "element_at"
+    found = partial(nested.element, place=place.value, fails=fails)
+    return Function(found, (data,), data.data_type.value_type, fails)
+
+
+def _of_key(tree: exp.Expr, data: Node, key: Node) -> Node:
+    return Function(nested.of_key, (data, _sought(tree, data, data.data_type.key_type, key)), data.data_type.item_type)
+
+
+def _sought(tree: exp.Expr, data: Node, data_type: pa.DataType, wanted: Node) -> Node:
+    """What is looked for among values of a type, as that type."""
+    if isinstance(wanted, Constant) and wanted.data_type in WHOLE and data_type in WHOLE and wanted.value is not None:
+        narrower = WHOLE.index(wanted.data_type) <= WHOLE.index(data_type)
+        wanted = as_type(wanted, data_type) if narrower else wanted
+    if wanted.data_type != data_type or data_type not in COMPARED or is_null(wanted):
+        unproven_of(tree, (data, wanted))
+    return wanted
+
+
+def _map_contains_key(reader: Reader, tree: exp.Anonymous) -> Node:
+    data, key = arguments_of(reader, tree, 2)
+    if not pa.types.is_map(data.data_type):
+        unproven_of(tree, (data, key))
+    return Function(nested.contains, (data, _sought(tree, data, data.data_type.key_type, key)), BOOLEAN)
+
+
+def _array_contains(reader: Reader, tree: exp.Anonymous) -> Node:
+    data, wanted = arguments_of(reader, tree, 2)
+    if not pa.types.is_list(data.data_type):
+        unproven_of(tree, (data, wanted))
+    return Function(nested.contains, (data, _sought(tree, data, data.data_type.value_type, wanted)), BOOLEAN)
+
+
+def _extreme(reader: Reader, tree: exp.Anonymous) -> Node:
+    (data,) = arguments_of(reader, tree, 1)
+    data_type = data.data_type
+    if not pa.types.is_list(data_type) or data_type.value_type not in (*WHOLE, DATE, TIMESTAMP):
+        unproven_of(tree, (data,))
+    found = partial(nested.extreme, most=tree.name.lower() == "array_max")
+    return Function(found, (data,), data_type.value_type)
+
+
+def _slice(reader: Reader, tree: exp.Anonymous) -> Node:
+    data, place, many = arguments_of(reader, tree, 3)
+    numbers = [each.value for each in (place, many) if isinstance(each, Constant) and each.data_type == INT]
+    if not pa.types.is_list(data.data_type) or len(numbers) < 2 or numbers[0] == 0 or numbers[1] < 0:
+        unproven_of(tree, (data, place, many))
+    return Function(partial(nested.cut, place=numbers[0], most=numbers[1]), (data,), data.data_type)
+
+
+def _array_join(reader: Reader, tree: exp.Anonymous) -> Node:
+    data, separator = arguments_of(reader, tree, 2)
+    if data.data_type != _list(STRING) or not isinstance(separator, Constant) or separator.data_type != STRING:
+        unproven_of(tree, (data, separator))
+    return Function(partial(nested.joined, separator=separator.value), (data,), STRING)
+
+
+def _size(reader: Reader, tree: exp.Anonymous) -> Node:
+    (data,) = arguments_of(reader, tree, 1)
+    of_map = pa.types.is_map(data.data_type) and tree.name.lower() != "array_size"
+    if not of_map and not pa.types.is_list(data.data_type):
+        unproven_of(tree, (data,))
+    return Function(nested.size, (data,), INT)
+
+
+def _of_map(reader: Reader, tree: exp.Anonymous) -> Node:
+    (data,) = arguments_of(reader, tree, 1)
+    if not pa.types.is_map(data.data_type):
+        unproven_of(tree, (data,))
+    keys = tree.name.lower() == "map_keys"
+    data_type = _list(data.data_type.key_type if keys else data.data_type.item_type)
+    return Function(partial(nested.keys if keys else nested.values, data_type=data_type), (data,), data_type)
+
+
+def _split(reader: Reader, tree: exp.Anonymous) -> Node:
+    text, separator = arguments_of(reader, tree, 2)
+    if text.data_type != STRING or is_null(text) or separator.data_type != STRING:
+        unproven_of(tree, (text, separator))
+    if not isinstance(separator, Constant) or not _PLAIN_SEPARATOR.fullmatch(separator.value or ""):
+        unproven("`split` by a regular expression is only proven in Spark SQL")
+    found = partial(nested.split, separator=separator.value, data_type=_list(STRING))
+    return Function(found, (text,), _list(STRING))
+
+
+FORMS: Forms = {
+    exp.Column: form(_column, "this", "table", "db", "catalog"),
+    exp.Dot: form(_dot, "this", "expression"),
+    exp.Struct: form(_struct, "expressions"),
+    exp.Array: form(_array, "expressions"),
+    exp.Bracket: form(_bracket, "this", "expressions"),
+    "get": named(_get),
+    **dict.fromkeys(("element_at", "try_element_at"), named(_element_at)),
+    **dict.fromkeys(("size", "cardinality", "array_size"), named(_size)),
+    **dict.fromkeys(("array_max", "array_min"), named(_extreme)),
+    "slice": named(_slice),
+    "array_join": named(_array_join),
+    "array_contains": named(_array_contains),
+    "map_contains_key": named(_map_contains_key),
+    **dict.fromkeys(("map_keys", "map_values"), named(_of_map)),
+    "split": named(_split),
+}

@@ -1,0 +1,273 @@
+"""Dates and timestamps: literals, functions, casts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from functools import partial
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ...records.types import TIMESTAMP
+from .. import calendar, time_texts
+from ..function import Function
+from ..nodes import Constant, Node
+from ..promotion import BIGINT, DOUBLE, INT, STRING, WHOLE, is_null, unproven, unproven_of
+from ..values import Value
+from .form import Forms, Reader, arguments_of, form, named
+
+DATE = pa.date32()
+_DAYS = (DATE, TIMESTAMP)
+_UP_TO_INT = (pa.int8(), pa.int16(), INT)
+
+_PARTS: Mapping[str, str] = {
+    **{
+        name: name for name in ("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear", *calendar.TIMES)
+    },
+    "dayofmonth": "day",
+    "weekofyear": "week",
+}
+"""Functions of a date or a timestamp: the name of the function, and of the part."""
+
+_FIELDS: Mapping[str, str] = {
+    **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
+    **dict.fromkeys(("quarter", "qtr"), "quarter"),
+    **dict.fromkeys(("month", "mon", "mons", "months"), "month"),
+    **dict.fromkeys(("week", "w", "weeks"), "week"),
+    **dict.fromkeys(("day", "d", "days"), "day"),
+    **dict.fromkeys(("dayofweek", "dow"), "dayofweek"),
+    **dict.fromkeys(("dayofweek_iso", "dow_iso"), "dayofweek_iso"),
+    "doy": "dayofyear",
+    **dict.fromkeys(("hour", "h", "hours", "hr", "hrs"), "hour"),
+    **dict.fromkeys(("minute", "m", "min", "mins", "minutes"), "minute"),
+}
+"""What `extract` calls parts. Seconds have a fraction there."""
+
+_DATE_UNITS: Mapping[str, str] = {
+    "week": "week",
+    **dict.fromkeys(("month", "mon", "mm"), "month"),
+    "quarter": "quarter",
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
+}
+_UNITS: Mapping[str, str] = {
+    **_DATE_UNITS,
+    **dict.fromkeys(("day", "dd"), "day"),
+    **{name: name for name in ("hour", "minute", "second", "millisecond")},
+}
+"""What `trunc` and `date_trunc` call units."""
+
+_DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z?")
+
+_RUN = re.compile(r"([A-Za-z])\1*|.", re.DOTALL)
+_PIECES = frozenset(("yyyy", "MM", "dd", "HH", "mm", "ss", "SSS", "SSSSSS", *"-/:., _"))
+"""What Java takes as one piece of a pattern of texts; and the pieces of which it is proven what Spark writes."""
+
+
+def _arguments(reader: Reader, tree: exp.Anonymous, *types: tuple[pa.DataType, ...]) -> tuple[Node, ...]:
+    """The arguments of a function, each of one of its types."""
+    arguments = arguments_of(reader, tree, len(types))
+    fit = [each.data_type in those and not is_null(each) for each, those in zip(arguments, types, strict=True)]
+    if not all(fit):
+        unproven_of(tree, arguments)
+    return arguments
+
+
+def _text(tree: exp.Expr) -> str:
+    """A text that is written down, in lower case."""
+    if not _is_text(tree):
+        unproven(f"`{tree.sql('spark')}` is no text that is written down")
+    text: str = tree.this
+    return text.lower()
+
+
+def _is_text(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Literal) and bool(tree.is_string)
+
+
+def _unit(units: Mapping[str, str], name: str) -> str:
+    if name not in units:
+        unproven(f"the unit '{name}' is only known to Spark SQL")
+    return units[name]
+
+
+def _function(
+    function: Callable[..., Value],
+    data_type: pa.DataType,
+    *types: tuple[pa.DataType, ...],
+    fails: bool = False,
+) -> Callable[[Reader, exp.Anonymous], Node]:
+    """How a function is read that takes such arguments."""
+
+    def read(reader: Reader, tree: exp.Anonymous) -> Node:
+        return Function(function, _arguments(reader, tree, *types), data_type, fails)
+
+    return read
+
+
+def _part(reader: Reader, tree: exp.Anonymous) -> Node:
+    name = _PARTS[tree.name.lower()]
+    times = (TIMESTAMP,) if name in calendar.TIMES else (DATE, TIMESTAMP)
+    return Function(partial(calendar.part, name=name), _arguments(reader, tree, times), INT)
+
+
+def _extract(reader: Reader, tree: exp.Extract) -> Node:
+    return _field(tree, tree.this.name.lower(), reader.node(tree.expression))
+
+
+def _date_part(reader: Reader, tree: exp.Anonymous) -> Node:
+    if len(tree.expressions) != 2:
+        unproven(f"this form of `{tree.name.lower()}` is only known to Spark SQL")
+    return _field(tree, _text(tree.expressions[0]), reader.node(tree.expressions[1]))
+
+
+def _field(tree: exp.Expr, field: str, argument: Node) -> Node:
+    name = _unit(_FIELDS, field)
+    if argument.data_type not in ((TIMESTAMP,) if name in calendar.TIMES else (DATE, TIMESTAMP)) or is_null(argument):
+        unproven_of(tree, (argument,))
+    return Function(partial(calendar.part, name=name), (argument,), INT)
+
+
+def _trunc(reader: Reader, tree: exp.Anonymous) -> Node:
+    if len(tree.expressions) != 2:
+        unproven("this form of `trunc` is only known to Spark SQL")
+    unit = _unit(_DATE_UNITS, _text(tree.expressions[1]))
+    argument = _as_date(tree, reader.node(tree.expressions[0]))
+    return Function(partial(calendar.start_of_date, unit=unit), (argument,), DATE, fails=unit == "quarter")
+
+
+def _date_trunc(reader: Reader, tree: exp.Anonymous) -> Node:
+    if len(tree.expressions) != 2:
+        unproven("this form of `date_trunc` is only known to Spark SQL")
+    unit = _unit(_UNITS, _text(tree.expressions[0]))
+    argument = reader.node(tree.expressions[1])
+    if argument.data_type not in (DATE, TIMESTAMP):
+        unproven_of(tree, (argument,))
+    return Function(partial(calendar.start_of, unit=unit), (as_timestamp(argument),), TIMESTAMP, fails=True)
+
+
+def _as_date(tree: exp.Expr, node: Node) -> Node:
+    if node.data_type not in (DATE, TIMESTAMP):
+        unproven_of(tree, (node,))
+    return node if node.data_type == DATE else Function(calendar.to_date, (node,), DATE)
+
+
+def as_timestamp(node: Node) -> Node:
+    """A date or a timestamp, as functions of timestamps take it."""
+    return node if node.data_type == TIMESTAMP else Function(calendar.to_timestamp, (node,), TIMESTAMP, fails=True)
+
+
+def _from_epoch(microseconds: int, reader: Reader, tree: exp.Anonymous) -> Node:
+    (argument,) = _arguments(reader, tree, WHOLE)
+    fails = microseconds > 1 and argument.data_type == BIGINT
+    return Function(partial(calendar.from_epoch, microseconds=microseconds), (argument,), TIMESTAMP, fails)
+
+
+def _add_months(reader: Reader, tree: exp.Anonymous) -> Node:
+    start, months = _arguments(reader, tree, (DATE, TIMESTAMP), _UP_TO_INT)
+    return Function(calendar.add_months, (_as_date(tree, start), months), DATE, fails=True)
+
+
+def _date_format(reader: Reader, tree: exp.Anonymous) -> Node:
+    (argument, _) = arguments_of(reader, tree, 2)
+    if argument.data_type not in _DAYS or is_null(argument):
+        unproven_of(tree, (argument,))
+    return _formatted(as_timestamp(argument), _pattern(tree.expressions[1]))
+
+
+def _from_unixtime(reader: Reader, tree: exp.Anonymous) -> Node:
+    pattern = _pattern(tree.expressions[1]) if len(tree.expressions) == 2 else time_texts.TIME_PATTERN[:-2]
+    argument = arguments_of(reader, tree, max(len(tree.expressions), 1))[0]
+    if argument.data_type not in WHOLE or is_null(argument) or len(tree.expressions) > 2:
+        unproven_of(tree, (argument,))
+    return _formatted(Function(calendar.at_second, (argument,), TIMESTAMP), pattern)
+
+
+def _formatted(argument: Node, pattern: time_texts.Pattern) -> Node:
+    return Function(partial(time_texts.formatted, pattern=pattern), (argument,), STRING)
+
+
+def _pattern(tree: exp.Expr) -> time_texts.Pattern:
+    """A pattern that is written down. Raises UnprovenError for one with other pieces than those that are proven."""
+    pieces = tuple(each[0] for each in _RUN.finditer(tree.this)) if _is_text(tree) else ()
+    if not pieces or not _PIECES.issuperset(pieces):
+        unproven(f"{tree.sql('spark')} as a pattern of times is only proven in Spark SQL")
+    return pieces
+
+
+def _to_date(reader: Reader, tree: exp.Anonymous) -> Node:
+    (argument,) = _arguments(reader, tree, _DAYS)
+    return _as_date(tree, argument)
+
+
+def _last_day(reader: Reader, tree: exp.Anonymous) -> Node:
+    (argument,) = _arguments(reader, tree, (DATE, TIMESTAMP))
+    return Function(calendar.last_day, (_as_date(tree, argument),), DATE)
+
+
+def cast_of(argument: Node, wanted: pa.DataType) -> Node | None:
+    """A cast from or to dates and timestamps; None if it is not proven.
+
+    Spark compares dates without the cast where one that was cast to timestamp stands beside a literal, and so loses the
+    error of dates that are too far away. So that cast is left to it.
+    """
+    given = argument.data_type
+    if isinstance(argument, Constant) and given == STRING:
+        return _literal(argument.value, wanted)
+    if wanted == TIMESTAMP and given in WHOLE:
+        return Function(calendar.of_seconds, (argument,), TIMESTAMP)
+    known: Mapping[tuple[pa.DataType, pa.DataType], Node] = {
+        (TIMESTAMP, DATE): Function(calendar.to_date, (argument,), DATE),
+        (DATE, STRING): _formatted(argument, time_texts.DATE_PATTERN),
+        (TIMESTAMP, STRING): Function(time_texts.shown, (argument,), STRING),
+        (TIMESTAMP, BIGINT): Function(partial(calendar.since_epoch, microseconds=calendar.SECOND), (argument,), BIGINT),
+        (TIMESTAMP, DOUBLE): Function(calendar.in_seconds, (argument,), DOUBLE),
+    }
+    return known.get((given, wanted))
+
+
+def _literal(text: str, wanted: pa.DataType) -> Constant | None:
+    """`date '…'` or `timestamp '…'`, of which the year has four digits and no other zone than UTC is named."""
+    try:
+        if wanted == DATE and _DATE_TEXT.fullmatch(text):
+            return Constant(date.fromisoformat(text), DATE)
+        if wanted == TIMESTAMP and _DATE_TEXT.fullmatch(text):
+            text += " 00:00:00"
+        if wanted == TIMESTAMP and _TIME_TEXT.fullmatch(text):
+            return Constant(datetime.fromisoformat(text).replace(tzinfo=UTC), TIMESTAMP)
+    except ValueError:
+        pass
+    return None
+
+
+FORMS: Forms = {
+    **dict.fromkeys(_PARTS, named(_part)),
+    exp.Extract: form(_extract, "this", "expression"),
+    **dict.fromkeys(("date_part", "datepart"), named(_date_part)),
+    "trunc": named(_trunc),
+    "date_trunc": named(_date_trunc),
+    **dict.fromkeys(("date_add", "dateadd"), named(_function(calendar.add_days, DATE, (DATE,), _UP_TO_INT))),
+    "date_sub": named(_function(calendar.subtract_days, DATE, (DATE,), _UP_TO_INT)),
+    **dict.fromkeys(("datediff", "date_diff"), named(_function(calendar.days_between, INT, _DAYS, _DAYS))),
+    "add_months": named(_add_months),
+    "last_day": named(_last_day),
+    "make_date": named(_function(calendar.date_of, DATE, _UP_TO_INT, _UP_TO_INT, _UP_TO_INT, fails=True)),
+    "unix_date": named(_function(calendar.dates_as_days, INT, (DATE,))),
+    "date_from_unix_date": named(_function(calendar.days_as_dates, DATE, _UP_TO_INT)),
+    **{
+        name: named(_function(partial(calendar.since_epoch, microseconds=length), BIGINT, (TIMESTAMP,)))
+        for name, length in (("unix_seconds", 1_000_000), ("unix_millis", 1000), ("unix_micros", 1))
+    },
+    **{
+        name: named(partial(_from_epoch, length))
+        for name, length in (("timestamp_seconds", 1_000_000), ("timestamp_millis", 1000), ("timestamp_micros", 1))
+    },
+    "to_date": named(_to_date),
+    "date_format": named(_date_format),
+    "from_unixtime": named(_from_unixtime),
+    **dict.fromkeys(
+        ("unix_timestamp", "to_unix_timestamp"), named(_function(calendar.seconds_of, BIGINT, (TIMESTAMP,)))
+    ),
+}
