@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..expressions.nested import elements_of
 from ..expressions.nodes import Node
 from ..expressions.values import Batch, Value, either, within
 from ..records.arrays import Bools
@@ -77,6 +78,32 @@ class Compute:
             edges[self.flow] = rows.with_columns(computed, kept)
         else:
             edges[self.flow] = rows.with_columns(None, {**kept, **computed})
+
+
+@dataclass(frozen=True)
+class Explode:
+    """Makes a row with a value for each element of an array, in order, and none of null or of an empty array.
+
+    `column`: for the elements. `keep`: the other value columns that go on, None for all. A row without a value makes
+    rows too, if the array does not depend on it.
+    """
+
+    flow: str
+    column: str
+    elements: Node
+    keep: tuple[str, ...] | None = None
+    at: Place = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`. Raises RowsFailedError."""
+        rows = edges[self.flow]
+        value = self.elements.of(_batch(rows, epoch))
+        _refuse_failed(rows, value.failed)
+        elements, of_row = elements_of(value.array(len(rows)))
+        kept = [name for name in (rows.value if self.keep is None else self.keep) if name != self.column]
+        made = kept_of(rows, tuple(kept)).take(of_row).deeper(np.arange(len(of_row)))
+        made = replace(made, kind=np.where(made.kind == Kind.TOMBSTONE, np.int8(Kind.VALUE), made.kind))
+        edges[self.flow] = made.with_columns(None, {**made.values, self.column: elements})
 
 
 @dataclass(frozen=True)

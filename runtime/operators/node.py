@@ -43,7 +43,10 @@ class RowsFailedError(HeadwaterError):
     """
 
     def __init__(self, records: Int64s, orders: Int64s) -> None:
-        super().__init__("an expression cannot be computed: a number is too large for its type, or divided by 0")
+        super().__init__(
+            "an expression cannot be computed: a number or a time has no place in its type, a number is divided by 0, "
+            "or an array has no such element"
+        )
         self.records = records
         self.orders = orders
 

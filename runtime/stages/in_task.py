@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 
-from ..expressions.promotion import UnprovenError
 from ..expressions.reading import node_of, predicate_of
-from ..operators.computing import Branch, Compute, Where
+from ..operators.computing import Branch, Compute, Explode, Where
 from ..operators.declarations import Flow, Place
 from ..operators.edges import Fork, Merge
 from ..operators.node import Edges
@@ -67,6 +66,10 @@ def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str,
             of_key = step.kind == "key_by"
             least = Kind.TOMBSTONE if of_key or step.null_values else Kind.VALUE
             operators = (Compute(step.flow, nodes, step.keep, of_key, least, step.at),)
+        case "explode":
+            ((name, sql),) = step.columns.items()
+            elements = node_of(sql, columns, arrow_type(f"array<{step.types[name]}>"))
+            operators = (Explode(step.flow, name, elements, step.keep, step.at),)
         case "branch":
             asked = {
                 name: None if condition is None else predicate_of(condition, columns)
@@ -79,8 +82,8 @@ def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str,
         case "merge":
             alike = {**before, **dict.fromkeys(step.flows, behind[step.into[0]])}
             operators = (*Handover.between(before, alike, step.at), Merge(step.flows, step.into[0], step.at))
-        case _:
-            raise UnprovenError(f"`{step.kind}` is only done by Spark SQL")
+        case unknown:
+            assert_never(unknown)
     return (*operators, *Handover.between(made, behind, step.at))
 
 

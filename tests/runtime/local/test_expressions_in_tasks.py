@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,21 @@ ROWS = [
 ]
 
 
-def given(tmp_path: Path, steps: Callable[[Pipe], Pipe], **changes: Any) -> LocalApplication:
-    made = replace(subtopology(0, "numbers", file="t.yml")(steps), **changes)
-    app = LocalApplication(tmp_path, [Part(made)])
-    app.append(NUMBERS, ROWS)
+TEXTS = Topic("texts", 1, "k string", "x int, s string, ss array<string>")
+WORDS = [
+    (("a",), (1, "u,v", ["w"]), 1),
+    (("b",), (2, "", []), 2),
+    (("c",), None, 3),
+    ((None,), (None, "z", None), 4),
+    (("d",), (5, None, [None, "q"]), 5),
+]
+
+
+def given(
+    tmp_path: Path, steps: Callable[[Pipe], Pipe], topic: Topic = NUMBERS, rows: Sequence[Any] = ROWS
+) -> LocalApplication:
+    app = LocalApplication(tmp_path, [Part(subtopology(0, topic.name, file="t.yml")(steps))])
+    app.append(topic, rows)
     return app
 
 
@@ -128,3 +139,55 @@ def test_time_of_the_epoch_and_of_the_record_are_read_by_tasks(tmp_path: Path) -
     app = given(tmp_path, steps)
     app.run()
     assert [each[0] for each in records(app, OUT)] == ["b", None, "c"]
+
+
+@pytest.mark.parametrize("max_records", [1, 2, 1000])
+def test_exploded_rows_come_in_order_with_the_time_of_their_record(tmp_path: Path, max_records: int) -> None:
+    out = Topic("out", 1, "k string", "x int, word string", writer=APPLICATION)
+
+    def steps(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(TEXTS, "f"))
+        rows = rows.fork("f", ("f", "g"))
+        rows = rows.explode("f", {"word string": "split(s, ',')"}, keep=("x",))
+        rows = rows.explode("g", {"word string": "ss"}, keep=("x",))
+        rows = rows.merge(("f", "g"), "h")
+        return rows.process(Sink("h", out, "append"))
+
+    app = given(tmp_path, steps, TEXTS, WORDS)
+    app.run(max_records)
+    assert records(app, out) == [
+        ("a", 1, "u", 1),
+        ("a", 1, "v", 1),
+        ("a", 1, "w", 1),
+        ("b", 2, "", 2),
+        (None, None, "z", 4),
+        ("d", 5, None, 5),
+        ("d", 5, "q", 5),
+    ]
+
+
+def test_records_without_a_value_explode_if_the_array_does_not_need_it(tmp_path: Path) -> None:
+    out = Topic("out", 1, "k string", "x int, n bigint", writer=APPLICATION)
+
+    def steps(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(TEXTS, "f"))
+        rows = rows.explode("f", {"n bigint": "array(_ts, 7L)"}, keep=("x",))
+        return rows.process(Sink("f", out, "append"))
+
+    app = given(tmp_path, steps, TEXTS, WORDS[1:3])
+    app.run()
+    assert records(app, out) == [("b", 2, 2, 2), ("b", 2, 7, 2), ("c", None, 3, 3), ("c", None, 7, 3)]
+
+
+def test_record_of_which_an_array_fails_is_named(tmp_path: Path) -> None:
+    topic = Topic("lists", 1, "k string", "x int, lists array<array<int>>")
+
+    def steps(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(topic, "f"))
+        rows = rows.explode("f", {"x int": "lists[x]"}, keep=(), at=4)
+        return rows.process(Sink("f", OUT, "append"))
+
+    app = given(tmp_path, steps, topic, [(("a",), (1, [[1], [2, 3]]), 1), (("b",), (1, [[4]]), 2)])
+    result = app.attempt(app.settings(max_records=1))
+    assert "t.yml:4: record lists[0]@1 cannot be processed" in (result.error or "")
+    assert records(app, OUT) == [("a", 2, 1), ("a", 3, 1)]

@@ -134,7 +134,6 @@ def movements(rows: Pipe) -> Pipe:
         keep={"movements": ("dep_time", "origin", "dest", "distance")},
     )
     rows = rows.where("movements", "dep_time is not null", at=21)
-    # Spark SQL: `explode` is only done by Spark SQL
     rows = rows.explode(
         "movements",
         {"airport string": "array(origin, dest)"},
