@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .gone_jvm import quiet_py4j
 from .java import check_java
 from .settings import ConnectError, require_fitting, settings_of
-from .spark_folder import spark_folder
+from .spark_folder import sockets_in, spark_folder
 from .starting import LOG_LEVEL, starting
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _keep_in(directory: Path, settings: dict[str, str]) -> None:
     directory /= "tmp"
     directory.mkdir()
     settings.setdefault("spark.local.dir", str(directory))
+    for name, value in sockets_in(directory).items():
+        settings.setdefault(name, value)
     options = "spark.driver.extraJavaOptions"
     own = shlex.quote(f"-Djava.io.tmpdir={directory}")
     settings[options] = f"{own} {settings[options]}"  # the last one wins: the profile's

@@ -20,6 +20,9 @@ from pathlib import Path
 
 _PREFIX = "headwater-spark-"
 
+_LONGEST_SOCKET = 103
+"""Bytes that the path of a socket may have: on Linux 107, on macOS 103."""
+
 
 def spark_folder() -> Path:
     """Create a folder for this user only. Remove folders of processes that are gone. Raises OSError."""
@@ -31,6 +34,19 @@ def spark_folder() -> Path:
         if _locked(folder) is not None:  # else another process took it for an abandoned one
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             return folder
+
+
+def sockets_in(folder: Path) -> dict[str, str]:
+    """Settings with which the JVM and its Python processes talk through files of a folder of this user; none if its
+    path is too long for that.
+
+    Over TCP a job takes 40 ms longer, which is a third of a small epoch: of several small writes in a row the system
+    keeps back all but the first, until the other side has confirmed that, and the other side waits so long before it
+    confirms.
+    """
+    if len(os.fsencode(folder / ".12345678-1234-1234-1234-123456789abc.sock")) > _LONGEST_SOCKET:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 
 
 def _remove_left(folder: Path) -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
 
-from headwater.runtime.spark.session.spark_folder import spark_folder
+from headwater.runtime.spark.session.spark_folder import sockets_in, spark_folder
 
 PROGRAM = """
 import tempfile, sys
@@ -15,6 +17,19 @@ from headwater.runtime.spark.session.spark_folder import spark_folder
 print(spark_folder(), flush=True)
 input()
 """
+
+
+def test_sockets_lie_in_the_folder_where_their_paths_are_short_enough() -> None:
+    assert set(sockets_in(Path("/tmp/headwater-spark-abcdefgh/tmp")).values()) == {
+        "true",
+        "/tmp/headwater-spark-abcdefgh/tmp",
+    }
+    with socket.socket(socket.AF_UNIX) as longest:
+        folder = Path("/", "x" * 59)
+        assert sockets_in(folder)
+        with pytest.raises(FileNotFoundError):  # it is not there, but it could be
+            longest.bind(str(folder / f".{uuid.uuid4()}.sock"))
+    assert sockets_in(Path("/", "x" * 60)) == {}
 
 
 def test_folder_lasts_as_long_as_its_process_whatever_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
