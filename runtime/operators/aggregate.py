@@ -8,18 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ..records.arrays import Bools, Int64s
+from ..records.arrays import Bools, Int8s, Int64s
 from ..records.keys import encode_keys
 from ..records.kinds import Kind
 from ..records.window_keys import window_keys
 from ..state.codec import RowCodec
 from ..timed_parts import timed
+from ..topology import Window
 from . import declarations
 from .aggregates.counts import stored_counts
 from .aggregates.registry import aggregate, kept_aggregates, own_state, results, row_count, state_columns
 from .aggregates.sums import SumOverflowError
-from .keyed.changes import Versions, changes
-from .keyed.groups import LOWEST, Groups, by_key, group_by
+from .keyed.changes import Versions, at_points, changes
+from .keyed.codes import by_key, by_window, bytes_of, group_by
+from .keyed.groups import LOWEST, Groups
 from .keyed.stored_rows import RowStore, StoredRows, stored_columns
 from .node import Edges, RowFailedError, step_name
 from .rows import Rows, is_old, null_keys
@@ -28,6 +30,19 @@ from .windows import assign, window_column
 
 _STATE = "_state"
 """The column with encoded hidden state on its way to `Rows.state`."""
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """Rows by key, or by key and window. `code`: the group of each row. `keys`: the groups' in the store, in its order.
+
+    `columns`: the key columns of each group.
+    """
+
+    rows: Rows
+    code: Int64s
+    keys: pa.BinaryArray
+    columns: Mapping[str, pa.Array]
 
 
 @dataclass(frozen=True)
@@ -53,41 +68,43 @@ class Aggregate(declarations.Aggregate):
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises SumOverflowError."""
-        rows = self._usable(edges[self.flow], epoch)
-        key: Mapping[str, pa.Array] = rows.keys
-        starts = None
-        if self.store.window is not None:
-            rows, starts = self._windowed(rows, epoch)
-            key = rows.keys
-        code, first = group_by([*key.values()] if starts is None else [*key.values(), pa.array(starts)])
-        encoded = encode_keys([column.take(pa.array(first)) for column in key.values()])
-        if starts is not None:
-            encoded = window_keys(starts[first], encoded)
-            key = rows.keys | {"window_start": window_column(starts), "window_end": window_column(starts + self._size)}
-        code, first, keys = by_key(code, first, encoded)
+        grouped = self._grouped(self._usable(edges[self.flow], epoch), epoch)
+        rows, keys = grouped.rows, bytes_of(grouped.keys)
         store = RowStore(epoch.store(self.store), self._types)
         # One read for all keys of the epoch, in the order of the store.
         stored = store.get(keys)
         sign = np.where(is_old(rows.kind), -1, 1).astype(np.int8) if self.of == "table" else None
-        groups = Groups(code, len(first), self.emit == "each_update", stored.exists, sign)
+        groups = Groups(grouped.code, len(keys), self.emit == "each_update", stored.exists, sign)
         with timed("fold"):
-            at_points, ends = self._fold(groups, rows, stored)
-        exists = groups.ends(at_points.exists)
-        times = groups.ends(at_points.timestamp)
+            after, ends = self._fold(groups, rows, stored)
+        exists = groups.ends(after.exists)
         if not self._carries:
-            store.put(keys, ends, times, exists, stored.exists)
+            store.put(keys, ends, groups.ends(after.timestamp), exists, stored.exists)
         before = Versions(self._before(stored) if self.old else {}, stored.timestamp, stored.exists)
-        groups, rows, key, at_points = _without_halves(groups, rows, key, at_points)
-        edges[self.flow] = _hide_state(changes(groups, rows, key, before, at_points, self.old))
+        context = at_points(groups, rows, grouped.columns)
+        groups, context, after = _without_halves(groups, context, rows.kind, after)
+        edges[self.flow] = _hide_state(changes(groups, context, before, after, self.old))
+
+    def _grouped(self, rows: Rows, epoch: TaskEpoch) -> _Grouped:
+        """The rows by key, and by window: a row for each open window of each record."""
+        code, first = group_by([*rows.keys.values()])
+        code, first, keys = by_key(
+            code, first, encode_keys([each.take(pa.array(first)) for each in rows.keys.values()])
+        )
+        columns = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
+        window = self.store.window
+        if window is None:
+            return _Grouped(rows, code, keys, columns)
+        rows, record, number = self._windowed(rows, window, epoch)
+        groups = by_window(code if record is None else code[record], len(first), number)
+        of_key, start = pa.array(groups.key), groups.window * window.advance_ms
+        times = {"window_start": window_column(start), "window_end": window_column(start + window.size_ms)}
+        columns = {name: column.take(of_key) for name, column in columns.items()} | times
+        return _Grouped(rows, groups.code, window_keys(start, keys.take(of_key)), columns)
 
     @property
     def _types(self) -> dict[str, pa.DataType]:
         return stored_columns(self.store)
-
-    @property
-    def _size(self) -> int:
-        assert self.store.window is not None
-        return self.store.window.size_ms
 
     @property
     def _carries(self) -> bool:
@@ -103,18 +120,21 @@ class Aggregate(declarations.Aggregate):
         epoch.drop(step_name(self), "null_value", int((empty & ~null).sum()))
         return rows.filter(~null & ~empty)
 
-    def _windowed(self, rows: Rows, epoch: TaskEpoch) -> tuple[Rows, Int64s]:
-        """A row for each open window of each record, and the windows' starts."""
-        assert self.store.window is not None
-        windowed = assign(rows.timestamp, self.store.window, epoch.clock(self.store.name))
+    def _windowed(self, rows: Rows, window: Window, epoch: TaskEpoch) -> tuple[Rows, Int64s | None, Int64s]:
+        """A row for each open window of each record, of which record it is (None: as they are), and which window."""
+        windowed = assign(rows.timestamp, window, epoch.clock(self.store.name))
         epoch.advance(self.store.name, windowed.clock)
-        epoch.drop(step_name(self), "late", int(windowed.late.sum()))
-        taken = np.flatnonzero(~windowed.late)
-        starts = windowed.start[taken]
+        record, number = windowed.record, windowed.number
+        if windowed.late.any():
+            epoch.drop(step_name(self), "late", int(windowed.late.sum()))
+            record, number = record[~windowed.late], number[~windowed.late]
         # Each record has one open window, as in tumbling windows without late records: no copy is needed.
-        if len(taken) == len(rows) == len(windowed.record):
-            return rows, starts
-        return rows.take(windowed.record[taken]).deeper(starts), starts
+        if len(number) == len(rows) == len(windowed.record):
+            return rows, None, number
+        used = {agg.column for agg in self.store.aggregates}
+        columns = {name: column for name, column in rows.columns.items() if name in used}
+        narrow = replace(rows, columns=columns, key=(), value=())
+        return narrow.take(record).deeper(number), record, number
 
     def _fold(self, groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Versions, dict[str, pa.Array]]:
         """The groups' rows at the points, and their hidden state at the end."""
@@ -177,22 +197,19 @@ def _hide_state(rows: Rows) -> Rows:
     return replace(rows.with_columns(None, values), state=state)
 
 
-def _without_halves(
-    groups: Groups, rows: Rows, key: Mapping[str, pa.Array], versions: Versions
-) -> tuple[Groups, Rows, Mapping[str, pa.Array], Versions]:
+def _without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) -> tuple[Groups, Rows, Versions]:
     """The changes without the points between a subtracted row and the row that follows it in the same group."""
-    half = rows.kind == Kind.OLD_SAME_GROUP
+    half = kind == Kind.OLD_SAME_GROUP
     if not groups.each or not half.any():
-        return groups, rows, key, versions
+        return groups, context, after
     kept = np.flatnonzero(~half)
     index = pa.array(kept)
     return (
         Groups(groups.code[kept], groups.count, True, groups.exists),
-        rows.take(kept),
-        {name: column.take(index) for name, column in key.items()},
+        context.take(kept),
         Versions(
-            {name: column.take(index) for name, column in versions.values.items()},
-            versions.timestamp[kept],
-            versions.exists[kept],
+            {name: column.take(index) for name, column in after.values.items()},
+            after.timestamp[kept],
+            after.exists[kept],
         ),
     )

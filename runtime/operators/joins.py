@@ -17,7 +17,7 @@ from ..records.kinds import Kind
 from ..records.types import parse_columns
 from ..state.codec import RowCodec
 from . import declarations
-from .keyed.groups import group_codes
+from .keyed.codes import group_codes
 from .keyed.stored_rows import RowStore, store_keys, stored_columns, visible_columns
 from .node import Edges, step_name
 from .rows import Rows, null_keys, path_order

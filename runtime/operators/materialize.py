@@ -11,7 +11,7 @@ from ..records.kinds import Kind
 from ..state.codec import RowCodec
 from . import declarations
 from .aggregates.registry import state_columns
-from .keyed.groups import group_codes, last_rows
+from .keyed.codes import group_codes, last_rows
 from .keyed.stored_rows import RowStore, store_keys, stored_columns
 from .node import Edges
 from .task_epoch import TaskEpoch

@@ -36,7 +36,8 @@ class Rows:
     all edges of the task. A fork, or a step that emits several rows, appends a level. Rows of one change share a path.
     `timestamp`: ms. `order`: the task's stream time when the source record was taken, in ms; it never falls along the
     path. `headers`: JSON strings or nulls; None if no row has any. `key`, `value`: names of the columns, by role.
-    `state`: bytes that travel with the rows from one operator to another (`Materialize`), or None.
+    `state`: bytes that travel with the rows from one operator to another (`Materialize`), or None. `collapsed`: whether
+    they are known to be changes of a table, one for each key, without replaced rows.
     """
 
     path: tuple[Int64s, ...]
@@ -48,6 +49,7 @@ class Rows:
     key: tuple[str, ...]
     value: tuple[str, ...]
     state: pa.Array | None = None
+    collapsed: bool = False
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -74,6 +76,7 @@ class Rows:
             headers=None if self.headers is None else self.headers.take(positions),
             columns={name: column.take(positions) for name, column in self.columns.items()},
             state=None if self.state is None else self.state.take(positions),
+            collapsed=False,
         )
 
     def filter(self, mask: Bools) -> Rows:
@@ -81,7 +84,7 @@ class Rows:
         if mask.all():
             return self
         if len(mask) < _MANY or np.count_nonzero(mask) < _MOST * len(mask):
-            return self.take(np.flatnonzero(mask))
+            return replace(self.take(np.flatnonzero(mask)), collapsed=self.collapsed)
         chosen = pa.array(mask)
 
         def kept(level: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -103,7 +106,8 @@ class Rows:
     ) -> Rows:
         """The same rows with other key or value columns, by their own names. None keeps those they have."""
         columns, names = arrange(self.keys if key is None else key, self.values if value is None else value)
-        return replace(self, columns=columns, key=names, value=tuple(columns)[len(names) :])
+        collapsed = self.collapsed and key is None
+        return replace(self, columns=columns, key=names, value=tuple(columns)[len(names) :], collapsed=collapsed)
 
     def deeper(self, level: Int64s) -> Rows:
         """The same rows with one more level of the path."""

@@ -14,7 +14,7 @@ from ..records.kinds import Kind
 from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..topology import Topic
 from . import declarations
-from .keyed.groups import group_by, last_rows
+from .keyed.codes import group_by, last_rows
 from .node import Edges, step_name
 from .rows import Rows, is_old
 from .task_epoch import TaskEpoch
@@ -42,13 +42,17 @@ class Sink(declarations.Sink):
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
-        rows = _conform(edges.pop(self.flow), self.topic)
+        found = edges.pop(self.flow)
+        rows = _conform(found, self.topic)
         if self.mode == "repartition":
             keys = _partition_keys(rows, self.topic)
             rows, keys = self._regrouped(rows, keys, epoch)
         else:
             # Old rows serve the steps inside the topology. A topic of a table has only new rows and deletions.
-            rows = rows.take(_last_changes(rows)) if self.mode == "per_epoch" else rows.filter(~is_old(rows.kind))
+            if self.mode == "per_epoch" and not found.collapsed:
+                rows = rows.take(_last_changes(rows))
+            elif self.mode != "per_epoch":
+                rows = rows.filter(~is_old(rows.kind))
             keys = _partition_keys(rows, self.topic)
         partitions = partition_of(keys, self.topic.partitions)
         epoch.write(self.topic, rows, np.where(partitions < 0, epoch.partition % self.topic.partitions, partitions))

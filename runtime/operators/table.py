@@ -9,8 +9,9 @@ import pyarrow as pa
 from ..records.arrays import typed
 from ..records.kinds import Kind
 from . import declarations
-from .keyed.changes import Versions, changes
-from .keyed.groups import Groups, by_key, group_codes
+from .keyed.changes import Versions, at_points, changes
+from .keyed.codes import by_key, bytes_of, group_codes
+from .keyed.groups import Groups
 from .keyed.stored_rows import RowStore, store_keys, stored_columns
 from .node import Edges, step_name
 from .rows import null_keys
@@ -33,7 +34,8 @@ class Table(declarations.Table):
         rows = rows.filter(~null)
         keys = store_keys(self.store, rows.keys)
         code, first = group_codes(keys)
-        code, first, encoded = by_key(code, first, keys.take(pa.array(first)))
+        code, first, keys = by_key(code, first, keys.take(pa.array(first)))
+        encoded = bytes_of(keys)
         types = stored_columns(self.store)
         store = RowStore(epoch.store(self.store), types)
         stored = store.get(encoded)
@@ -51,4 +53,5 @@ class Table(declarations.Table):
             if groups.each
             else Versions(final, rows.timestamp[last], exists[last])
         )
-        edges[self.flow] = changes(groups, rows, rows.keys, before, after, self.old)
+        columns = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
+        edges[self.flow] = changes(groups, at_points(groups, rows, columns), before, after, self.old)

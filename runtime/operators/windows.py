@@ -14,13 +14,14 @@ from ..topology import Window
 
 @dataclass(frozen=True)
 class Windowed:
-    """Pairs of a record and one of its windows, sorted by record and start. `start`: ms. `late`: the window is closed.
+    """Pairs of a record and one of its windows, sorted by record and start.
 
-    `clock`: the step's clock after the last record.
+    `number`: of the window; it starts at so many times the advance. `late`: the window is closed. `clock`: the step's
+    clock after the last record.
     """
 
     record: Int64s
-    start: Int64s
+    number: Int64s
     late: Bools
     clock: int
 
@@ -35,11 +36,18 @@ def assign(timestamps: Int64s, window: Window, clock: int) -> Windowed:
     # Windows start at 0 or later, as in Kafka Streams (`TimeWindows.windowsFor`).
     first = np.maximum(0, timestamps - window.size_ms + window.advance_ms) // window.advance_ms
     counts = last - first + 1
+    clock = int(running[-1]) if len(running) else clock
+    each = int(counts[0]) if len(counts) else 0
     record = np.repeat(np.arange(len(timestamps)), counts)
-    place = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
-    start = (first[record] + place) * window.advance_ms
-    late = start + window.size_ms <= running[record] - window.grace_ms
-    return Windowed(record, start, late, int(running[-1]) if len(running) else clock)
+    if (counts == each).all():
+        number = (first[:, None] + np.arange(each)).ravel()
+    else:
+        number = first[record] + np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # Of a record in each window its last one is closed last, and its first one first.
+    closed = running - window.grace_ms - window.size_ms
+    if (first * window.advance_ms > closed).all():
+        return Windowed(record, number, np.zeros(len(record), np.bool_), clock)
+    return Windowed(record, number, number * window.advance_ms <= closed[record], clock)
 
 
 def window_column(times: Int64s) -> pa.Array:

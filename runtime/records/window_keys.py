@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .arrays import Int64s
 
@@ -19,8 +20,13 @@ _SIGN = np.int64(-(2**63))
 
 def window_keys(starts: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
     """Window starts (ms), put before encoded keys."""
-    prefix = (starts ^ _SIGN).astype(">i8").view(f"V{_BYTES}").tolist()
-    return pa.array([start + key for start, key in zip(prefix, keys.to_pylist(), strict=True)], pa.binary())
+    prefix = pa.py_buffer((starts ^ _SIGN).astype(">i8"))
+    joined: pa.BinaryArray = pc.binary_join_element_wise(
+        pa.Array.from_buffers(pa.binary(_BYTES), len(starts), [None, prefix]).cast(pa.binary()),
+        keys,
+        pa.scalar(b"", pa.binary()),
+    )
+    return joined
 
 
 def split_window_keys(keys: Sequence[bytes]) -> tuple[Int64s, list[bytes]]:

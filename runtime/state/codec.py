@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgpack
 import numpy as np
@@ -83,7 +83,9 @@ class _Fixed:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[list[pa.Array], Int64s]:
         missing = self._missing
-        rows = np.frombuffer(b"".join([missing if value is None else value for value in values]), self._layout)
+        if None in values:
+            values = [missing if value is None else value for value in values]
+        rows = np.frombuffer(b"".join(cast("Sequence[bytes]", values)), self._layout)
         columns = []
         for number, kind in enumerate(self._types):
             nulls = (rows["nulls"][:, number // 8] >> number % 8 & 1).astype(bool)

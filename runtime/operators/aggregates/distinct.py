@@ -23,7 +23,8 @@ from datasketches import compact_theta_sketch, theta_union, update_theta_sketch
 
 from ...records.keys import encode_keys
 from ...topology import Agg
-from ..keyed.groups import Groups, group_by
+from ..keyed.codes import group_by
+from ..keyed.groups import Groups
 from .counts import counted
 
 State = Mapping[str, pa.Array]

@@ -6,7 +6,6 @@ groups if changes are collapsed, and the rows if each update counts. Everything 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,11 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ...records.arrays import Bools, Int8s, Int64s, to_numpy
-from ...records.keys import encode_keys
-from ...timed_parts import timed
+from ...records.arrays import Bools, Int8s, Int64s
+from .codes import last_rows
 
 LOWEST = np.iinfo(np.int64).min
 
@@ -160,56 +157,3 @@ class Groups:
         lift = (np.cumsum(self._starts) - 1) * ranks
         running: Int64s = np.maximum.accumulate(lift + rank[self._sorted]) - lift
         return running
-
-
-def last_rows(code: Int64s, count: int) -> Int64s:
-    """The last row of each of `count` groups."""
-    last = np.empty(count, np.int64)
-    # Of several assignments to one index, numpy keeps the last.
-    last[code] = np.arange(len(code))
-    return last
-
-
-def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
-    """(The group of each row, the first row of each group).
-
-    Groups are numbered as they first appear. Null is a value.
-    """
-    with timed("group"):
-        encoded = keys.dictionary_encode(null_encoding="encode")
-        code = to_numpy(encoded.indices).astype(np.int64)
-        first = np.empty(len(encoded.dictionary), np.int64)
-        # From the end, because of several assignments to one index numpy keeps the last.
-        first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
-        return code, first
-
-
-def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
-    """`group_codes` for keys of several columns (at least one). Keys are equal if their encoded bytes are.
-
-    Raises KeyTypeError.
-    """
-    if not all(_plain(column.type) for column in columns):
-        return group_codes(encode_keys(columns))
-    code, first = group_codes(columns[0])
-    for column in columns[1:]:
-        more, distinct = group_codes(column)
-        # Renumbered after each column: the product of all columns' counts could exceed 64 bits.
-        code, first = group_codes(pa.array(code * len(distinct) + more))
-    return code, first
-
-
-def by_key(code: Int64s, first: Int64s, keys: pa.BinaryArray) -> tuple[Int64s, Int64s, list[bytes]]:
-    """Groups numbered in ascending order of their keys, and the keys. Stores are fastest in that order."""
-    with timed("sort keys"):
-        order = pc.array_sort_indices(keys)
-        place = to_numpy(order).astype(np.int64)
-        number = np.empty(len(place), np.int64)
-        number[place] = np.arange(len(place))
-        # Numpy makes a list of bytes faster than `to_pylist`.
-        return number[code], first[place], keys.take(order).to_numpy(zero_copy_only=False).tolist()
-
-
-def _plain(data_type: pa.DataType) -> bool:
-    """Whether Arrow and encoded keys agree on which values are equal. For floating point numbers they do not."""
-    return not (pa.types.is_floating(data_type) or pa.types.is_nested(data_type))

@@ -60,11 +60,13 @@ class LmdbStore:
         """The values of `keys`, in their order."""
         any_long = max(map(len, keys), default=0) > PREFIX
         stored = [stored_key(key) for key in keys] if any_long else keys
+        # Who asks in order, as operators do, saves the sorting here.
+        ordered = stored if _ascending(stored) else sorted(set(stored))
         with self._environment() as environment:
-            found = environment.read(partial(_found, environment, sorted(set(stored))))
-        if any_long:
-            return [_value(key, found.get(key)) for key in stored]
-        return list(map(found.get, stored))
+            values = environment.read(partial(_found, environment, ordered))
+        if ordered is not stored:
+            values = list(map(dict(zip(ordered, values, strict=True)).get, stored))
+        return [_value(key, value) for key, value in zip(stored, values, strict=True)] if any_long else values
 
     def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Rows with `start <= key < end`, sorted by key."""
@@ -157,15 +159,18 @@ class LmdbBackend:
         copies.load_copy(directory, self._map_size, position, file)
 
 
-def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> dict[bytes, bytes]:
-    """The rows with these keys, which are sorted."""
+def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> list[bytes | None]:
+    """The values under these keys, which are sorted and distinct."""
     cursor = transaction.cursor(environment.rows)
     # One call into LMDB. Sorted keys visit its pages in order.
-    rows = dict(cursor.getmulti(keys))
-    if environment.checked and len(rows) < len(keys):
-        refuse_hidden(cursor, [key for key in keys if key not in rows])
-    there = list(rows)
-    return dict(zip(there, environment.values(there, list(rows.values())), strict=True))
+    rows = cursor.getmulti(keys)
+    if len(rows) == len(keys):
+        return list(environment.values(keys, [value for _, value in rows]))
+    there = [key for key, _ in rows]
+    found = dict(zip(there, environment.values(there, [value for _, value in rows]), strict=True))
+    if environment.checked:
+        refuse_hidden(cursor, [key for key in keys if key not in found])
+    return list(map(found.get, keys))
 
 
 def _from(
@@ -192,7 +197,7 @@ def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -
         values = [None if value is None else stored_value(key, value) for key, value in zip(keys, values, strict=True)]
         keys = [stored_key(key) for key in keys]
     # Sorted keys let LMDB fill its pages one after another.
-    if not all(map(lt, keys, islice(keys, 1, None))):
+    if not _ascending(keys):
         rows = dict(zip(keys, values, strict=True))  # the last change of each key
         keys = sorted(rows)
         values = [rows[key] for key in keys]
@@ -205,6 +210,10 @@ def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -
     for key in deleted:
         if cursor.set_key(key):
             cursor.delete()
+
+
+def _ascending(keys: Sequence[bytes]) -> bool:
+    return all(map(lt, keys, islice(keys, 1, None)))
 
 
 def _expire(environment: Environment, cursor: Any, below: bytes) -> None:
