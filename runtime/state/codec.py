@@ -14,7 +14,6 @@ declaration does, and a change of it is a change of the store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Protocol, cast
 
 import msgpack
@@ -28,6 +27,8 @@ from .physical import fixed_width, from_fixed, from_values, to_fixed, to_values
 Int64s = npt.NDArray[np.int64]
 NO_TIMESTAMP = -1
 """The timestamp that decoding gives for a missing row."""
+
+_TIME = 8
 
 
 class _Body(Protocol):
@@ -96,7 +97,8 @@ class _Fixed:
 class _Packed:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self._types = types
-        self._missing = NO_TIMESTAMP.to_bytes(8, "little", signed=True) + msgpack.packb([None] * len(types))
+        self._first = _TIME + len(_array_head(len(types)))
+        self._missing = NO_TIMESTAMP.to_bytes(_TIME, "little", signed=True) + msgpack.packb([None] * len(types))
 
     def encode(self, columns: Sequence[pa.Array], timestamps: Int64s) -> list[bytes]:
         heads = timestamps.astype("<i8").view("V8").tolist()
@@ -106,7 +108,15 @@ class _Packed:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[list[pa.Array], Int64s]:
         present = [self._missing if value is None else value for value in values]
-        timestamps = np.frombuffer(b"".join([value[:8] for value in present]), "<i8").astype(np.int64)
-        rows = [msgpack.unpackb(value[8:], strict_map_key=False) for value in present]
-        columns = [from_values(list(map(itemgetter(number), rows)), kind) for number, kind in enumerate(self._types)]
+        timestamps = np.frombuffer(b"".join([value[:_TIME] for value in present]), "<i8").astype(np.int64)
+        # All elements of all rows as one array: one call for each row would take most of the time.
+        count = len(self._types) * len(present)
+        elements = [value[self._first :] for value in present]
+        flat = msgpack.unpackb(b"".join([_array_head(count), *elements]), strict_map_key=False)
+        columns = [from_values(flat[number :: len(self._types)], kind) for number, kind in enumerate(self._types)]
         return columns, timestamps
+
+
+def _array_head(elements: int) -> bytes:
+    """What stands before the elements of a msgpack array."""
+    return msgpack.Packer(autoreset=True).pack_array_header(elements)
