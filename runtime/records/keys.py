@@ -116,7 +116,10 @@ def _encode(column: pa.Array) -> pa.BinaryArray:
         data, starts, lengths = binary_parts(text)
         # Texts hardly ever contain 0x00. Looking for one costs less than the replacement, which copies all bytes.
         used = data[starts[0] : starts[-1] + lengths[-1]] if len(starts) else data
-        if not used.all():
+        escaped = not used.all()
+        if len(starts) and not escaped and not text.null_count and (lengths == lengths[0]).all():
+            return _encode_alike(used.reshape(len(starts), int(lengths[0])))
+        if escaped:
             text = pc.replace_substring(text, pattern=b"\x00", replacement=bytes([0, ESCAPE]))
         return _marked(pc.binary_join_element_wise(_VALUE, text, _END, _NOTHING))
     if pa.types.is_struct(data_type):
@@ -129,6 +132,16 @@ def _encode(column: pa.Array) -> pa.BinaryArray:
         joined = pc.binary_join(pa.ListArray.from_arrays(_list_offsets(column), elements), _NOTHING)
         return pc.if_else(column.is_valid(), pc.binary_join_element_wise(_VALUE, joined, _END, _NOTHING), _NULL)
     return _encode_fixed(column)
+
+
+def _encode_alike(texts: Bytes) -> pa.BinaryArray:
+    """Texts of one length, without nulls and 0x00, as rows of a matrix: several times as fast as joining them."""
+    count, length = texts.shape
+    matrix = np.empty((count, length + 2), np.uint8)
+    matrix[:, 0] = 1
+    matrix[:, 1:-1] = texts
+    matrix[:, -1] = 0
+    return binary_array(matrix.ravel(), np.full(count, length + 2, np.int64))
 
 
 def _list_offsets(column: pa.ListArray) -> pa.Array:

@@ -119,4 +119,5 @@ class _Packed:
 
 def _array_head(elements: int) -> bytes:
     """What stands before the elements of a msgpack array."""
-    return msgpack.Packer(autoreset=True).pack_array_header(elements)
+    head: bytes = msgpack.Packer(autoreset=True).pack_array_header(elements)
+    return head

@@ -51,3 +51,13 @@ def test_golden_vectors_side_by_side_have_kafkas_hashes():
 @given(st.lists(st.binary(max_size=40)))
 def test_any_bytes_have_the_hash_of_the_plain_algorithm(keys):
     assert hashes(keys) == [java_murmur2(key) for key in keys]
+
+
+@given(st.integers(0, 13), st.integers(1, 4), st.integers(0, 2), st.randoms(use_true_random=False))
+def test_keys_of_one_length_have_kafkas_hashes(length, count, before, random):
+    keys = [random.randbytes(length) for _ in range(count)]
+    data = np.frombuffer(b"?" * before + b"".join(keys), np.uint8)
+
+    found = murmur2(data, before + length * np.arange(count), np.full(count, length))
+
+    assert found.tolist() == list(map(java_murmur2, keys))
