@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from operator import is_not
 
 import numpy as np
 import pyarrow as pa
@@ -60,10 +62,7 @@ class RowStore:
         """The rows of the keys."""
         values = self._store.get_many(keys)
         columns, timestamps = self._codec.decode(values)
-        # The usual case has every row, and looking for a missing one is quicker than looking at each.
-        exists = np.ones(len(values), np.bool_)
-        if None in values:
-            exists = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        exists = np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
         return StoredRows(exists, dict(zip(self._codec.types, columns, strict=True)), timestamps)
 
     def put(

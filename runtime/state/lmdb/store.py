@@ -28,10 +28,12 @@ MAP_SIZE = 64 << 20
 """The initial map size in bytes. It is doubled whenever the map is full. The file takes only what is used."""
 
 _ROWS_PER_READ = 4096
+_ROWS_OF_FIRST_READ = 16
+"""Who looks whether there is any row reads no thousands of them."""
 
 
 class LmdbStore:
-    """A StateStore in one directory. A read transaction lasts for one call, or for 4,096 rows of a `range`.
+    """A StateStore in one directory. A read transaction lasts for one call, or for 4,096 rows of a `range` at most.
 
     `writable`: a store that is only read is not created, and needs no right to write.
     """
@@ -121,14 +123,14 @@ class LmdbStore:
     def _stored(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Rows as stored, from about `start` to about `end`, a few thousand in each transaction."""
         # A long key is stored under its prefix, so that is where the search begins.
-        at = (start or b"")[:PREFIX]
+        at, most = (start or b"")[:PREFIX], _ROWS_OF_FIRST_READ
         while True:
             with self._environment() as environment:
-                keys, values = environment.read(partial(_from, environment, at, end))
+                keys, values = environment.read(partial(_from, environment, at, end, most))
             yield from zip(keys, values, strict=True)
-            if len(keys) < _ROWS_PER_READ:
+            if len(keys) < most:
                 return
-            at = keys[-1] + b"\0"
+            at, most = keys[-1] + b"\0", _ROWS_PER_READ
 
 
 class LmdbBackend:
@@ -174,13 +176,13 @@ def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) ->
 
 
 def _from(
-    environment: Environment, at: bytes, end: bytes | None, transaction: Any
+    environment: Environment, at: bytes, end: bytes | None, most: int, transaction: Any
 ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-    """Keys and values from `at` to about `end`, a few thousand at most."""
+    """Keys and values from `at` to about `end`, at most so many."""
     cursor = transaction.cursor(environment.rows)
     if not cursor.set_range(at):
         return (), ()
-    rows = list(islice(cursor.iternext(keys=True, values=True), _ROWS_PER_READ))
+    rows = list(islice(cursor.iternext(keys=True, values=True), most))
     keys = [key for key, _ in rows]
     refuse_disorder(keys)
     if end is not None:
@@ -218,11 +220,11 @@ def _ascending(keys: Sequence[bytes]) -> bool:
 
 def _expire(environment: Environment, cursor: Any, below: bytes) -> None:
     found = cursor.first()
-    while found and cursor.key()[:PREFIX] <= below:
-        stored, value = cursor.item()
-        key = original(stored, *environment.values([stored], [value]))[0] if is_long(stored) else stored
-        expired = key < below
-        found = cursor.delete() if expired else cursor.next()
+    while found and (stored := cursor.key())[:PREFIX] <= below:
+        key = stored
+        if is_long(stored):
+            key = original(stored, *environment.values([stored], [cursor.value()]))[0]
+        found = cursor.delete() if key < below else cursor.next()
 
 
 def _long_keys_sorted(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
