@@ -15,7 +15,7 @@ MOST_CORES = 0.3
 """With more than so many cores used by others, a figure says too little to stand beside another one."""
 
 LOOK_SECONDS = 2.0
-KERNEL = 2
+KERNEL = "kthreadd"
 """The parent of the kernel's threads: what they do, they do for us too, such as writing to disks."""
 
 
@@ -65,18 +65,16 @@ class OtherWork:
 def times_of_others() -> dict[tuple[int, float], float]:
     """(process, when it began) -> seconds of processor time of it and of its children that have ended."""
     parents: dict[int, int] = {}
+    left_out = {os.getpid()}
     found: dict[int, tuple[float, float]] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             parents[process.pid] = process.ppid()
+            if process.name() == KERNEL:
+                left_out.add(process.pid)
             found[process.pid] = (process.create_time(), sum(times[:4]))
-    mine = os.getpid()
-    return {
-        (pid, begun): seconds
-        for pid, (begun, seconds) in found.items()
-        if not {mine, KERNEL} & set(_line(pid, parents))
-    }
+    return {(pid, begun): seconds for pid, (begun, seconds) in found.items() if not left_out & set(_line(pid, parents))}
 
 
 def _line(pid: int, parents: dict[int, int]) -> list[int]:
