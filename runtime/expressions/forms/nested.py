@@ -87,6 +87,9 @@ def _bracket(reader: Reader, tree: exp.Bracket) -> Node:
         return _of_key(tree, data, index)
     if not pa.types.is_list(data.data_type) or index.data_type not in _INDEX or is_null(index):
         unproven_of(tree, (data, index))
+    if not isinstance(index, Constant):
+        # Of an array that Spark knows to hold no null, it takes a null index for one that the array does not have.
+        unproven("what Spark SQL does with an index that is null is only known to it")
     return Function(nested.item, (data, index), data.data_type.value_type, fails=True)
 
 

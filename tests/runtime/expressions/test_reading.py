@@ -61,6 +61,7 @@ COLUMNS = {
         ("array(10 div i, 1L)[0] = 1", "when Spark SQL computes what it puts in array"),
         ("element_at(r, i) = 1", "`element_at` of array<int>, int"),
         ("element_at(r, 0) = 1", "`element_at` of array<int>, int"),
+        ("r[i] = 1", "an index that is null"),
         ("r[0] is null", "`is null`"),
         ("(" * 900 + "b" + ")" * 900, "nested very deeply"),
     ],

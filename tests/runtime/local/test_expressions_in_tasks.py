@@ -184,7 +184,7 @@ def test_record_of_which_an_array_fails_is_named(tmp_path: Path) -> None:
 
     def steps(rows: Pipe) -> Pipe:
         rows = rows.process(Source(topic, "f"))
-        rows = rows.explode("f", {"x int": "lists[x]"}, keep=(), at=4)
+        rows = rows.explode("f", {"x int": "lists[1]"}, keep=(), at=4)
         return rows.process(Sink("f", OUT, "append"))
 
     app = given(tmp_path, steps, topic, [(("a",), (1, [[1], [2, 3]]), 1), (("b",), (1, [[4]]), 2)])
