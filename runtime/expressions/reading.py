@@ -42,6 +42,22 @@ _COMPARING = (
 )
 """What Spark SQL reads from left to right where nothing is in parentheses, but is read here in another order."""
 
+_ENDS = frozenset(
+    {
+        TokenType.VAR,
+        TokenType.IDENTIFIER,
+        TokenType.NUMBER,
+        TokenType.STRING,
+        TokenType.R_PAREN,
+        TokenType.R_BRACKET,
+        TokenType.TRUE,
+        TokenType.FALSE,
+        TokenType.NULL,
+        TokenType.END,
+    }
+)
+"""What an operand ends with. The parser forgets a `+` behind anything else, but Spark SQL makes a number of a text."""
+
 
 class _Parser(SparkParser):  # type: ignore[misc]
     """Reads functions that have a form by their names as they are written, with their arguments as they are."""
@@ -69,6 +85,8 @@ def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType
         unproven("it is nested very deeply")
     if (TokenType.STRING, TokenType.STRING) in pairwise(kinds):
         unproven("a quote in a text is only known to Spark SQL")
+    if any(kind == TokenType.PLUS and before not in _ENDS for before, kind in pairwise((None, *kinds))):
+        unproven("a plus in front of an operand is only known to Spark SQL")
     node = _Reader(columns).node(tree)
     if isinstance(node, Constant) and node.data_type in (NULL, DECIMAL):
         unproven(f"the type of `{sql}` is only known to Spark SQL")
