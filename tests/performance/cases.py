@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from counting import length
 from local_application import LocalApplication, Part, part
@@ -39,9 +40,10 @@ BY_MINUTE = Store(
 MINUTES = Topic("minutes", PARTITIONS, "k string", "n bigint", windowed=True, writer="test-app")
 
 
-def by_minute() -> Part:
+def by_minute(mode: Literal["append", "per_epoch"] = "append") -> Part:
     """Numbers of each key, counted by the minute."""
-    nodes = (Source(WORDS, ("f",)), Aggregate("f", BY_MINUTE, at="t.yml:1"), Sink("f", MINUTES))
+    aggregate = Aggregate("f", BY_MINUTE, emit="per_epoch" if mode == "per_epoch" else "each_update", at="t.yml:1")
+    nodes = (Source(WORDS, ("f",)), aggregate, Sink("f", MINUTES, mode))
     return part("minutes", PARTITIONS, ((nodes, {}, {}),), (BY_MINUTE,))
 
 
@@ -93,6 +95,7 @@ CASES = {
     "keyed count": Case([summed()], 10_000, "sums"),
     "keyed count, small epoch": Case([summed()], 1_000, "sums"),
     "window count": Case([by_minute()], 10_000, "minutes"),
+    "window count, collapsed": Case([by_minute("per_epoch")], 1_000, "minutes"),
     "table join": Case([named()], 10_000, "named"),
     "re-key count": Case([*summed_by_text()], 10_000, "sums_by_text", repartitions=True),
 }

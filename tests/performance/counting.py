@@ -24,6 +24,7 @@ from system_calls import NUMBERS, kind_of, path_of, path_of_descriptor
 from headwater.plugins.registry import Registration
 from headwater.runtime.driver import purging
 from headwater.runtime.driver.upkeep import removal
+from headwater.runtime.operators.keyed import codes
 from headwater.runtime.state.lmdb.environment import Environment
 from headwater.runtime.state.lmdb.store import LmdbStore
 
@@ -143,6 +144,7 @@ def _count_stores(counts: Counts, patched: pytest.MonkeyPatch) -> None:
     _after(patched, Environment, "begin", begun)
     _after(patched, Environment, "__init__", lambda *_, **__: counts.add("store: opened"))
     _after(patched, Environment, "sync", lambda *_: counts.add("store: synced"))
+    _before(patched, codes, "timed", lambda part: counts.add(f"rows by key: {part}"))
 
 
 def _before(patched: pytest.MonkeyPatch, target: Any, name: str, note: Callable[..., None]) -> None:
