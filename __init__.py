@@ -8,18 +8,31 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .api.case_results import TestsFailedError
+    from .api.driver import TopologyTestDriver
     from .api.project import Project
     from .compiler.outcomes import InvalidProjectError, UnknownNameError
     from .errors import HeadwaterError
     from .runtime.driver.reports.results import RunFailedError
 
-__all__ = ["HeadwaterError", "InvalidProjectError", "Project", "RunFailedError", "UnknownNameError", "__version__"]
+__all__ = [
+    "HeadwaterError",
+    "InvalidProjectError",
+    "Project",
+    "RunFailedError",
+    "TestsFailedError",
+    "TopologyTestDriver",
+    "UnknownNameError",
+    "__version__",
+]
 
 _HOMES = {
     "HeadwaterError": ".errors",
     "InvalidProjectError": ".compiler.outcomes",
     "Project": ".api.project",
     "RunFailedError": ".runtime.driver.reports.results",
+    "TestsFailedError": ".api.case_results",
+    "TopologyTestDriver": ".api.driver",
     "UnknownNameError": ".compiler.outcomes",
 }
 

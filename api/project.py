@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ..runtime.spark.session.on_demand import SparkOnDemand
     from ..runtime.topology import ExpressionEngine, Settings
     from ..runtime.tracing.trace import Trace
+    from .case_results import CaseResult, CaseResults
     from .cleaning import Cleaning
     from .code import GeneratedCode
     from .logs import Logs
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from .stores import Stores
     from .target import Target
     from .tasks import ApplicationTasks, Tasks
+    from .testing import Testing
     from .topics import Topics
 
 
@@ -259,20 +261,45 @@ class Project:
         self,
         *,
         full_refresh: bool = False,
+        test: bool = True,
         observer: Observer | None = None,
         check: bool = True,
         go_on: bool = False,
         trace: Trace | str | os.PathLike[str] | None = None,
         engine: ExpressionEngine | None = None,
     ) -> RunResults:
-        """Compile, seed, and run until all input is consumed. Raises, and arguments, as of `seed` and `run`."""
+        """Compile, run the tests of the project (unless `test` is False), seed, and run until all input is consumed.
+
+        Raises TestsFailedError if a test fails: then nothing was seeded or run. Else raises, and arguments, as of
+        `seed` and `run`.
+        """
         check_methods("observer", observer, "on")
         check_engine(engine)
         self.compile()
+        if test:
+            self.test().check()
         if full_refresh:
             self.full_refresh(seeds=True)
         self.seed(full_refresh=full_refresh, keep_unchanged=True)
         return self.run(until_caught_up=True, observer=observer, check=check, go_on=go_on, trace=trace, engine=engine)
+
+    def test(
+        self,
+        names: Sequence[str] = (),
+        *,
+        engine: ExpressionEngine = "task",
+        update: bool = False,
+        progress: Callable[[CaseResult], None] = lambda _: None,
+    ) -> CaseResults:
+        """Run the tests of the project, `tests/*.yml`: of the selected topologies, in this process.
+
+        `names`: only these, by name (`*` stands for other characters) or file. Spark is started for expressions that
+        need it (`spark` of the result says which), and with `engine="spark"` all run on it. `update`: what was found
+        is written into the files, in the place of rows that differ. `progress` is told each result. What fails is in
+        the result. Raises InvalidProjectError, also for mistakes in the files of tests, UnknownNameError,
+        NotLocalError.
+        """
+        return self._testing.test(names, engine, update, progress)
 
     def full_refresh(self, *, seeds: bool = False) -> None:
         """Remove all that the selected topologies have committed, with their output and their state.
@@ -577,6 +604,12 @@ class Project:
         from .runs import Runs
 
         return Runs(self._files, self._selection, self._code, self._target, self._spark)
+
+    @cached_property
+    def _testing(self) -> Testing:
+        from .testing import Testing
+
+        return Testing(self._files, self._selection, self._spark)
 
     @cached_property
     def _plans(self) -> Plans:

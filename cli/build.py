@@ -1,4 +1,4 @@
-"""`headwater build`: compile, seed, and run until caught up."""
+"""`headwater build`: compile, test, seed, and run until caught up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from ..runtime.topology import ExpressionEngine
 from .options import ProjectOptions, continue_option, engine_option, project_options
 from .refreshing import agreed, check_going_on, yes_option
+from .testing.first import tested
 from .watching import watch_options, watching
 
 
@@ -17,6 +18,7 @@ from .watching import watch_options, watching
 @click.option(
     "--full-refresh", is_flag=True, help="Forget what the selected topics and topologies have, and begin again."
 )
+@click.option("--no-test", is_flag=True, help="Do not run the tests of the project first.")
 @continue_option
 @engine_option
 @yes_option
@@ -24,6 +26,7 @@ from .watching import watch_options, watching
 def command(
     options: ProjectOptions,
     full_refresh: bool,
+    no_test: bool,
     go_on: bool,
     yes: bool,
     metrics_port: int | None,
@@ -31,9 +34,9 @@ def command(
     trace: Path | None,
     engine: ExpressionEngine | None,
 ) -> None:
-    """Compile, seed, run until caught up.
+    """Compile, test, seed, run until caught up.
 
-    It ends when all committed input is consumed, as CI needs it.
+    It ends when all committed input is consumed, as CI needs it. Where a test fails, nothing is seeded or run.
     """
     check_going_on(go_on, full_refresh)
     with watching(metrics_port, log_format, trace) as watch, options.project() as project:
@@ -42,6 +45,8 @@ def command(
         watch.findings(compiled)
         if not compiled.ok:
             raise SystemExit(1)
+        if not no_test:
+            tested(project)
         if full_refresh:
             removals = {each.application: each for each in project.plan_full_refresh(seeds=True)}
             replaced, read = project.plan_seed(keep_unchanged=True)

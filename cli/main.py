@@ -22,6 +22,7 @@ COMMANDS = (
     "compile",
     "describe",
     "plan",
+    "test",
     "seed",
     "run",
     "build",

@@ -685,6 +685,41 @@ STARTS: dict[str, Code] = {
     ),
 }
 
+# HW80x: tests of a project
+TESTS: dict[str, Code] = {
+    "HW801": Code(
+        "a test of what is not there",
+        "A test names a topology, a topic that it does not read or write, a store, or a reason for which no record is "
+        "dropped.",
+        "Name what the topology has; `headwater describe` shows it.",
+    ),
+    "HW802": Code(
+        "a row with an unknown column",
+        "A row of a test names a column that its topic or store does not have: misspelt, or renamed since.",
+        "Use the column's present name. `key.x` and `value.x` are columns that both have.",
+    ),
+    "HW803": Code(
+        "a row that does not fit",
+        "A value of a row in a test is not one of its column's type, or the row cannot be a record.",
+        "Write values as in [record form](log.md#the-record-form), times in quotes.",
+    ),
+    "HW804": Code(
+        "two tests of one name",
+        "Results are told by the names of tests.",
+        "Give one of them another name.",
+    ),
+    "HW805": Code(
+        "a test's file is missing",
+        "`file` names a file of the project, from its folder on.",
+        "Put it there, or fix the path.",
+    ),
+    "HW806": Code(
+        "a variable of a test that no file uses",
+        "`vars` of a test are those of the project's files.",
+        "Use it in a file of the project, or leave it out.",
+    ),
+}
+
 CODES: dict[str, Code] = (
-    FILES | JINJA | SCHEMA | REFERENCES | EXPRESSIONS | TOPOLOGY | PLUGINS | FAILING_RECORDS | RENAMES | STARTS
+    FILES | JINJA | SCHEMA | REFERENCES | EXPRESSIONS | TOPOLOGY | PLUGINS | FAILING_RECORDS | RENAMES | STARTS | TESTS
 )

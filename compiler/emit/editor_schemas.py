@@ -14,7 +14,7 @@ from typing import Any
 from ... import schemas
 from ...private_files import make_folder
 
-FILES = ("project", "profiles", "topics", "topology")
+FILES = ("project", "profiles", "topics", "topology", "tests")
 """The schemas of the files that people write."""
 
 FOLDER = ".schemas"

@@ -54,6 +54,14 @@ class ProjectFiles:
             names += [self._name(here / name) for name in files if name.endswith(_SUFFIXES) and name[0] != "."]
         return [source for name in sorted(names) if (source := self.read(name)) is not None]
 
+    def directly_in(self, folder: str) -> list[SourceFile]:
+        """All readable YAML files right in a folder of the root, without those in folders below it, sorted by name."""
+        top = self._root / folder
+        if not top.is_dir() or not self._stays_inside(top, folder):
+            return []
+        names = sorted(each.name for each in top.iterdir() if each.suffix in _SUFFIXES and each.name[0] != ".")
+        return [source for name in names if (source := self.read(f"{folder}/{name}")) is not None]
+
     def read(self, name: str) -> SourceFile | None:
         """The file's text; None, with a diagnostic, if it cannot or must not be read."""
         path = self._root / name

@@ -25,6 +25,7 @@ from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
 from .errors import ClusterEndedError, EpochCutOffError
 from .failures.user_errors import user_error
+from .feeding import Feed
 from .group.group import Group
 from .looking import Looking, MadeCommits
 from .loop import EpochLoop
@@ -54,7 +55,7 @@ class ApplicationRun:
 
     `claimed`: what the run has claimed so far, of all its applications; `made`: what it has committed.
     `topologies`: all of its applications; `ended`: those that have ended. `refusals`: changes because of which it does
-    not start. `patient`: whether it waits for the end of a pause.
+    not start. `patient`: whether it waits for the end of a pause. `feed`: what gives it records, see `feeding.Feed`.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class ApplicationRun:
         ended: Callable[[], Collection[str]] = tuple,
         refusals: Sequence[Change] = (),
         patient: bool = False,
+        feed: Feed | None = None,
     ) -> None:
+        self._feed = feed
         self._ended_before = ended
         self._cluster = cluster
         self._topology = topology
@@ -234,6 +237,7 @@ class ApplicationRun:
                 self._placed,
                 self._status.write_if_due,
                 self._ended_before,
+                self._feed,
             )
             loop.run(stop, until_caught_up)
             self._status.write()  # once the tasks are closed, there is nothing to be told of them

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 from ..chosen_plugins import origin_of
 from ..log.placed.log import place_of
@@ -16,12 +15,13 @@ from ..tasks.plan import EpochPlan
 from ..tasks.stream_task import StreamTask
 from ..topology import Settings, Topology
 from .epoch_commits import EpochCommits
+from .feeding import wall_clock
 from .group.group import Group
 from .units import Unit
 
 
 class EpochPlans:
-    """Plans the epochs of one application. Used from the loop's thread only."""
+    """Plans the epochs of one application. Used from the loop's thread only. `clock`: the time they get, in ms."""
 
     def __init__(
         self,
@@ -31,7 +31,9 @@ class EpochPlans:
         committer: Committer,
         commits: EpochCommits,
         group: Group,
+        clock: Callable[[], int] = wall_clock,
     ) -> None:
+        self._clock = clock
         self._topology = topology
         self._settings = settings
         self._committed = committed
@@ -54,7 +56,7 @@ class EpochPlans:
             generation=self._committer.generation,
             epoch=self._commits.next_epoch(),
             attempt=0,
-            now=time.time_ns() // 1_000_000,
+            now=self._clock(),
             client=unit.member.client.folder,
             process_id=unit.member.client.process_id,
             assignment=self._group.assignment,

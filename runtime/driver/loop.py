@@ -35,6 +35,7 @@ from .errors import DamagedAgainError
 from .failures.failed_tasks import FailedTasks, stranded
 from .failures.record_search import Outcomes, isolate, settled
 from .failures.troubles import Troubles
+from .feeding import Feed, wall_clock
 from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
@@ -67,7 +68,7 @@ class EpochLoop:
 
     `held` says which tasks to leave alone for now: a way for tests to make a task slow. `placed` is called with each
     assignment that is made while it runs. `ended`: the applications of the run that have ended. `status` is called in
-    each round, and told whether tasks are on their way, and whether all is paused.
+    each round, and told whether tasks are on their way, and whether all is paused. `feed`: see `feeding.Feed`.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class EpochLoop:
         placed: Callable[[Assigned], None] = lambda _: None,
         status: Callable[[bool, bool], None] = lambda _, __: None,
         ended: Callable[[], Collection[str]] = tuple,
+        feed: Feed | None = None,
     ) -> None:
+        self._feed = feed
         self._topology = topology
         self._settings = settings
         self._cluster = cluster
@@ -98,7 +101,8 @@ class EpochLoop:
         self._commits = commits
         self._planner = Planner(committed, settings.max_records)
         self._group = group
-        self._plans = EpochPlans(topology, settings, committed, committer, commits, group)
+        clock = feed.now if feed is not None else wall_clock
+        self._plans = EpochPlans(topology, settings, committed, committer, commits, group, clock)
         self._rebalancer = Rebalancer(group, committer, placed)
         self._observer = observer
         self._reports = EpochReports(
@@ -153,17 +157,22 @@ class EpochLoop:
                         break
                     over = until_caught_up or self._stranded()
                     if over and restored and not self._rebalancer.in_progress and self._nothing_left():
-                        if looked:
+                        if looked and not self._fed():
                             self._commits.flush()
                             self._cleaning.finish(stop)
                             self.tally.caught_up = True
                             break
                         self._looking.soon()
+                        continue  # at once: there is nothing to wait for before the next look
                 with timed("wait"):
                     self._wait(stop, paused)
                 for future in [each for each in self._running if each.done()]:
                     self._finish(future)
         return self.tally
+
+    def _fed(self) -> bool:
+        """Whether there is more to take, now that all is consumed."""
+        return self._feed is not None and self._feed.more()
 
     def _look(self) -> None:
         """Notice what others have committed. Raises FencedError, TopicRepartitionedError, LogError."""

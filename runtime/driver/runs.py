@@ -21,6 +21,7 @@ from ..topology import Settings, Topology
 from .application import ApplicationRun
 from .beginning import check_log
 from .cluster import Cluster
+from .feeding import Feed
 from .looking import MadeCommits
 from .recompute.passes import Passes, together
 from .recompute.recomputing import Recomputing
@@ -40,12 +41,14 @@ def run_topologies(
     stop: threading.Event | None = None,
     held: Callable[[TaskKey], bool] = lambda _: False,
     owned: Collection[str] | None = None,
+    feed: Feed | None = None,
 ) -> RunResults:
     """Run applications on a cluster until they are caught up, or until `stop` is set.
 
     An error of an application is in its result. It ends a lasting run, by setting `stop`, unless it is one of records:
     then the applications go on that do not depend on it. A run until caught up goes on with the other applications,
-    unless another run has taken one of them over. `owned`: see `judged_start`. Raises OtherLogError.
+    unless another run has taken one of them over. `owned`: see `judged_start`. `feed`: what gives records to a run of
+    one application until caught up. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     stop = stop or threading.Event()
@@ -70,6 +73,7 @@ def run_topologies(
                 lambda: ended,
                 judged.known(topology.application),
                 patient=not until_caught_up,
+                feed=feed,
             )
 
         recomputing = Recomputing(topologies, settings, cluster.state_dir(settings), judged, observer, owned)

@@ -84,6 +84,13 @@ def append(
     return replace(commit_append(LogState.load(log.commits(application)), topic, record), refused=sieve.refused)
 
 
+def append_incoming(log: Log, application: str, topic: Topic, incoming: Incoming) -> AppendResult:
+    """Append records that have the topic's columns already. `application`: in whose commits they are."""
+    written = write_incoming(log, application, topic, [incoming])
+    record = AppendRecord(time.time_ns() // 1_000_000, written, topic=FedTopic.of(topic))
+    return commit_append(LogState.load(log.commits(application)), topic, record)
+
+
 def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Listed, ...]:
     """Write records that no commit lists yet. Records with a null key go round robin by row number."""
     written: list[Listed] = []

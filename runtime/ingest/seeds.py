@@ -180,6 +180,12 @@ def other_records(log: Log, state: LogState, topic: Topic, spec: SeedSpec, proje
         return seed_difference(log, state, topic, _ordered(topic, spec, rows))
 
 
+def seed_rows(topic: Topic, spec: SeedSpec, project_dir: Path) -> list[Incoming]:
+    """The records of a seed, in the order in which they are committed. Raises SeedError."""
+    with _opened(topic, spec, project_dir, Sieve(topic)) as (_, rows):
+        return list(_ordered(topic, spec, rows))
+
+
 def seed_digest(topic: Topic, spec: SeedSpec, project_dir: Path, files: SeedFiles | None = None) -> str:
     """A hash of everything that decides what a seed commits. Raises SeedError."""
     with _opened(topic, spec, project_dir, Sieve(topic), files) as (content, _):

@@ -54,7 +54,7 @@ class MemoryBackend:
     copy_form = copies.FORM
 
     def __init__(self, path: str | None = None) -> None:
-        self._root = Path(path) if path is not None else _default_root()
+        self._root = Path(path) if path is not None else memory_folder() / f"headwater-{os.getuid()}"
 
     @unusable_paths_told
     def open(self, directory: Path) -> LmdbStore:
@@ -135,6 +135,7 @@ def _refuse_others(folder: Path, user: int) -> None:
         raise UntrustedFolderError(folder, f"others may write to it (mode {stat.S_IMODE(found.st_mode):o})")
 
 
-def _default_root() -> Path:
+def memory_folder() -> Path:
+    """A folder in memory, or the one for temporary files if there is none with enough room."""
     on_memory = file_system(_MEMORY, mounts()) == "tmpfs" and psutil.disk_usage(str(_MEMORY)).free >= _LEAST_FREE
-    return (_MEMORY if on_memory else Path(tempfile.gettempdir())) / f"headwater-{os.getuid()}"
+    return _MEMORY if on_memory else Path(tempfile.gettempdir())

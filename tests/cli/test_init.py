@@ -23,7 +23,8 @@ def test_named_project_is_scaffolded_into_its_own_folder(tmp_path: Path, monkeyp
         "headwater.yml",
         "profiles.yml",
         "seeds/orders.csv",
-        *(f"target/.schemas/{name}.json" for name in ("profiles", "project", "topics", "topology")),
+        *(f"target/.schemas/{name}.json" for name in ("profiles", "project", "tests", "topics", "topology")),
+        "tests/sales.yml",
         "topics/orders.yml",
         "topologies/sales.yml",
     ]

@@ -13,7 +13,7 @@ SCHEMAS = {
     for path in resources.files("headwater.schemas").iterdir()
     if path.name.endswith(".json")
 }
-LANGUAGE = ("project", "profiles", "topics", "topology")
+LANGUAGE = ("project", "profiles", "topics", "topology", "tests")
 
 
 def objects(schema: Any) -> Any:
@@ -39,6 +39,7 @@ def test_all_files_and_artifacts_have_a_schema():
         "run_results",
         "store_reset",
         "tasks",
+        "test_results",
     }
 
 

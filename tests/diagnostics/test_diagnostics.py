@@ -3,6 +3,7 @@
 A case is a folder `<code>-<slug>`: a project and `expected.txt`, which `pytest --update-golden` writes. It may have
 
 - `prepare.py`, whose `prepare(project)` makes files that cannot be checked in;
+- `tests/`: the case is tested, and refused;
 - `vars.json`, what `--vars` gives;
 - `verdicts.json`, what Spark's analyzer says of expressions: SQL -> type, or {"message", "offset"} of a refusal. With
   it the case is compiled, without it parsed.
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from headwater import InvalidProjectError, Project
 from headwater.compiler.codes import CODES
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.language.judge import Refusal, Request, Verdict
@@ -76,6 +78,11 @@ def diagnose(case: str, project: Path) -> tuple[Diagnostics, str]:
     given = HERE / case / "vars.json"
     variables = json.loads(given.read_text(encoding="utf-8")) if given.exists() else None
     checked = compile_project(project, analyzer=analyzer, plugins=Plugins(), vars=variables)
+    if (project / "tests").is_dir():
+        with pytest.raises(InvalidProjectError) as refused:
+            Project(project).test()
+        found = refused.value.found
+        return Diagnostics(found.diagnostics), as_text(found.diagnostics, found.sources)
     return checked.diagnostics, as_text(checked.diagnostics, checked.loaded.sources)
 
 

@@ -26,7 +26,7 @@ EVERYTHING = 10**8
 
 def copy_of_flights(root: Path, max_records: int, clients: int = 1) -> Path:
     """The project's own files, with a target that takes at most `max_records` of a task in an epoch."""
-    left_out = shutil.ignore_patterns(".headwater", "target", "__pycache__", ".*_cache")
+    left_out = shutil.ignore_patterns(".headwater", "target", "tests", "__pycache__", ".*_cache")
     shutil.copytree(FLIGHTS, root, ignore=left_out, dirs_exist_ok=True)
     profile = yaml.safe_load((root / "profiles.yml").read_text())
     local = profile["flights"]["targets"]["local"]

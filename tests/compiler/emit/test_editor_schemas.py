@@ -35,6 +35,8 @@ def project_files() -> list[Path]:
 def schema_of(path: Path) -> str:
     if path.stem in ("headwater", "profiles"):
         return {"headwater": "project", "profiles": "profiles"}[path.stem]
+    if path.parent.name == "tests":
+        return "tests"
     return "topics" if "topics" in path.parts else "topology"
 
 
@@ -58,6 +60,8 @@ def whole(block: dict[str, Any]) -> tuple[str, Any]:
     keys = set(block)
     if "topics" in keys:
         return "topics", block
+    if "tests" in keys:
+        return "tests", block
     if keys <= {"name", "version", "profile", "vars", "plugins"}:
         return "project", PROJECT | block
     if keys <= {"log", "lineage", "spark", "state_dir", "racks", "cleaner"}:
@@ -120,7 +124,7 @@ def test_value_that_the_compiler_refuses_is_refused(name: str, content: Any) -> 
 def test_files_of_a_new_project_name_schemas_that_are_there(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["init", "shop", "--project-dir", str(tmp_path / "shop")]).exit_code == 0
     files = list((tmp_path / "shop").rglob("*.yml"))
-    assert len(files) == 4
+    assert len(files) == 5
     for path in files:
         named = MODELINE.match(path.read_text("utf-8"))
         assert named is not None

@@ -1,0 +1,1 @@
+"""Prints the results of a project's tests: as tables for people, and in the forms of other programs."""

@@ -1,0 +1,153 @@
+"""What a case expected beside what was found, as lines that are as good without colour.
+
+    -  Endeavor Air  2013-01-01T15:00:00Z  1        42.0
+    +  Endeavor Air  2013-01-01T15:00:00Z  2        62.0
+                                           ^        ^~~~
+
+`-` is a row as the file has it, `+` one as it was found; rows with a blank in front are the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from ..cells import cell, time_text
+from ..terminal import visible
+
+if TYPE_CHECKING:
+    from ...api.case_results import ComparedRow, Difference
+
+_GAP = "  "
+_RECORD = ("timestamp", "partition", "headers")
+_MOST_ROWS = 30
+"""The most rows of a table: more would hide the one that matters. The rows that differ come first."""
+
+_ABSENT = object()
+
+
+def heading(difference: Difference) -> str:
+    """`topic hourly_delays: 1 row differs, 1 is missing`."""
+    if difference.kind == "dropped":
+        return "dropped: other counts"
+    counts = {kind: sum(each.row.kind == kind for each in difference.rows) for kind in _SAID}
+    said = [f"{count} row{'s' * (count != 1)} {_SAID[kind][count != 1]}" for kind, count in counts.items() if count]
+    return f"{difference.kind} {difference.name}: {', '.join(said)}"
+
+
+_SAID = {"differs": ("differs", "differ"), "missing": ("missing",) * 2, "unexpected": ("not expected",) * 2}
+"""What is said of one row, and of several."""
+
+
+def table(difference: Difference, width: int | None) -> list[Text]:
+    """The rows of a difference. `width`: of the terminal; a wider table becomes a list. None: as wide as it is."""
+    names = columns(difference)
+    shown = _chosen(difference.rows)
+    lines = list(_lines(names, shown))
+    if width is not None and any(cell_len(line.plain) > width for line in lines):
+        lines = list(_listed(names, shown))
+    left = len(difference.rows) - len(shown)
+    return [*lines, *([Text(f"   and {left} more")] if left else [])]
+
+
+def columns(difference: Difference) -> list[str]:
+    """The cells that are shown: those that the file names; of a file without rows, all that were found."""
+    expected = [each.row.expected for each in difference.rows if each.row.expected is not None]
+    found = [each.row.found for each in difference.rows if each.row.found is not None]
+    named = dict.fromkeys(name for row in expected for name in row)
+    if not named:
+        named = dict.fromkeys(name for row in found for name in row if name not in (*_RECORD, "key", "value"))
+    deleted = any(
+        each.row.kind != "same" and (each.row.found or {}).get("value", "") is None for each in difference.rows
+    )
+    return [*named, *(["value"] if deleted and "value" not in named else [])]
+
+
+def sentence(difference: Difference, compared: ComparedRow) -> str:
+    """One row that is wrong, in words, for those who show no table: `flights is 2, not 1`."""
+    expected, found = compared.row.expected, compared.row.found
+    if expected is None:
+        return f"nobody expects the row {_in_words(columns(difference), found)}"
+    if found is None:
+        return f"there is no row {_in_words(list(expected), expected)}"
+    said = [f"{name} is {_cell(name, found)}, not {_cell(name, expected)}" for name in compared.row.differing]
+    same = {name: value for name, value in expected.items() if name not in compared.row.differing}
+    return f"{', '.join(said)}{f' in the row {_in_words(list(same), same)}' if same else ''}"
+
+
+def _in_words(names: Sequence[str], row: Mapping[str, Any] | None) -> str:
+    return ", ".join(f"{name}: {_cell(name, row or {})}" for name in names if name in (row or {}))
+
+
+def _chosen(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
+    """The rows to show, in their order: those that are wrong before the others."""
+    ranked = sorted(range(len(rows)), key=lambda number: (rows[number].row.kind == "same", number))[:_MOST_ROWS]
+    return [rows[number] for number in sorted(ranked)]
+
+
+def _lines(names: Sequence[str], rows: Sequence[ComparedRow]) -> Iterator[Text]:
+    texts = [[_cell(name, side) for name in names] for each in rows for side in _sides(each)]
+    widths = [max(map(cell_len, column)) for column in zip(names, *texts, strict=True)]
+    yield _line(" ", names, widths, "bold")
+    for each in rows:
+        differing = [number for number, name in enumerate(names) if name in each.row.differing]
+        expected, found = each.row.expected, each.row.found
+        if each.row.kind == "same":
+            yield _line(" ", [_cell(name, found) for name in names], widths, "dim")
+            continue
+        if expected is not None:
+            yield _line("-", [_cell(name, expected) for name in names], widths, "red", differing)
+        if found is not None:
+            cells = [_cell(name, found) for name in names]
+            yield _line("+", cells, widths, "green", differing)
+            if differing:
+                marks = [_mark(text) if number in differing else "" for number, text in enumerate(cells)]
+                yield _line(" ", marks, widths, "bold yellow")
+
+
+def _sides(compared: ComparedRow) -> list[Mapping[str, Any] | None]:
+    return [side for side in (compared.row.expected, compared.row.found) if side is not None]
+
+
+def _mark(text: str) -> str:
+    return "^" + "~" * (cell_len(text) - 1)
+
+
+def _line(sign: str, cells: Sequence[str], widths: Sequence[int], style: str, differing: Sequence[int] = ()) -> Text:
+    line = Text(f"{sign}  ", style)
+    for number, (text, width) in enumerate(zip(cells, widths, strict=True)):
+        line.append(text, f"bold {style} underline" if number in differing else style)
+        line.append(" " * (width - cell_len(text)) + _GAP)
+    line.rstrip()
+    return line
+
+
+def _listed(names: Sequence[str], rows: Sequence[ComparedRow]) -> Iterator[Text]:
+    """Each row that is wrong as a list of names and values, for terminals without room for a table."""
+    for each in rows:
+        if each.row.kind == "same":
+            continue
+        expected, found = each.row.expected, each.row.found
+        for number, name in enumerate(names):
+            sign = "*" if not number else " "
+            if expected is not None and found is not None and name in each.row.differing:
+                yield Text.assemble(f"{sign}  {name}: ", ("- ", "red"), (_cell(name, expected), "red"))
+                yield Text.assemble(f"   {' ' * cell_len(name)}  ", ("+ ", "green"), (_cell(name, found), "green"))
+            else:
+                side, mark = (expected, "-") if found is None else (found, "+" if expected is None else " ")
+                yield Text(f"{sign}  {name}: {mark} {_cell(name, side)}")
+
+
+def _cell(name: str, row: Mapping[str, Any] | None) -> str:
+    """The text of a cell; empty where the row says nothing about it."""
+    value = (row or {}).get(name, _ABSENT)
+    if value is _ABSENT:
+        return ""
+    if name == "timestamp" and isinstance(value, int):
+        return time_text(value)
+    if name == "value" and isinstance(value, Mapping):
+        return "(a row)"
+    return visible(cell(name, value))

@@ -1,0 +1,270 @@
+"""A case held against its topology: names, columns and values, each mistake at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as AbstractMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...runtime.durations import parse_duration
+from ...runtime.ingest.seeds import SeedSpec
+from ...runtime.operators.declarations import Sink
+from ...runtime.query.rows import table_schema
+from ...runtime.records.bad_values import BadValueError
+from ...runtime.records.schema import WINDOW_COLUMNS, key_columns, value_columns
+from ...runtime.records.types import TIMESTAMP, parse_columns
+from ...runtime.testing.driven import incoming_of
+from ...runtime.testing.given import (
+    DROP_REASONS,
+    Advance,
+    Expected,
+    ExpectedDrops,
+    ExpectedRows,
+    Given,
+    Records,
+    SeedRows,
+)
+from ...runtime.testing.rows import Cells, Columns, UnfitRowError, cells_of, record_form
+from ...runtime.topology import GlobalTable, Store, Topic
+from ..diagnostics import Diagnostics, Position, did_you_mean
+from ..reading.files import leaves
+from ..reading.nodes import Mapping, Node, Scalar, Sequence
+from ..topology.graph import PythonStage, TopologyGraph
+from .cases import Case
+
+
+@dataclass(frozen=True)
+class CheckedCase:
+    """A case that can be run. `expected`: what is looked at in the end, with the entry of the file for each."""
+
+    case: Case
+    given: tuple[Given, ...]
+    expected: tuple[tuple[Mapping, Expected], ...]
+
+
+@dataclass(frozen=True)
+class Surface:
+    """What a test sees of a topology: topics that it reads and writes, and its stores, by name.
+
+    `collapsed`: topics with only the last change of each key and epoch.
+    """
+
+    name: str
+    read: AbstractMapping[str, Topic]
+    written: AbstractMapping[str, Topic]
+    stores: AbstractMapping[str, tuple[str, Store]]
+    global_tables: AbstractMapping[str, GlobalTable]
+    collapsed: frozenset[str]
+
+    @classmethod
+    def of(cls, graph: TopologyGraph) -> Surface:
+        """The surface of a topology. `stores` have their subtopology."""
+        inner = set(graph.repartition_topics)
+        parts = graph.subtopologies
+        sinks = [
+            node
+            for part in parts
+            for stage in part.stages
+            if isinstance(stage, PythonStage)
+            for node in stage.nodes
+            if isinstance(node, Sink)
+        ]
+        read = [topic for part in parts for topic in (*part.sources, *(each.topic for each in part.global_tables))]
+        return cls(
+            graph.name,
+            {
+                topic.name: topic
+                for topic in (*read, *(each.topic for each in graph.global_tables))
+                if topic.name not in inner
+            },
+            {topic.name: topic for part in parts for topic in part.sinks if topic.name not in inner},
+            {store.name: (part.name, store) for part in parts for store in part.stores},
+            {table.store.name: table for table in graph.global_tables},
+            frozenset(sink.topic.name for sink in sinks if sink.mode == "per_epoch"),
+        )
+
+
+def columns_of_topic(topic: Topic) -> Columns:
+    """The columns of a topic's records."""
+    return Columns(topic.name, key_columns(topic), value_columns(topic))
+
+
+def columns_of_store(store: Store) -> Columns:
+    """The columns of a store's rows."""
+    windows = [name for name in table_schema(store).names if name in WINDOW_COLUMNS]
+    return Columns(store.name, parse_columns(store.key) | dict.fromkeys(windows, TIMESTAMP), parse_columns(store.value))
+
+
+def check_case(case: Case, graph: TopologyGraph, root: Path, diagnostics: Diagnostics) -> CheckedCase | None:
+    """The case as it is run; None if something in it is wrong, which is reported."""
+    checking = _Checking(Surface.of(graph), root, diagnostics)
+    given = [checking.given(entry) for entry in case.given]
+    expected = [checking.expected(entry) for entry in case.expect]
+    if checking.faulty or None in given or None in expected:
+        return None
+    return CheckedCase(
+        case,
+        tuple(each for each in given if each is not None),
+        tuple((entry, each) for entry, each in zip(case.expect, expected, strict=True) if each is not None),
+    )
+
+
+class _Checking:
+    """One case. `faulty`: whether anything was reported."""
+
+    def __init__(self, surface: Surface, root: Path, diagnostics: Diagnostics) -> None:
+        self.faulty = False
+        self._surface = surface
+        self._root = root
+        self._diagnostics = diagnostics
+
+    def given(self, entry: Mapping) -> Given | None:
+        """An entry of `given`."""
+        advance, name = entry.get("advance"), entry.get("topic")
+        if isinstance(advance, Scalar) and advance.value is not None:
+            return Advance(parse_duration(advance.text))
+        if not isinstance(name, Scalar) or name.broken:
+            return None
+        topic = self._surface.read.get(name.text)
+        if topic is None or name.text in self._surface.written:
+            self._not_read(name)
+            return None
+        file = entry.get("file")
+        if isinstance(file, Scalar):
+            return self._file(topic, file)
+        columns = columns_of_topic(topic)
+        written = list(_rows(entry))
+        records = [self._record(columns, row, given=True) for row in written]
+        found = [(row, record) for row, record in zip(written, records, strict=True) if record is not None]
+        for row, record in found:
+            self._check_values(topic, row, record)
+        return Records(topic, tuple(record for _, record in found)) if len(found) == len(written) else None
+
+    def expected(self, entry: Mapping) -> Expected | None:
+        """An entry of `expect`."""
+        topic, store, dropped = entry.get("topic"), entry.get("store"), entry.get("dropped")
+        if isinstance(topic, Scalar) and not topic.broken:
+            written = self._surface.written.get(topic.text)
+            if written is None:
+                self._not_written(topic)
+                return None
+            last = topic.text in self._surface.collapsed
+            return self._expected_rows("topic", topic.text, columns_of_topic(written), entry, last)
+        if isinstance(store, Scalar) and not store.broken:
+            columns = self._columns_of(store.text)
+            if columns is None:
+                known = [*self._surface.stores, *self._surface.global_tables]
+                self._unknown(store, f"{self._surface.name} has no store '{store.text}'", known)
+                return None
+            return self._expected_rows("store", store.text, columns, entry, False)
+        return self._drops(dropped) if isinstance(dropped, Mapping) else None
+
+    def _expected_rows(self, kind: Any, name: str, columns: Columns, entry: Mapping, last: bool) -> ExpectedRows | None:
+        written = list(_rows(entry))
+        rows = [self._cells(columns, row) for row in written]
+        found = [row for row in rows if row is not None]
+        if len(found) < len(written):
+            return None
+        in_any_order = kind == "store" or _is_true(entry.get("any_order"))
+        contains = _is_true(entry.get("contains"))
+        return ExpectedRows(kind, name, columns, tuple(found), in_any_order, contains, last)
+
+    def _columns_of(self, store: str) -> Columns | None:
+        if store in self._surface.global_tables:
+            return columns_of_store(self._surface.global_tables[store].store)
+        return columns_of_store(self._surface.stores[store][1]) if store in self._surface.stores else None
+
+    def _drops(self, counts: Mapping) -> ExpectedDrops | None:
+        for reason in counts:
+            if reason not in DROP_REASONS:
+                hint = did_you_mean(reason, DROP_REASONS) or f"There are: {', '.join(DROP_REASONS)}."
+                message = f"No record is dropped for '{reason}'."
+                self._report("HW801", counts.key_position(reason), message, hint)
+        return None if self.faulty else ExpectedDrops(counts.to_python())
+
+    def _file(self, topic: Topic, file: Scalar) -> SeedRows | None:
+        path = self._root / file.text
+        if leaves(self._root, path):
+            self._report("HW805", file.position, f"The file '{file.text}' leads out of the project.", None)
+        elif not path.is_file():
+            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            hint = did_you_mean(path.name, beside) or "Name it from the project's folder on, as the path of a seed."
+            self._report("HW805", file.position, f"The file '{file.text}' is not there.", hint)
+        else:
+            return SeedRows(topic, SeedSpec(path=file.text, order="file"))
+        return None
+
+    def _record(self, columns: Columns, row: Mapping, *, given: bool) -> dict[str, Any] | None:
+        try:
+            return record_form(columns, row.to_python(), given=given)
+        except UnfitRowError as error:
+            self._unfit(row, error)
+            return None
+
+    def _cells(self, columns: Columns, row: Mapping) -> Cells | None:
+        try:
+            return cells_of(columns, record_form(columns, row.to_python()), written=True)
+        except UnfitRowError as error:
+            self._unfit(row, error)
+            return None
+
+    def _check_values(self, topic: Topic, row: Mapping, record: dict[str, Any]) -> None:
+        """Report the first value of a row that the topic cannot hold."""
+        try:
+            incoming_of(topic, [record], 0)
+        except BadValueError as error:
+            path = tuple(error.column.split(".", 1)) if error.column else ()
+            self._unfit(row, UnfitRowError(path, error.cause))
+
+    def _unfit(self, row: Mapping, error: UnfitRowError) -> None:
+        at = _place(row, error.path, of_key=error.unknown)
+        message = f"{error.cause[:1].upper()}{error.cause[1:]}."
+        if error.path and not error.unknown:
+            message = f"The value of '{error.path[-1]}' does not fit: {error.cause}."
+        self._report("HW802" if error.unknown else "HW803", at, message, error.hint)
+
+    def _not_read(self, name: Scalar) -> None:
+        own = f"{self._surface.name} writes '{name.text}' itself"
+        what = own if name.text in self._surface.written else f"{self._surface.name} does not read '{name.text}'"
+        self._unknown(name, what, self._surface.read.keys() - self._surface.written.keys(), "It reads")
+
+    def _not_written(self, name: Scalar) -> None:
+        what = f"{self._surface.name} does not write '{name.text}'"
+        self._unknown(name, what, self._surface.written, "It writes")
+
+    def _unknown(self, name: Scalar, message: str, known: Iterable[str], listed: str = "It has") -> None:
+        names = sorted(known)
+        hint = did_you_mean(name.text, names) or (f"{listed} {', '.join(names)}." if names else None)
+        self._report("HW801", name.position, f"{message}.", hint)
+
+    def _report(self, code: str, at: Position, message: str, hint: str | None) -> None:
+        self.faulty = True
+        self._diagnostics.add(code, at, message, hint)
+
+
+def _rows(entry: Mapping) -> Iterable[Mapping]:
+    rows = entry.get("rows")
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, Sequence) else []
+
+
+def _is_true(node: Node | None) -> bool:
+    return isinstance(node, Scalar) and node.value is True
+
+
+def _place(row: Mapping, path: tuple[str, ...], *, of_key: bool) -> Position:
+    """The place of a cell: of its name or its value. Columns may be named with their role or without."""
+    candidates = [path, (".".join(path),), path[-1:]]
+    for candidate in candidates:
+        node: Node = row
+        for step, name in enumerate(candidate):
+            if not isinstance(node, Mapping) or name not in node:
+                break
+            if of_key and step == len(candidate) - 1:
+                return node.key_position(name)
+            node = node[name]
+        else:
+            if candidate:
+                return node.position
+    return row.position

@@ -1,0 +1,128 @@
+"""Compares rows that a test expects with rows that were found, cell by cell.
+
+An expected row says what it names; cells that it does not name are not compared. Numbers with a fraction are equal up
+to a relative difference of 1e-9, as people write them with fewer digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from .matching import aligned, best_matching
+from .rows import Cells
+
+ABSENT = object()
+"""The value of a cell that a found row does not have: a column of a row that was deleted."""
+
+_TOLERANCE = 1e-9
+
+Kind = Literal["same", "differs", "missing", "unexpected"]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row of a comparison. `missing`: it was expected and is not there; `unexpected`: the other way round.
+
+    `number`, `place`: of the expected row, and of the found one, from 0. `differing`: the names of the cells that
+    differ. `group`: the same for rows of one key.
+    """
+
+    kind: Kind
+    expected: Cells | None
+    found: Cells | None
+    number: int | None = None
+    differing: tuple[str, ...] = ()
+    place: int | None = None
+    group: str = ""
+
+
+def equal(expected: Any, found: Any) -> bool:
+    """Whether two values in JSON's form are equal. Numbers with a fraction nearly are."""
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return expected is found
+    if isinstance(expected, float) or isinstance(found, float):
+        both = isinstance(expected, int | float) and isinstance(found, int | float)
+        return both and math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=1e-12)
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        return expected.keys() == found.keys() and all(equal(value, found[name]) for name, value in expected.items())
+    if isinstance(expected, Sequence) and isinstance(found, Sequence) and not isinstance(expected, str):
+        same = not isinstance(found, str) and len(expected) == len(found)
+        return same and all(map(equal, expected, found))
+    return bool(expected == found)
+
+
+def differing(expected: Cells, found: Cells) -> tuple[str, ...]:
+    """The cells that a row names and that are otherwise in the other."""
+    return tuple(name for name, value in expected.items() if not equal(value, found.get(name, ABSENT)))
+
+
+def compared(
+    expected: Sequence[Cells],
+    found: Sequence[Cells],
+    key: Sequence[str],
+    *,
+    any_order: bool = False,
+    contains: bool = False,
+) -> tuple[Compared, ...]:
+    """Each expected row with the one that was found for it, then those that nobody expected.
+
+    Rows come in order for each key. `key`: the cells of the key; what all expected rows name of it decides which rows
+    belong together. `any_order`: the order does not count. `contains`: other rows may be there too.
+    """
+    shared = [name for name in key if expected and all(name in row for row in expected)]
+    groups: dict[str, tuple[list[int], list[int]]] = {}
+    for side, given in enumerate((expected, found)):
+        for number, row in enumerate(given):
+            groups.setdefault(_key(row, shared), ([], []))[side].append(number)
+    pair: Callable[[Sequence[Cells], Sequence[Cells]], list[tuple[int | None, int | None]]]
+    pair = _in_any_order if any_order else _in_order
+    rows: list[Compared] = []
+    for group, (wanted, there) in groups.items():
+        pairs = pair([expected[number] for number in wanted], [found[number] for number in there])
+        for left, right in pairs:
+            place = None if right is None else there[right]
+            if left is not None or not contains:
+                row_of_both = _compared(expected, found, None if left is None else wanted[left], place)
+                rows.append(replace(row_of_both, group=group))
+    rows.sort(key=lambda each: (each.number is None, each.number or 0, each.place or 0))
+    return tuple(rows)
+
+
+def _compared(expected: Sequence[Cells], found: Sequence[Cells], number: int | None, place: int | None) -> Compared:
+    wanted = None if number is None else expected[number]
+    there = None if place is None else found[place]
+    if wanted is None or there is None:
+        return Compared("unexpected" if wanted is None else "missing", wanted, there, number, (), place)
+    names = differing(wanted, there)
+    return Compared("differs" if names else "same", wanted, there, number, names, place)
+
+
+def _key(row: Cells, names: Sequence[str]) -> str:
+    return repr([row.get(name) for name in names])
+
+
+def _fits(expected: Cells, found: Cells) -> bool:
+    return not differing(expected, found)
+
+
+def _in_order(expected: Sequence[Cells], found: Sequence[Cells]) -> list[tuple[int | None, int | None]]:
+    """Pairs that keep both orders, with as many equal rows as there can be."""
+    return aligned(len(expected), len(found), lambda left, right: _fits(expected[left], found[right]))
+
+
+def _in_any_order(expected: Sequence[Cells], found: Sequence[Cells]) -> list[tuple[int | None, int | None]]:
+    """Pairs of equal rows, as many as there can be; the others are put beside the ones that they are most like."""
+    equals = best_matching(len(expected), len(found), lambda left, right: _fits(expected[left], found[right]))
+    pairs: list[tuple[int | None, int | None]] = [*equals.items()]
+    left_over = [number for number in range(len(found)) if number not in equals.values()]
+    for number in range(len(expected)):
+        if number in equals:
+            continue
+        likest = min(left_over, key=lambda there: len(differing(expected[number], found[there])), default=None)
+        pairs.append((number, likest))
+        if likest is not None:
+            left_over.remove(likest)
+    return [*pairs, *((None, number) for number in left_over)]

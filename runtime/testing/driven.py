@@ -1,0 +1,183 @@
+"""A topology that a test drives: it runs on a log of its own, and takes records and its time from the test.
+
+All that is given is processed to the end before what comes after it. The time of a test begins at 1970-01-01. It goes
+on to the time of each record that is given, and by what the test advances it: there is one time for records that name
+none, and for `current_timestamp()`. Windows are closed by records that a step gets, here as anywhere.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from ...errors import HeadwaterError
+from ..chosen_plugins import ChosenPlugins, log_of, origin_of
+from ..driver.cluster import Cluster
+from ..driver.runs import run_topologies
+from ..ingest.append import SOURCE, append_incoming
+from ..ingest.incoming import Incoming
+from ..ingest.record_form import parse_records
+from ..ingest.seed_rows import yielded_rows
+from ..ingest.seeds import seed_rows
+from ..ingest.sieve import Sieve
+from ..query.global_tables import GlobalQuery
+from ..query.rows import Row
+from ..query.stores import StoreQuery
+from ..query.topics import TopicReader
+from ..records.record_json import Record
+from ..records.schema import value_columns
+from ..records.values import Convert
+from ..state.memory import memory_folder
+from ..topology import GlobalTable, PluginRef, Settings, Store, Topic, Topology
+from .given import Advance, Given, Records, SeedRows
+from .rows import with_time, yaml_values
+
+
+class DrivenRunError(HeadwaterError):
+    """The topology could not process what it was given: `application`, `cause`."""
+
+    def __init__(self, application: str, cause: str) -> None:
+        super().__init__(f"{application} has failed: {cause}")
+        self.application = application
+        self.cause = cause
+
+
+class DrivenTopology:
+    """A topology with a log, stores and a time of its own, until `close`.
+
+    `origin`: where plugins are found, see `chosen_plugins.Origin`. `seeds`: the application that feeds topics.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        cluster: Cluster,
+        seeds: str,
+        origin: tuple[str, tuple[str, ...], tuple[str, ...]],
+        spark: Mapping[str, Any],
+    ) -> None:
+        self.dropped: Counter[str] = Counter()
+        self.topology = topology
+        self._cluster = cluster
+        self._seeds = seeds
+        self._time = 0
+        self._folder = Path(tempfile.mkdtemp(prefix="headwater-test-", dir=memory_folder()))
+        project_dir, plugins, without = origin
+        self.settings = Settings(
+            log=PluginRef("embedded", {"path": str(self._folder / "log")}),
+            state_dir=str(self._folder / "state"),
+            epoch_interval_ms=0,
+            clean=False,
+            spark=spark,
+            plugins=plugins,
+            project_dir=project_dir,
+            without_plugins=without,
+        )
+        self._log = log_of(self.settings)
+        self._log.check()
+
+    @property
+    def time(self) -> int:
+        """The time of the test, in ms."""
+        return self._time
+
+    def close(self) -> None:
+        """Remove all that it has written."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def feed(self, given: Iterable[Given | tuple[Topic, Iterable[Incoming]]]) -> None:
+        """Give the topology one thing after the other, each processed to the end before the next.
+
+        Raises DrivenRunError if a record cannot be processed, SeedError, BadValueError.
+        """
+        feeding = _Feeding(self, iter(given))
+        results = run_topologies(
+            [self.topology], self.settings, self._cluster, until_caught_up=True, feed=feeding, owned=()
+        )
+        if feeding.error is not None:
+            raise feeding.error
+        for result in results.applications:
+            for dropped, count in result.dropped.items():
+                self.dropped[dropped.rpartition(":")[2]] += count
+            if result.error is not None:
+                raise DrivenRunError(result.application, result.error)
+            if result.waiting:  # no test may pass because nothing was taken
+                raise DrivenRunError(result.application, f"it has left {result.waiting} records")
+
+    def records(self, topic: Topic) -> list[Record]:
+        """All records of a topic that it writes."""
+        return list(TopicReader(self._log, self.topology.application, topic, as_written=True).read())
+
+    def rows(self, subtopology: str, store: Store, key: Mapping[str, Any] | None = None) -> list[Row]:
+        """The rows of a store that tasks have. `key`: see `StoreQuery.rows`."""
+        open_to_read = ChosenPlugins(origin_of(self.settings)).backend(store).open_to_read
+        state_dir = Path(self.settings.state_dir)
+        query = StoreQuery(self.topology.application, subtopology, store, self._log, state_dir, open_to_read)
+        return list(query.rows(key))
+
+    def global_rows(self, table: GlobalTable, key: Mapping[str, Any] | None = None) -> list[Row]:
+        """The rows of a global table."""
+        return list(GlobalQuery(table, self._seeds, self._log).rows(key))
+
+    def take(self, given: Given | tuple[Topic, Iterable[Incoming]]) -> None:
+        """Append what is given, or let time pass."""
+        match given:
+            case Advance(milliseconds):
+                self._time += milliseconds
+            case Records(topic, records):
+                self._append(topic, [incoming_of(topic, records, self._time)])
+            case SeedRows(topic, seed):
+                self._append(topic, seed_rows(topic, seed, Path(self.settings.project_dir)))
+            case (topic, pieces):
+                self._append(topic, pieces)
+
+    def _append(self, topic: Topic, pieces: Iterable[Incoming]) -> None:
+        for piece in pieces:
+            if len(piece):
+                self._time = max(self._time, int(pc.max(piece.table["_timestamp"]).as_py()))
+                append_incoming(self._log, self._seeds, topic, piece)
+
+
+class _Feeding:
+    """A Feed (`driver/feeding.py`): the things that are given, one after the other."""
+
+    def __init__(self, driven: DrivenTopology, given: Iterator[Any]) -> None:
+        self.error: Exception | None = None
+        self._driven = driven
+        self._given = given
+
+    def more(self) -> bool:
+        """Append the next one."""
+        try:
+            for each in self._given:
+                self._driven.take(each)
+                return True
+        except Exception as error:  # kept, and raised behind the run: a run tells errors of its own in another way
+            self.error = error
+        return False
+
+    def now(self) -> int:
+        """The time of the test."""
+        return self._driven.time
+
+
+def incoming_of(
+    topic: Topic, records: Iterable[Mapping[str, Any]], now: int, values: Convert = yaml_values
+) -> Incoming:
+    """Records in record form as the log takes them. `now`: the time of those without one. Raises BadValueError."""
+    kind = value_columns(topic).get(topic.timestamp) if topic.timestamp is not None else None
+    timed = [with_time(record, topic.timestamp, kind, now) for record in records]
+    return parse_records(topic, timed, now, values)
+
+
+def yielded_records(topic: Topic, records: Any, now: int) -> list[Incoming]:
+    """A table, or an iterable of tables, rows or records, as the log takes them. Raises SeedError."""
+    sieve = Sieve(replace(topic, on_error="fail"))
+    return list(sieve.to_the_end(yielded_rows(SOURCE, records, topic, now, sieve)))

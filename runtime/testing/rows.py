@@ -1,0 +1,212 @@
+"""Rows as tests write them: columns by name, or the record form. Both become the record form, with named columns only.
+
+A row by name may also have `timestamp`, `partition` and `headers`, unless a column has that name, and `value: null`
+for a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from ...suggestions import did_you_mean
+from ..ingest.incoming import from_python
+from ..records.bad_values import BadValueError
+from ..records.json_values import to_json
+from ..records.schema import WINDOW_COLUMNS
+from ..records.types import TIMESTAMP
+from ..records.values import from_json
+
+Cells = Mapping[str, Any]
+"""A row, flat: the name of each cell -> its value in JSON's form; times of records and windows in ms."""
+
+FIELDS = ("timestamp", "partition", "headers")
+"""The cells of a record that are no columns."""
+
+_ROLES = ("key", "value")
+
+
+class UnfitRowError(Exception):
+    """A row that does not fit. `path`: the keys that lead to the cell; empty for the whole row. `unknown`: whether the
+    cell's name is the mistake, and not its value.
+    """
+
+    def __init__(self, path: tuple[str, ...], cause: str, hint: str | None = None, *, unknown: bool = False) -> None:
+        super().__init__(cause)
+        self.path = path
+        self.cause = cause
+        self.hint = hint
+        self.unknown = unknown
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a topic or a store, by role. `of`: its name, for messages."""
+
+    of: str
+    key: Mapping[str, pa.DataType]
+    value: Mapping[str, pa.DataType]
+
+    def name_of(self, role: str, column: str) -> str:
+        """What the cell of a column is called: as the column, or `key.x` and `value.x` where both have it."""
+        both = column in self.key and column in self.value
+        return f"{role}.{column}" if both else column
+
+    def names(self) -> dict[str, tuple[str, str]]:
+        """By what names a row gives columns: name -> role and column."""
+        found = {}
+        for role, columns in ((_ROLES[0], self.key), (_ROLES[1], self.value)):
+            for column in columns:
+                found[f"{role}.{column}"] = (role, column)
+                found[self.name_of(role, column)] = (role, column)
+        return found
+
+    def type_of(self, role: str, column: str) -> pa.DataType:
+        """The type of a column."""
+        return (self.key if role == "key" else self.value)[column]
+
+
+def record_form(columns: Columns, row: Mapping[str, Any], *, given: bool = False) -> dict[str, Any]:
+    """A row in record form, with what it names and nothing else; of one that is `given`, the value must be known.
+
+    Raises UnfitRowError.
+    """
+    names = columns.names()
+    nested = any(isinstance(row.get(role), Mapping) and role not in names for role in _ROLES)
+    if nested or (row.keys() <= {*_ROLES, *FIELDS, "offset"} and names.keys().isdisjoint(row)):
+        if given and "value" not in row:
+            raise UnfitRowError((), "there is no value (null deletes)")
+        return _of_record(columns, row)
+    found: dict[str, Any] = {}
+    named = {names[name][0] for name in row if name in names}
+    for name, value in row.items():
+        if name not in names and name in named:
+            raise UnfitRowError((name,), f"the row has a {name} of null and columns of it")
+        if name in names:
+            role, column = names[name]
+            found.setdefault(role, {})[column] = value
+        elif name in FIELDS or (name in _ROLES and value is None):
+            found[name] = value
+        else:
+            raise _unknown((name,), columns, name)
+    return _with_times({"value": {}, **found} if given else found)
+
+
+def _of_record(columns: Columns, row: Mapping[str, Any]) -> dict[str, Any]:
+    for name, value in row.items():
+        if name not in (*_ROLES, *FIELDS, "offset"):
+            raise _unknown((name,), columns, name)
+        if name in _ROLES and not isinstance(value, Mapping | None):
+            raise UnfitRowError((name,), f"the {name} is neither columns nor null")
+        known = columns.key if name == "key" else columns.value
+        for column in value or () if name in _ROLES else ():
+            if column not in known:
+                hint = did_you_mean(column, known) or _listed(known)
+                raise UnfitRowError(
+                    (name, column), f"there is no column '{column}' in the {name} of {columns.of}", hint, unknown=True
+                )
+    return _with_times({name: value for name, value in row.items() if name != "offset"})
+
+
+def _unknown(path: tuple[str, ...], columns: Columns, name: str) -> UnfitRowError:
+    known = [each for each in columns.names() if "." not in each] or list(columns.names())
+    both = name in columns.key and name in columns.value
+    if both:
+        hint = f"Write key.{name} or value.{name}."
+        return UnfitRowError(path, f"the key and the value of {columns.of} have a column '{name}'", hint, unknown=True)
+    return UnfitRowError(
+        path, f"there is no column '{name}' in {columns.of}", did_you_mean(name, known) or _listed(known), unknown=True
+    )
+
+
+def _listed(known: Sequence[str] | Mapping[str, Any]) -> str | None:
+    return f"It has {', '.join(known)}." if known else None
+
+
+def _with_times(record: dict[str, Any]) -> dict[str, Any]:
+    """With the times of the record and of its window in ms."""
+    if record.get("timestamp") is not None:
+        record["timestamp"] = moment(record["timestamp"], ("timestamp",))
+    key = record.get("key")
+    if key:
+        record["key"] = {
+            name: moment(value, ("key", name)) if name in WINDOW_COLUMNS else value for name, value in key.items()
+        }
+    return record
+
+
+def moment(value: Any, path: tuple[str, ...]) -> int | None:
+    """A time in ms: a whole number of them, or a text in ISO 8601. Raises UnfitRowError."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    try:
+        micros: int = from_json([value], TIMESTAMP).cast(pa.int64())[0].as_py()
+    except BadValueError:
+        hint = "Write it as 2024-05-01T08:00:00Z, in quotes, or in milliseconds since 1970."
+        raise UnfitRowError(path, f"{value!r} is no time", hint) from None
+    return micros // 1000
+
+
+def moment_text(milliseconds: int) -> str:
+    """A time as tests write it: `2024-05-01T08:00:00Z`."""
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return time.isoformat(timespec="milliseconds" if milliseconds % 1000 else "seconds").replace("+00:00", "Z")
+
+
+def with_time(record: Mapping[str, Any], timestamp: str | None, kind: pa.DataType | None, now: int) -> dict[str, Any]:
+    """A record that is given, with a time: without any, the timestamp column or the record gets `now` (ms).
+
+    `timestamp`, `kind`: the topic's timestamp column.
+    """
+    if record.get("timestamp") is not None:
+        return dict(record)
+    value = record.get("value")
+    if timestamp is None or kind is None or value is None:
+        return {**record, "timestamp": now}
+    if timestamp in value:
+        return dict(record)
+    text = moment_text(now)
+    given = text[:10] if pa.types.is_date(kind) else now if pa.types.is_integer(kind) else text
+    return {**record, "value": {**value, timestamp: given}}
+
+
+def yaml_values(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """Values of YAML as a column. A text must be one: `1` may have been meant as `01`. Raises BadValueError."""
+    if pa.types.is_string(data_type):
+        for row, value in enumerate(values):
+            if not isinstance(value, str | None):
+                raise BadValueError(row, f"{value!r} is no string: put it in quotes")
+    return from_python(values, data_type)
+
+
+def cells_of(columns: Columns, record: Mapping[str, Any], *, written: bool = False) -> Cells:
+    """A record in record form as cells. `written`: by a person, so its values get the form of their type.
+
+    Raises UnfitRowError.
+    """
+    found: dict[str, Any] = {}
+    for role in _ROLES:
+        if role not in record:
+            continue
+        if record[role] is None:
+            found[role] = None
+            if role == "key" and not written:  # a key whose columns are all null is a null key
+                found |= dict.fromkeys(columns.name_of(role, column) for column in columns.key)
+            continue
+        for column, value in record[role].items():
+            settled = _settled(columns.type_of(role, column), (role, column), value) if written else value
+            found[columns.name_of(role, column)] = settled
+    return found | {name: record[name] for name in FIELDS if name in record}
+
+
+def _settled(data_type: pa.DataType, path: tuple[str, ...], value: Any) -> Any:
+    if path[0] == "key" and path[1] in WINDOW_COLUMNS:
+        return value
+    try:
+        return to_json(yaml_values([value], data_type))[0]
+    except BadValueError as error:
+        raise UnfitRowError(path, error.cause) from None

@@ -1,0 +1,197 @@
+"""`headwater test`, and what `build` makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+from jsonschema import Draft7Validator
+
+TABLE = Path(__file__).parent / "failing.txt"
+SCHEMA = Draft7Validator(json.loads((Path(__file__).parents[3] / "schemas" / "test_results.json").read_text("utf-8")))
+
+FAILING = """\
+tests:
+  - test: nothing is as expected
+    topology: sales
+    given:
+      - topic: orders
+        rows:
+          - {order_id: 1, product: tea, quantity: 2, price: 4.5, ordered_at: "2024-05-01T08:00:00Z"}
+          - {order_id: 2, product: mug, quantity: 1, price: 9.9, ordered_at: "2024-05-01T09:00:00Z"}
+      - topic: orders
+        rows:
+          - {order_id: 3, product: tea, quantity: 1, price: 4.5, ordered_at: "2024-05-02T08:00:00Z"}
+          - {order_id: 4, product: mug, quantity: 1, price: 4.5, ordered_at: "2024-05-01T08:00:00Z"}
+    expect:
+      - topic: daily_sales
+        rows:
+          # tea is what the shop lives from
+          - {product: tea, window_start: "2024-05-01T00:00:00Z", orders: 2, revenue: 9.0}   # by hand
+          - {product: tea, window_start: "2024-05-02T00:00:00Z", orders: 1, revenue: 4.5}
+          - {product: cup, orders: 1}
+      - store: sales_by_day
+        contains: true
+        rows:
+          - {product: mug, revenue: 10.0}
+      - dropped:
+          late: 7
+"""
+
+
+@pytest.fixture
+def failing(shop: Path) -> Path:
+    path = shop / "tests" / "sales.yml"
+    path.write_text(FAILING)
+    return path
+
+
+Run = Callable[..., Result]
+
+
+def test_scaffold_passes_without_spark(headwater: Run) -> None:
+    result = headwater("test")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("passed  the orders of a day add up, for each product  ")
+    assert "\n1 passed in " in result.stdout
+    assert "Spark" not in result.stdout
+
+
+def test_failing_case_shows_what_was_expected_and_found(headwater: Run, failing: Path, update_golden: bool) -> None:
+    result = headwater("test")
+
+    printed = "".join(result.stdout.splitlines(keepends=True)[:-1])  # the last line has the time
+    if update_golden:
+        TABLE.write_text(printed)
+    assert result.exit_code == 1
+    assert printed == TABLE.read_text()
+    assert "1 failed, 0 passed in" in result.stdout
+
+
+def test_failing_rows_are_annotated_at_their_lines(headwater: Run, failing: Path) -> None:
+    result = headwater("test", "--format", "github")
+
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 1
+    assert [line.partition("line=")[2].partition(",")[0] for line in lines] == ["17", "19", "14", "23", "24"]
+    assert lines[0].endswith(
+        "topic daily_sales: orders is 1, not 2 in the row "
+        "product: tea, window_start: 2024-05-01T00:00:00Z, revenue: 9.0"
+    )
+    assert lines[-1].endswith("dropped: late is 1, not 7")
+
+
+def test_results_are_json_of_their_schema(headwater: Run, failing: Path) -> None:
+    result = headwater("test", "--format", "json")
+
+    found = json.loads(result.stdout)
+    SCHEMA.validate(found)
+    (case,) = found["tests"]
+    assert (found["passed"], found["failed"], case["status"]) == (0, 1, "failed")
+    assert [each["kind"] for each in case["differences"][0]["rows"]] == ["differs", "same", "missing", "unexpected"]
+
+
+def test_results_are_junit_suites(headwater: Run, failing: Path) -> None:
+    root = ElementTree.fromstring(headwater("test", "--format", "junit").stdout)
+
+    assert (root.tag, root.get("tests"), root.get("failures"), root.get("errors")) == ("testsuites", "1", "1", "0")
+    (case,) = root.iter("testcase")
+    assert (case.get("classname"), case.get("line")) == ("sales", "2")
+    assert "revenue" in (case.findtext("failure") or "")
+
+
+def test_update_writes_what_was_found_and_leaves_the_rest(headwater: Run, failing: Path) -> None:
+    updated = headwater("test", "--update")
+    again = headwater("test")
+
+    text = failing.read_text()
+    assert (updated.exit_code, again.exit_code) == (0, 0)
+    assert "has been updated" in updated.stderr
+    assert text.partition("    expect:")[0] == FAILING.partition("    expect:")[0]
+    assert "          # tea is what the shop lives from\n" in text
+    assert "orders: 1, revenue: 9.0}   # by hand" in text
+    assert "cup" not in text
+    assert text.endswith("      - dropped:\n          late: 1\n")
+
+
+def test_update_of_tests_that_pass_touches_no_file(headwater: Run, shop: Path) -> None:
+    path = shop / "tests" / "sales.yml"
+    before = path.stat().st_mtime_ns
+
+    assert headwater("test", "--update").exit_code == 0
+    assert path.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("nothing is as expected",), 1),
+        (("nothing*",), 1),
+        (("tests/sales.yml",), 1),
+        (("sales.yml",), 1),
+        (("--select", "sales"), 1),
+        (("--select", "+daily_sales"), 1),
+    ],
+)
+def test_cases_are_chosen_by_name_file_and_topology(
+    headwater: Run, failing: Path, words: tuple[str, ...], names: int
+) -> None:
+    assert len(json.loads(headwater("test", "--format", "json", *words).stdout)["tests"]) == names
+
+
+def test_unknown_name_is_wrong_use(headwater: Run, failing: Path) -> None:
+    result = headwater("test", "nothing is as expectd")
+
+    assert result.exit_code == 2
+    assert "the project has no test 'nothing is as expectd'" in result.stderr
+    assert "Did you mean 'nothing is as expected'?" in result.stderr
+
+
+def test_project_without_tests_says_so(headwater: Run, shop: Path) -> None:
+    (shop / "tests" / "sales.yml").unlink()
+
+    result = headwater("test")
+
+    assert result.exit_code == 0
+    assert result.stderr.startswith("no tests: ")
+    assert result.stdout == ""
+
+
+def test_column_that_was_renamed_is_told_at_the_row_with_its_old_name(headwater: Run, shop: Path) -> None:
+    for file in ("topics/orders.yml", "topologies/sales.yml"):
+        path = shop / file
+        path.write_text(path.read_text().replace("revenue:", "takings:"))
+
+    result = headwater("test")
+
+    assert result.exit_code == 1
+    assert "tests/sales.yml:15:77: error HW802: There is no column 'revenue' in daily_sales." in result.stderr
+
+
+def test_record_that_cannot_be_processed_is_an_error_of_its_case(headwater: Run, shop: Path) -> None:
+    path = shop / "topologies" / "sales.yml"
+    path.write_text(path.read_text().replace("quantity >= {{ var('smallest_order') }}", "10 div quantity > 0"))
+    tests = shop / "tests" / "sales.yml"
+    tests.write_text(tests.read_text().replace("quantity: 2", "quantity: 0"))
+    cache = shop / "target" / ".cache" / "expressions.json"
+    assert cache.exists()
+
+    found = json.loads(headwater("test", "--format", "json", "--vars", "{}").stdout or "{}")
+
+    (case,) = found["tests"]
+    assert case["status"] == "error"
+    assert "orders" in case["error"]
+
+
+def test_build_stops_where_a_test_fails(headwater: Run, failing: Path, shop: Path) -> None:
+    result = headwater("build")
+
+    assert result.exit_code == 1
+    assert "error: 1 test has failed: 'nothing is as expected' (tests/sales.yml:2)" in result.stderr
+    assert "topic daily_sales: " in result.stdout
+    assert not (shop / ".headwater").exists()

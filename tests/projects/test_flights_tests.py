@@ -1,0 +1,61 @@
+"""The tests of the example project, in this process and on Spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from projects.flights_run import FLIGHTS
+
+from headwater import Project
+from headwater.compiler.pipeline import CACHE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VERDICTS = Path(__file__).parents[1] / "golden" / "flights" / "verdicts.json"
+TOPOLOGIES = sorted(path.stem for path in (FLIGHTS / "topologies").glob("*.yml"))
+ON_SPARK = "airport_traffic"
+"""Its `explode` is only done by Spark SQL."""
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> Path:
+    root = tmp_path / "flights"
+    shutil.copytree(FLIGHTS, root, ignore=shutil.ignore_patterns(".headwater", "target", "__pycache__"))
+    (root / CACHE).parent.mkdir(parents=True)
+    shutil.copy(VERDICTS, root / CACHE)
+    return root
+
+
+def test_each_topology_has_a_test() -> None:
+    files = (FLIGHTS / "tests").glob("*.yml")
+    cases = [case for file in files for case in yaml.safe_load(file.read_text())["tests"]]
+
+    assert sorted({case["topology"] for case in cases}) == TOPOLOGIES
+
+
+@pytest.mark.parametrize("topology", [name for name in TOPOLOGIES if name != ON_SPARK])
+def test_tests_pass_in_this_process(flights: Path, topology: str) -> None:
+    before = sorted(flights.rglob("*"))
+
+    results = Project(flights, select=[topology]).test()
+
+    assert results.cases
+    assert [(each.name, each.error, each.differences) for each in results.failed] == []
+    assert not any(each.on_spark for each in results.cases)
+    assert sorted(flights.rglob("*")) == before
+
+
+@pytest.mark.spark
+def test_tests_pass_on_spark_too_and_what_needs_it_is_told(flights: Path, spark_session: SparkSession) -> None:
+    results = Project(flights, session=spark_session).test(engine="spark")
+    needed = Project(flights, session=spark_session, select=[ON_SPARK]).test()
+
+    assert [(each.name, each.error, each.differences) for each in (*results.failed, *needed.failed)] == []
+    assert all(each.on_spark for each in results.cases)
+    assert results.spark == ()
+    assert [(each.at, "explode" in each.kept) for each in needed.spark] == [("topologies/airport_traffic.yml:22", True)]
