@@ -163,7 +163,8 @@ class EpochLoop:
                             self.tally.caught_up = True
                             break
                         self._looking.soon()
-                        continue  # at once: there is nothing to wait for before the next look
+                        if self._feed is not None:
+                            continue  # at once: whoever feeds the run waits for it
                 with timed("wait"):
                     self._wait(stop, paused)
                 for future in [each for each in self._running if each.done()]:
