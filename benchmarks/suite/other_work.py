@@ -15,8 +15,15 @@ MOST_CORES = 0.3
 """With more than so many cores used by others, a figure says too little to stand beside another one."""
 
 LOOK_SECONDS = 2.0
+INIT = 1
+"""The parent of what has lost its own. Its children that have ended may have been ours, so only it itself counts."""
+
 KERNEL = "kthreadd"
 """The parent of the kernel's threads: what they do, they do for us too, such as writing to disks."""
+
+
+Known = tuple[int, float]
+"""A process: its number, and when it began."""
 
 
 class OtherWork:
@@ -29,13 +36,14 @@ class OtherWork:
     def __init__(self) -> None:
         self.cores = 0.0
         self._seconds = 0.0
-        self._seen: dict[tuple[int, float], float] = {}
+        self._ours: set[Known] = set()
+        self._seen: dict[Known, float] = {}
         self._begun = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
-        self._seen = times_of_others()
+        self._seen = times_of_others(self._ours)
         self._begun = time.monotonic()
         self._thread.start()
         return self
@@ -56,14 +64,18 @@ class OtherWork:
             self._look()
 
     def _look(self) -> None:
-        now = times_of_others()
+        now = times_of_others(self._ours)
         # A process that has ended takes its time to its parent, which is why all differences are added up.
         self._seconds += max(0.0, sum(now.values()) - sum(self._seen.values()))
         self._seen = now
 
 
-def times_of_others() -> dict[tuple[int, float], float]:
-    """(process, when it began) -> seconds of processor time of it and of its children that have ended."""
+def times_of_others(ours: set[Known]) -> dict[Known, float]:
+    """Process -> seconds of processor time of it and of its children that have ended.
+
+    `ours`: processes that were seen below this one before, which may have lost their parents since; those that are
+    below it now are added.
+    """
     parents: dict[int, int] = {}
     left_out = {os.getpid()}
     found: dict[int, tuple[float, float]] = {}
@@ -73,8 +85,10 @@ def times_of_others() -> dict[tuple[int, float], float]:
             parents[process.pid] = process.ppid()
             if process.name() == KERNEL:
                 left_out.add(process.pid)
-            found[process.pid] = (process.create_time(), sum(times[:4]))
-    return {(pid, begun): seconds for pid, (begun, seconds) in found.items() if not left_out & set(_line(pid, parents))}
+            found[process.pid] = (process.create_time(), sum(times[:2] if process.pid == INIT else times[:4]))
+    below = {pid for pid in found if left_out & set(_line(pid, parents))}
+    ours |= {(pid, found[pid][0]) for pid in below}
+    return {(pid, begun): seconds for pid, (begun, seconds) in found.items() if (pid, begun) not in ours}
 
 
 def _line(pid: int, parents: dict[int, int]) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from headwater.benchmarks.__main__ import main
@@ -136,11 +137,21 @@ def test_target_is_met_by_a_ratio_on_its_right_side(
 
 def test_others_are_all_processes_but_this_one_and_those_below_it() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        found = {pid for pid, _ in times_of_others()}
+        ours: set[tuple[int, float]] = set()
+        found = {pid for pid, _ in times_of_others(ours)}
         child.communicate(b"\n")
 
     assert os.getppid() in found
     assert not {os.getpid(), child.pid} & found
+    assert {os.getpid(), child.pid} <= {pid for pid, _ in ours}
+
+
+def test_process_that_was_ours_stays_so_without_its_parent() -> None:
+    parent = psutil.Process(os.getppid())
+    known = (parent.pid, parent.create_time())
+
+    assert known in times_of_others(set())
+    assert known not in times_of_others({known})
 
 
 def test_driver_plans_and_commits_epochs_of_all_its_tasks(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ import psutil
 
 ROOT = Path(__file__).parents[3]
 
+ENDING_SECONDS = 20.0
+"""How long a side waits at its end for what it has begun."""
+
 MOST_SECONDS = 300.0
 """A side that answers no sooner is ended, so that the measurements behind it have their turn."""
 
@@ -66,6 +69,16 @@ def serve(start: Callable[[], Worker]) -> None:
             print("@", worker.take([int(number) for number in line.split()]), file=answers, flush=True)
     finally:
         worker.close()
+        end_all_below()
+
+
+def end_all_below() -> None:
+    """End Spark's JVM and all else that this process has begun, and wait: as orphans nobody knows whose they were."""
+    below = psutil.Process().children(recursive=True)
+    for process in below:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    psutil.wait_procs(below, ENDING_SECONDS)
 
 
 class Side:
