@@ -27,13 +27,14 @@ class GeneratedCode:
             _ = self._selection.ids  # an unknown selector is reported before Spark is started
         checked = self._files.typed
         found = self._files.found()
+        left = checked.left_to_spark
         if checked.diagnostics.has_errors:
             if check:
                 raise InvalidProjectError(Parsed(**found))
-            return Compiled(**found)
+            return Compiled(**found, left_to_spark=left)
         content = manifest(checked.loaded, self._files.resources, checked.topologies)
         written = emit(self._files.root / TARGET, self._selection.graphs(), settings_of(checked.loaded), content)
-        return Compiled(**found, graphs=checked.topologies, emitted=written, manifest=content)
+        return Compiled(**found, graphs=checked.topologies, emitted=written, manifest=content, left_to_spark=left)
 
     def topologies(self) -> list[Topology]:
         """The selected topologies as their code declares them. Raises what `compile` does."""

@@ -136,8 +136,9 @@ class Project:
     def compile(self, *, check: bool = True) -> Compiled:
         """Check everything and write `target/`: code of the selected topologies, the manifest of all.
 
-        Spark is started only for expressions that it has not judged before. Raises InvalidProjectError if there are
-        errors, unless `check` is False: then they are in the result, and nothing is written.
+        Spark is started only for expressions whose types only it knows, and that it has not judged before. Raises
+        InvalidProjectError if there are errors, unless `check` is False: then they are in the result, and nothing is
+        written.
         """
         return self._code.compile(check=check)
 

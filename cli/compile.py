@@ -12,17 +12,23 @@ from .findings import show
 from .options import ProjectOptions, format_option, project_options
 
 if TYPE_CHECKING:
+    from ..compiler.language.judge import LeftToSpark
     from ..compiler.topology.engines import StepEngine
 
 
 @click.command()
 @project_options
 @format_option("text", "json", "github", default="text")
-@click.option("-v", "--verbose", is_flag=True, help="Say which expressions tasks can compute, and what keeps others.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Say which expressions are left to Spark, and why.",
+)
 def command(options: ProjectOptions, style: str, verbose: bool) -> None:
     """Check everything, write PySpark to target/.
 
-    Spark is started only for expressions that it has not judged before.
+    Spark is started only for expressions whose types only it knows, and that it has not judged before.
     """
     if verbose and style != "text":
         raise click.UsageError("-v adds lines to the text; leave out --format")
@@ -43,6 +49,7 @@ def command(options: ProjectOptions, style: str, verbose: bool) -> None:
             click.echo(in_a_line(plan))
         if verbose:
             _show_engines(engines)
+            _show_left_to_spark(compiled.left_to_spark)
     raise SystemExit(0 if compiled.ok else 1)
 
 
@@ -53,3 +60,16 @@ def _show_engines(engines: Sequence[StepEngine]) -> None:
     click.echo(f"tasks can compute {len(engines) - len(kept)} of {count}")
     for each in kept:
         click.echo(f"  {each.at}: {each.kind} stays with Spark SQL: {each.kept}")
+
+
+def _show_left_to_spark(left: Sequence[LeftToSpark]) -> None:
+    """Which expressions Spark was started for, or had been at an earlier time, and why."""
+    if not left:
+        click.echo("all types are known without Spark: it was not started")
+        return
+    asked = [each for each in left if not each.kept]
+    count = f"{len(left)} expression{'' if len(left) == 1 else 's'}"
+    when = f"it was started for {len(asked)}" if asked else "its answers were kept from before"
+    click.echo(f"only Spark knows the types of {count}; {when}")
+    for each in left:
+        click.echo(f"  {each.position.file}:{each.position.line}: {each.sql}: {each.reason}")

@@ -15,6 +15,7 @@ from .resources import Resource
 
 if TYPE_CHECKING:
     from .emit.target import Emitted
+    from .language.judge import LeftToSpark
     from .topology.graph import TopologyGraph
 
 
@@ -84,12 +85,14 @@ class Parsed:
 class Compiled(Parsed):
     """A checked project and its generated code.
 
-    Without errors: topologies in graph order, and the `manifest` of all.
+    Without errors: topologies in graph order, and the `manifest` of all. `left_to_spark`: the expressions whose types
+    only Spark knows.
     """
 
     graphs: tuple[TopologyGraph, ...] = ()
     emitted: tuple[Emitted, ...] = ()
     manifest: Mapping[str, Any] | None = None
+    left_to_spark: tuple[LeftToSpark, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from .checks.plugins import PluginCatalog, check_functions, check_packages, chec
 from .checks.project import Checked, check_project
 from .checks.spark import check_spark
 from .diagnostics import Diagnostics
-from .language.judge import Analyzer, Judge, VerdictCache
+from .language.judge import Analyzer, Judge, LeftToSpark, VerdictCache
 from .model.build import build_model
 from .model.project import ProjectModel
 from .model.resolve import resolve
@@ -41,7 +41,8 @@ class CheckedProject:
 
     `topologies`: each comes after those whose topics it reads, unless they read one another in a circle. Topologies
     with errors are left out, and so are those with an unknown type (without an analyzer). `topics`: all topics of the
-    project by name, declared or only written, without repartition topics.
+    project by name, declared or only written, without repartition topics. `left_to_spark`: expressions whose types
+    only Spark knows.
     """
 
     loaded: LoadedProject
@@ -49,6 +50,7 @@ class CheckedProject:
     topics: Mapping[str, Topic]
     topologies: tuple[TopologyGraph, ...]
     diagnostics: Diagnostics
+    left_to_spark: tuple[LeftToSpark, ...] = ()
 
     def topology(self, name: str) -> TopologyGraph:
         """The graph of a topology. Raises KeyError if there is none."""
@@ -69,11 +71,12 @@ def compile_project(
     environment: Mapping[str, str] = os.environ,
     without_plugins: Collection[str] = (),
     keep_verdicts: bool = True,
+    only_spark: bool = False,
 ) -> CheckedProject:
     """Check the project in the folder `root`. Without `analyzer` and `plugins` this is `parse`.
 
     Findings are in the result's diagnostics and are not raised. `keep_verdicts`: whether what the analyzer says is kept
-    for the next time.
+    for the next time. `only_spark`: whether the analyzer is asked for all types, also for those that are known without.
     """
     diagnostics = Diagnostics()
     loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
@@ -82,7 +85,7 @@ def compile_project(
         analyzer = None  # there would be no session to ask
     model = build_model(loaded, diagnostics)
     cache = VerdictCache(root / CACHE)
-    judge = Judge(analyzer, cache, diagnostics)
+    judge = Judge(analyzer, cache, diagnostics, only_spark=only_spark)
     checked = check_project(model, resolve(model, diagnostics), judge, diagnostics)
     check_former_names(model, diagnostics)
     check_functions(model, root, diagnostics)
@@ -100,7 +103,7 @@ def compile_project(
         for name, topology in _ordered(checked).items()
         if (topology.flows or topology.tables) and _known(topology) and faulty.isdisjoint(_parts(topology))
     ]
-    return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics)
+    return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics, judge.left_to_spark)
 
 
 def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from headwater.cli.main import main
-from headwater.compiler.pipeline import CACHE
 
-VERDICTS = Path(__file__).parent / "golden" / "scaffold" / "verdicts.json"
 WAY_OUT = "pip install 'headwater[racks]'"
 RACKS = "\nassignment:\n  {assignor}rack_aware:\n    strategy: min_traffic\n"
 
@@ -39,8 +36,6 @@ CASE = {
 def shop(tmp_path: Path) -> Path:
     project = tmp_path / "shop"
     CliRunner().invoke(main, ["init", "shop", "--project-dir", str(project)])
-    (project / CACHE).parent.mkdir(parents=True)
-    shutil.copy(VERDICTS, project / CACHE)
     return project
 
 

@@ -1,8 +1,9 @@
-"""The types of expressions, as Spark's own analyzer determines them.
+"""The types of expressions: those that are proven to be Spark's, and of others what Spark's own analyzer says.
 
 The compiler does not import Spark: its caller passes an `Analyzer`. Verdicts are cached in a file by a hash of the
-expression and the columns it reads, so that Spark starts only for new expressions. Without an analyzer (`parse`) an
-expression that is not in the file has no type, and nothing that needs its type is checked but what `unjudged` finds.
+expression and the columns it reads, so that Spark starts only for new expressions of which `proven` has no type.
+Without an analyzer (`parse`) an expression that is not in the file either has no type, and nothing that needs its type
+is checked but what `unjudged` finds.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ..diagnostics import CODES, Diagnostics, Position
 from ..types import canonical, ddl
 from ..whole_files import write_whole
 from .expressions import Expression, Ref, Scope
+from .proven.reading import type_of
+from .proven.terms import UnprovenTypeError
 from .unjudged import certain_mistakes
 
 Request = tuple[str, str]
@@ -69,6 +72,28 @@ class Analyzer(Protocol):
         """A verdict for each request, in order. An expression may contain aggregates."""
 
 
+@dataclass(frozen=True)
+class LeftToSpark:
+    """An expression whose type only Spark knows. `reason`: what of it. `kept`: its verdict was there already."""
+
+    position: Position
+    sql: str
+    reason: str
+    kept: bool
+
+
+@dataclass(frozen=True)
+class _Question:
+    """An expression in Spark SQL, and the canonical types of the columns that it reads."""
+
+    sql: str
+    columns: Mapping[str, str]
+
+    @property
+    def request(self) -> Request:
+        return self.sql, ddl(self.columns)
+
+
 class VerdictCache:
     """Verdicts in a JSON file, by a hash of the request. A file that cannot be read counts as empty."""
 
@@ -112,22 +137,45 @@ class VerdictCache:
 class Judge:
     """Gives expressions their types and reports those that have none."""
 
-    def __init__(self, analyzer: Analyzer | None, cache: VerdictCache, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, analyzer: Analyzer | None, cache: VerdictCache, diagnostics: Diagnostics, *, only_spark: bool = False
+    ) -> None:
         self._analyzer = analyzer
         self._cache = cache
         self._diagnostics = diagnostics
+        self._only_spark = only_spark
+        self._left: dict[Request, LeftToSpark] = {}
+
+    @property
+    def left_to_spark(self) -> tuple[LeftToSpark, ...]:
+        """The expressions whose types only Spark knows, each once, in the order of the files."""
+        return tuple(sorted(self._left.values(), key=lambda left: left.position))
 
     def types(self, expressions: Sequence[tuple[Expression, Scope]]) -> list[str | None]:
         """The canonical type of each expression; None if it is unknown or refused. A refusal is reported."""
-        requests = [_request(expression, scope) for expression, scope in expressions]
-        verdicts = self._verdicts([request for request in requests if request is not None])
+        asked = [(*each, _question(*each)) for each in expressions]
+        proven = {question.request: self._proven(question, expression) for expression, _, question in asked if question}
+        verdicts = self._verdicts([request for request, type_ in proven.items() if type_ is None])
         found: list[str | None] = []
-        for (expression, scope), request in zip(expressions, requests, strict=True):
-            if request is None:
+        for expression, scope, question in asked:
+            if question is None:
                 found.append(scope.type_of(expression.plain) if expression.plain else None)
             else:
-                found.append(self._settle(expression, scope, verdicts.get(request)))
+                request = question.request
+                found.append(proven[request] or self._settle(expression, scope, verdicts.get(request)))
         return found
+
+    def _proven(self, question: _Question, expression: Expression) -> str | None:
+        """The type, if it is known without Spark; otherwise why it is not is noted."""
+        if self._only_spark:
+            return None
+        try:
+            return type_of(question.sql, question.columns)
+        except UnprovenTypeError as error:
+            kept = self._cache.get(question.request) is not None
+            left = LeftToSpark(expression.position, expression.sql.text, error.reason, kept)
+            self._left.setdefault(question.request, left)
+            return None
 
     def _verdicts(self, requests: Sequence[Request]) -> Mapping[Request, Verdict]:
         known = {request: verdict for request in requests if (verdict := self._cache.get(request)) is not None}
@@ -186,8 +234,8 @@ def _place(expression: Expression, scope: Scope, offset: int | None, end: int | 
     )
 
 
-def _request(expression: Expression, scope: Scope) -> Request | None:
-    """The request for an expression; None if it is a plain column or the type of a column is unknown."""
+def _question(expression: Expression, scope: Scope) -> _Question | None:
+    """What is asked of an expression; None if it is a plain column or the type of a column is unknown."""
     if expression.plain is not None:
         return None
     columns: dict[str, str] = {}
@@ -201,7 +249,7 @@ def _request(expression: Expression, scope: Scope) -> Request | None:
         if type_ is None:
             return None
         columns[_own_name(ref, scope)] = type_
-    return expression.render(lambda ref: _name(ref, scope)), ddl(dict(sorted(columns.items())))
+    return _Question(expression.render(lambda ref: _name(ref, scope)), dict(sorted(columns.items())))
 
 
 def _name(ref: Ref, scope: Scope) -> str:
@@ -221,8 +269,11 @@ def _own_name(ref: Ref, scope: Scope) -> str:
     return f"{scope.table}.{ref.name}" if ref.role == "table" else ref.name
 
 
-_RULES = "3"
-"""Raised when verdicts change their meaning, so that cached ones are not used any more."""
+SPARK = "4.3.0"
+"""The version of Spark whose types these are. Another one is asked again, of every expression."""
+
+_RULES = f"4, Spark {SPARK}"
+"""Another one when verdicts change their meaning, so that cached ones are not used any more."""
 
 
 def _digest(request: Request) -> str:

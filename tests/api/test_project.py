@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater import HeadwaterError, InvalidProjectError, Project
-from headwater.compiler.pipeline import CACHE
 
 if TYPE_CHECKING:
     pass
-
-
-VERDICTS = Path(__file__).parents[1] / "golden" / "scaffold" / "verdicts.json"
 
 
 def test_parse_of_a_project_with_errors_gives_them(shop: Path) -> None:
@@ -112,8 +107,6 @@ def test_load_refuses_an_option_that_there_is_not(shop: Path) -> None:
 
 
 def test_what_methods_give_is_shown_in_one_short_line(shop: Path) -> None:
-    (shop / CACHE).parent.mkdir(parents=True)
-    shutil.copy(VERDICTS, shop / CACHE)
     project = Project(shop)
     parsed, compiled, (simulation,) = project.parse(), project.compile(), project.simulate()
 

@@ -1,4 +1,4 @@
-"""A small project with what Spark says of its expressions, and a way to run commands on it."""
+"""A small project, and a way to run commands on it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headwater.cli.main import main
-from headwater.compiler.pipeline import CACHE
-
-VERDICTS = Path(__file__).parents[1] / "golden" / "scaffold" / "verdicts.json"
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """The project that `headwater init` makes, with its expressions judged already: compiling needs no Java."""
+    """The project that `headwater init` makes: compiling it needs no Java."""
     project = tmp_path / "shop"
     assert CliRunner().invoke(main, ["init", "shop", "--project-dir", str(project)]).exit_code == 0
     shutil.rmtree(project / "tests")  # what it is changed to here is not what its own tests expect
-    (project / CACHE).parent.mkdir(parents=True)
-    shutil.copy(VERDICTS, project / CACHE)
     return project
 
 

@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 
 from headwater import Project
 from headwater.cli.main import main
-from headwater.compiler.pipeline import CACHE
 from headwater.plugins.manager import PluginManager
 from headwater.runtime.assignment.api.assignor import AssignmentError
 from headwater.runtime.assignment.cases import cases
@@ -128,8 +127,6 @@ def test_picture_is_what_the_command_draws(
     arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update_golden: bool
 ) -> None:
     shutil.copytree(ROOT / "projects" / "flights", tmp_path / "flights", ignore=shutil.ignore_patterns("target", ".*"))
-    (tmp_path / "flights" / CACHE).parent.mkdir(parents=True)
-    shutil.copy(ROOT / "tests" / "golden" / "flights" / "verdicts.json", tmp_path / "flights" / CACHE)
     monkeypatch.chdir(tmp_path / "flights")
     result = CliRunner().invoke(main, shlex.split(arguments))
     drawn, shown = Path(f"{PICTURES[arguments]}.svg"), ROOT / "docs" / "pictures" / f"{PICTURES[arguments]}.svg"

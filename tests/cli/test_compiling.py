@@ -11,6 +11,8 @@ import pytest
 from click.testing import Result
 
 from headwater.compiler.diagnostics import Diagnostics
+from headwater.compiler.language.judge import VerdictCache
+from headwater.compiler.pipeline import CACHE
 from headwater.compiler.reading.load import load_project
 from headwater.compiler.target_settings import spark_of
 from headwater.runtime.state.directories.directory import StateDirectory
@@ -67,6 +69,27 @@ def test_compile_writes_code_and_manifest(headwater: Headwater, shop: Path) -> N
     assert result.stdout.endswith("compiled 1 topology, target local\n")
     names = [path.relative_to(shop / "target").as_posix() for path in sorted((shop / "target").rglob("*.*"))]
     assert [name for name in names if not name.startswith(".")] == ["manifest.json", "sales/job.py", "sales/runner.py"]
+
+
+def test_verbose_compile_says_that_all_types_are_known_without_spark(headwater: Headwater) -> None:
+    printed = headwater("compile", "-v").stdout
+
+    assert printed.splitlines()[-1] == "all types are known without Spark: it was not started"
+
+
+def test_verbose_compile_names_expressions_that_only_spark_knows(headwater: Headwater, shop: Path) -> None:
+    path = shop / "topologies" / "sales.yml"
+    path.write_text(path.read_text().replace("quantity >= {{ var('smallest_order') }}", "crc32(product) > 3"))
+    kept = VerdictCache(shop / CACHE)
+    kept.put(("crc32(product) > 3", "product string"), "boolean")
+    kept.save()
+
+    printed = headwater("compile", "-v").stdout
+
+    assert printed.splitlines()[-2:] == [
+        "only Spark knows the types of 1 expression; its answers were kept from before",
+        "  topologies/sales.yml:14: crc32(product) > 3: the type of `crc32` is only known to Spark",
+    ]
 
 
 def test_compile_of_an_unchanged_project_leaves_files_alone(headwater: Headwater, shop: Path) -> None:
@@ -207,7 +230,7 @@ def test_clean_of_a_link_leaves_what_it_leads_to(headwater: Headwater, shop: Pat
 
     assert headwater("clean").exit_code == 0
     assert not (shop / "target").is_symlink()
-    assert (shop / "kept" / ".cache").is_dir()
+    assert (shop / "kept" / ".schemas").is_dir()
 
 
 def test_clean_removes_generated_files(headwater: Headwater, shop: Path) -> None:

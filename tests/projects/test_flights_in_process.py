@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,8 @@ from arrow_sql import ArrowCluster
 from projects.expected import Flights
 from projects.flights_run import EVERYTHING, copy_of_flights
 from projects.test_flights import check
-from projects.test_flights_plans import VERDICTS
 
 from headwater import Project
-from headwater.compiler.pipeline import CACHE
 from headwater.runtime.driver.runs import run_topologies
 
 DAYS = 2
@@ -22,8 +19,6 @@ DAYS = 2
 def test_days_of_flights_without_spark_equal_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLIGHTS_DAYS", str(DAYS))
     root = copy_of_flights(tmp_path, EVERYTHING)
-    (root / CACHE).parent.mkdir(parents=True)
-    shutil.copy(VERDICTS, root / CACHE)
     project = Project(root)
     topologies = project._code.topologies()
     project.seed()

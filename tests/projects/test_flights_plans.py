@@ -1,4 +1,4 @@
-"""Changes of the example project, planned against what is deployed, without Spark: its verdicts are kept elsewhere."""
+"""Changes of the example project, planned against what is deployed, without Spark."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ import pytest
 from projects.flights_run import EVERYTHING, copy_of_flights
 
 from headwater import Project
-from headwater.compiler.pipeline import CACHE
 from headwater.runtime.changes.plans.plan import Plan
-
-VERDICTS = Path(__file__).parents[1] / "golden" / "flights" / "verdicts.json"
 
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_of_flights(tmp_path_factory.mktemp("deployed"), EVERYTHING)
-    (root / CACHE).parent.mkdir(parents=True)
-    shutil.copy(VERDICTS, root / CACHE)
     Project(root).compile()
     return root
 

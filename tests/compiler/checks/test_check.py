@@ -145,7 +145,7 @@ def test_refusal_of_the_analyzer_points_into_the_expression(compiled: Compile) -
     assert pointed_at(project) == "tags + value.url"
 
 
-def test_parse_leaves_types_alone(compiled: Compile) -> None:
+def test_parse_leaves_types_alone_that_only_spark_knows(compiled: Compile) -> None:
     project = compiled(
         TOPICS,
         """
@@ -154,13 +154,30 @@ def test_parse_leaves_types_alone(compiled: Compile) -> None:
             from: clicks
             steps:
               - with_columns: {x: "value.url + tags"}
-              - filter: length(url)
+              - filter: crc32(url)
             to: out
         """,
         parse=True,
     )
     assert not list(project.diagnostics)
     assert project.topologies == ()
+    assert [left.sql for left in project.left_to_spark] == ["value.url + tags", "crc32(url)"]
+
+
+def test_parse_reports_a_type_that_is_known_without_spark(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS,
+        """
+        flows:
+          visits:
+            from: clicks
+            steps:
+              - filter: length(url)
+            to: out
+        """,
+        parse=True,
+    )
+    assert [found.message for found in project.diagnostics] == ["This must be a boolean; it is of type int."]
 
 
 def test_verdicts_are_asked_for_once(compiled: Compile, analyzer) -> None:
@@ -169,7 +186,7 @@ def test_verdicts_are_asked_for_once(compiled: Compile, analyzer) -> None:
           visits:
             from: clicks
             steps:
-              - filter: length(url) > 3
+              - filter: crc32(url) > 3
             to: out
         """
     compiled(TOPICS, topology)
@@ -195,7 +212,7 @@ def test_broken_cache_is_an_empty_one(compiled: Compile, tmp_path) -> None:
     cache = tmp_path / "target" / ".cache" / "expressions.json"
     cache.parent.mkdir(parents=True)
     cache.write_text("{")
-    project = compiled(TOPICS, "flows:\n  visits: {from: clicks, steps: [{filter: length(url) > 3}], to: out}\n")
+    project = compiled(TOPICS, "flows:\n  visits: {from: clicks, steps: [{filter: crc32(url) > 3}], to: out}\n")
     assert not list(project.diagnostics)
     assert cache.read_text() != "{"
 

@@ -1,0 +1,79 @@
+"""The types of all expressions that there are in projects are those that Spark gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from conformance.project import CASES, Case
+from projects.changes.deployed import Deployed, changes
+from projects.changes.flights_small import files_of_flights
+
+from headwater.cli.main import main
+from headwater.compiler.language.judge import Request, Verdict
+from headwater.compiler.language.proven.reading import type_of
+from headwater.compiler.language.proven.terms import UnprovenTypeError
+from headwater.compiler.language.stand_in import Unjudged
+from headwater.compiler.pipeline import compile_project
+from headwater.compiler.types import canonical
+from headwater.runtime.records.types import split_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+
+
+class Noting(Unjudged):
+    """Notes what Spark would be asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[Request, None] = {}
+
+    def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
+        self.asked |= dict.fromkeys(requests)
+        return super().analyze(requests)
+
+
+def projects(folder: Path) -> Iterator[Path]:
+    """The projects of this repository, the one that is made for a user, and the example after each change of it."""
+    for file in ROOT.rglob("headwater.yml"):
+        if not {".venv", ".package"} & {*file.relative_to(ROOT).parts}:
+            yield file.parent
+    assert CliRunner().invoke(main, ["init", "shop", "--project-dir", str(folder / "shop")]).exit_code == 0
+    yield folder / "shop"
+    for case in CASES.glob("*.yml"):
+        Case.load(case.stem).write(folder / case.stem)
+        yield folder / case.stem
+    for number, parameters in enumerate(changes("flights")):
+        (change,) = parameters.values
+        root = files_of_flights(folder / f"flights-{number}")
+        for each in (*change.earlier, change):
+            each.done(Deployed(root, {}))
+        yield root
+
+
+def known(request: Request) -> str | None:
+    sql, columns = request
+    try:
+        return type_of(sql, dict(split_columns(columns)))
+    except UnprovenTypeError:
+        return None
+
+
+@pytest.mark.spark
+def test_types_of_all_projects_are_those_that_spark_gives(tmp_path: Path, spark_session: SparkSession) -> None:
+    from headwater.runtime.spark.analysis.analyzer import SparkAnalyzer
+
+    noting = Noting()
+    for root in projects(tmp_path):
+        compile_project(root, analyzer=noting, keep_verdicts=False, only_spark=True)
+
+    said = {request: type_ for request in noting.asked if (type_ := known(request)) is not None}
+    given = dict(zip(said, SparkAnalyzer({"master": "local[2]"}).analyze(list(said)), strict=True))
+
+    assert said == {each: canonical(type_) if isinstance(type_, str) else type_ for each, type_ in given.items()}
+    assert len(said) > len(noting.asked) * 0.8
