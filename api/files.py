@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ from typing import Any
 from ..compiler.checks.catalog import InstalledPlugins
 from ..compiler.diagnostics import did_you_mean
 from ..compiler.language.judge import Analyzer
-from ..compiler.language.stand_in import Unjudged
 from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
 from ..compiler.pipeline import CheckedProject, compile_project
 from ..compiler.resources import Resources, resources_of
-from ..compiler.target_settings import plugins_of, spark_of
+from ..compiler.target_settings import absolute, plugins_of, settings_of, spark_of
 from ..errors import HeadwaterError
 from ..plugins.manager import PluginManager
+from ..runtime.topology import Settings
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class CheckedFiles:
     @cached_property
     def guessed(self) -> CheckedProject:
         """The same, with an unknown type for each expression that was never judged: see `Unjudged`."""
+        from ..compiler.language.stand_in import Unjudged
+
         return self._compiled(analyzer=Unjudged(), keep_verdicts=False)
 
     @property
@@ -115,6 +117,22 @@ class CheckedFiles:
         """The result of parsing, as far as it is known."""
         return Parsed(**self.found())
 
+    def settings_to_read(self) -> Settings:
+        """The settings of the target, with absolute paths, even if other files have errors.
+
+        Raises InvalidProjectError.
+        """
+        parsed = self.parsed()
+        if not parsed.target_ok:
+            raise InvalidProjectError(parsed)
+        settings = absolute(settings_of(self.checked.loaded), self.root)
+        return replace(settings, without_plugins=self.options.without_plugins)
+
+    def has_log_folder(self) -> bool:
+        """Whether the target's log is in a folder, which is there. Raises InvalidProjectError."""
+        path = self.settings_to_read().log.options.get("path")
+        return isinstance(path, str) and Path(path).is_dir()
+
     def require_valid(self) -> None:
         """Raises InvalidProjectError if errors have been found."""
         if self.checked.diagnostics.has_errors:
@@ -140,5 +158,6 @@ class CheckedFiles:
             profile=self.options.profile,
             target=self.options.target,
             without_plugins=self.options.without_plugins,
+            earlier=self.__dict__.get("untyped"),
             **more,
         )

@@ -93,10 +93,8 @@ class Plans:
         if left := [each for each in stopped if (each.kind, each.subject) in changes]:
             raise RefreshRefusedError(left)
 
-    def outlook(self, *, local: bool = False, go_on: bool = False) -> Plan | None:
+    def outlook(self, *, go_on: bool = False) -> Plan | None:
         """See `Project.outlook`."""
-        if local and not Path(self._place()).is_dir():
-            return None
         try:
             plan = self.plan(go_on=go_on)
         except (HeadwaterError, OSError):

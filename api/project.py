@@ -340,7 +340,9 @@ class Project:
         """The plan, if something has changed since something was committed. None too where it cannot be made: `run`
         tells what is wrong then. `local`: None also for a log that is not in a folder, so that nobody waits for it.
         """
-        return self._plans.outlook(local=local, go_on=go_on)
+        if local and not self._files.has_log_folder():  # before anything is imported that reads logs
+            return None
+        return self._plans.outlook(go_on=go_on)
 
     def orphans(self) -> tuple[Orphan, ...]:
         """The applications in the log that no topology of the project owns: of topologies that were removed or renamed.

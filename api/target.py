@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from ..compiler.outcomes import InvalidProjectError
-from ..compiler.target_settings import absolute, settings_of
 from ..runtime.chosen_plugins import ChosenPlugins, log_of, origin_of
 from ..runtime.log.placed.log import PlacedLog
 from ..runtime.spark.clients import local_state
@@ -31,11 +28,7 @@ class Target:
 
     def settings_to_read(self) -> Settings:
         """The settings for reading, even if other files have errors. Raises InvalidProjectError."""
-        parsed = self._files.parsed()
-        if not parsed.target_ok:
-            raise InvalidProjectError(parsed)
-        settings = absolute(settings_of(self._files.checked.loaded), self._files.root)
-        return replace(settings, without_plugins=self._files.options.without_plugins)
+        return self._files.settings_to_read()
 
     def log(self) -> PlacedLog:
         """The log for writing, see `Project.log`."""

@@ -38,14 +38,14 @@ def command(options: ProjectOptions, style: str, verbose: bool) -> None:
         plan = project.outlook(local=True) if compiled.ok and style == "text" else None
     show(compiled.diagnostics, compiled.sources, compiled.root, style)
     if style == "text" and compiled.ok:
-        from .plan.texts import in_a_line
-
         for emitted in compiled.emitted:
             state = "written" if emitted.changed else "unchanged"
             click.echo(f"  {os.path.relpath(emitted.job.parent)}: {state}")
         count = len(compiled.emitted)
         click.echo(f"compiled {count} topolog{'y' if count == 1 else 'ies'}, target {compiled.target_name}")
         if plan is not None:
+            from .plan.texts import in_a_line
+
             click.echo(in_a_line(plan))
         if verbose:
             _show_engines(engines)

@@ -20,7 +20,7 @@ from .checks.places import check_places
 from .checks.plugins import PluginCatalog, check_functions, check_packages, check_plugins
 from .checks.project import Checked, check_project
 from .checks.spark import check_spark
-from .diagnostics import Diagnostics
+from .diagnostics import Diagnostic, Diagnostics
 from .language.judge import Analyzer, Judge, LeftToSpark, VerdictCache
 from .model.build import build_model
 from .model.project import ProjectModel
@@ -42,7 +42,7 @@ class CheckedProject:
     `topologies`: each comes after those whose topics it reads, unless they read one another in a circle. Topologies
     with errors are left out, and so are those with an unknown type (without an analyzer). `topics`: all topics of the
     project by name, declared or only written, without repartition topics. `left_to_spark`: expressions whose types
-    only Spark knows.
+    only Spark knows. `read`: what was found while the files were read.
     """
 
     loaded: LoadedProject
@@ -51,6 +51,7 @@ class CheckedProject:
     topologies: tuple[TopologyGraph, ...]
     diagnostics: Diagnostics
     left_to_spark: tuple[LeftToSpark, ...] = ()
+    read: tuple[Diagnostic, ...] = ()
 
     def topology(self, name: str) -> TopologyGraph:
         """The graph of a topology. Raises KeyError if there is none."""
@@ -72,14 +73,20 @@ def compile_project(
     without_plugins: Collection[str] = (),
     keep_verdicts: bool = True,
     only_spark: bool = False,
+    earlier: CheckedProject | None = None,
 ) -> CheckedProject:
     """Check the project in the folder `root`. Without `analyzer` and `plugins` this is `parse`.
 
     Findings are in the result's diagnostics and are not raised. `keep_verdicts`: whether what the analyzer says is kept
     for the next time. `only_spark`: whether the analyzer is asked for all types, also for those that are known without.
+    `earlier`: the same project, checked with the same variables and target, whose files are not read again.
     """
-    diagnostics = Diagnostics()
-    loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
+    diagnostics = Diagnostics(earlier.read if earlier is not None else ())
+    if earlier is not None:
+        loaded = earlier.loaded
+    else:
+        loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
+    read = tuple(diagnostics)
     check_places(loaded, diagnostics)
     if not check_spark(loaded.target, diagnostics):
         analyzer = None  # there would be no session to ask
@@ -103,7 +110,7 @@ def compile_project(
         for name, topology in _ordered(checked).items()
         if (topology.flows or topology.tables) and _known(topology) and faulty.isdisjoint(_parts(topology))
     ]
-    return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics, judge.left_to_spark)
+    return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics, judge.left_to_spark, read)
 
 
 def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:

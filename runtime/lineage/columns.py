@@ -13,6 +13,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
+from ..operators.batch_columns import physical_key, source_columns
 from ..operators.declarations import (
     Aggregate,
     Declaration,
@@ -26,8 +27,6 @@ from ..operators.declarations import (
     Source,
     StreamTableJoin,
 )
-from ..operators.rows import physical_key
-from ..operators.source import source_columns
 from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..records.types import parse_columns
 from ..stages.sql_step import SqlStep

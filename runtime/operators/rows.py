@@ -21,8 +21,7 @@ import pyarrow as pa
 from ..records.arrays import Bools, Int8s, Int64s, concat_some, to_numpy
 from ..records.keys import normal_key
 from ..records.kinds import Kind
-from ..records.types import parse_columns
-from .declarations import Flow
+from .batch_columns import key_name
 
 _MANY, _MOST = 4096, 0.75
 """Of so many rows, of which such a share stays, Arrow copies runs: a third of the time of taking row by row."""
@@ -112,24 +111,6 @@ class Rows:
     def deeper(self, level: Int64s) -> Rows:
         """The same rows with one more level of the path."""
         return replace(self, path=(*self.path, level))
-
-
-def physical_columns(flow: Flow) -> dict[str, pa.DataType]:
-    """The columns of a flow's batch: key, then value. A key column with the name of a value column is `key.<name>`."""
-    value = parse_columns(flow.value)
-    key = parse_columns(flow.key)
-    return {physical_key(name, value): data_type for name, data_type in key.items()} | value
-
-
-def physical_key(name: str, value: dict[str, pa.DataType]) -> str:
-    """The physical name of the key column `name` in a batch with the value columns `value`."""
-    return f"key.{name}" if name in value else name
-
-
-def key_name(physical: str, value: Sequence[str]) -> str:
-    """A key column's own name, from its physical name in a batch with the value columns `value`."""
-    name = physical.removeprefix("key.")
-    return name if name in value else physical
 
 
 def arrange(key: Mapping[str, pa.Array], value: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..log.log import Log
-from ..records.schema import key_columns, value_columns
-from ..records.types import columns_ddl
 from ..tasks.plan import TaskPlan
 from . import declarations
-from .declarations import Flow
+from .batch_columns import source_columns
 from .node import Edges
 from .order.partition_group import Reading, TakenRecords, read_task
 from .task_epoch import TaskEpoch
@@ -37,11 +35,3 @@ def take(
         for number, name in enumerate(source.edges):
             edges[name] = rows if len(source.edges) == 1 else rows.deeper(np.full(len(rows), number))
     return taken, edges
-
-
-def source_columns(source: declarations.Source) -> Flow:
-    """The columns that a source puts on its edges."""
-    value = value_columns(source.topic)
-    if source.columns is not None:
-        value = {name: value[name] for name in source.columns}
-    return Flow(columns_ddl(key_columns(source.topic)), columns_ddl(value))

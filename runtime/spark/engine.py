@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..operators.batch_columns import physical_columns
 from ..operators.declarations import Flow
 from ..operators.node import Node
-from ..operators.rows import physical_columns
 from ..stages.failed_stage import with_facts
 from ..stages.sql_step import SqlStep
 from ..stages.stage import Stage

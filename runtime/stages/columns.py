@@ -12,6 +12,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from ..operators.batch_columns import physical_columns, physical_key, source_columns
 from ..operators.declarations import (
     Aggregate,
     Declaration,
@@ -29,8 +30,6 @@ from ..operators.declarations import (
     Table,
     ToStream,
 )
-from ..operators.rows import physical_columns, physical_key
-from ..operators.source import source_columns
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import TIMESTAMP, arrow_type, columns_ddl, parse_columns
 from ..topology import Store

@@ -13,11 +13,11 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from ..expressions.reading import node_of, predicate_of
+from ..operators.batch_columns import physical_columns
 from ..operators.computing import Branch, Compute, Explode, Where
 from ..operators.declarations import Flow, Place
 from ..operators.edges import Fork, Merge
 from ..operators.node import Edges
-from ..operators.rows import physical_columns
 from ..operators.task_epoch import TaskEpoch
 from ..records.kinds import Kind
 from ..records.types import TIMESTAMP, arrow_type

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
+from ..operators.batch_columns import physical_columns
 from ..operators.declarations import Flow
-from ..operators.rows import Rows, after_old, path_order, physical_columns
+from ..operators.rows import Rows, after_old, path_order
 from ..records.arrays import Int8s, Int64s, to_numpy, typed
 from ..records.kinds import Kind
 from ..records.types import parse_columns

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from ..expressions.promotion import UnprovenError
 from ..operators.declarations import Declaration, Flow
-from ..operators.node import Node
 from ..records.types import parse_columns
 from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
-from .in_task import Handover, alone_in_sql, operators_of
 from .sql_step import SqlStep
+
+if TYPE_CHECKING:
+    from ..operators.node import Node
 
 
 class Engine(Protocol):
@@ -103,6 +103,10 @@ def _placed(steps: Sequence[Step], engine: Engine) -> Iterator[_Placed]:
 
 
 def _in_task(step: SqlStep, before: Flows, behind: Flows, engine: Engine) -> tuple[Any, ...]:
+    # Imported where steps are done: operators load pandas, and the compiler only notes steps.
+    from ..expressions.promotion import UnprovenError
+    from .in_task import operators_of
+
     try:
         return operators_of(step, before, behind) if engine.in_task(step, alone=False) else ()
     except UnprovenError:
@@ -110,6 +114,8 @@ def _in_task(step: SqlStep, before: Flows, behind: Flows, engine: Engine) -> tup
 
 
 def _some_in_tasks(between: Sequence[_Placed], engine: Engine) -> Iterator[_Placed]:
+    from .in_task import alone_in_sql
+
     alone = alone_in_sql([not each.operators for each in between])
     for number, each in enumerate(between):
         stays = number in alone and isinstance(each.step, SqlStep) and not engine.in_task(each.step, alone=True)
@@ -129,6 +135,8 @@ class _Stage:
         """With the operators of one more step, which is given the edges `flows`, and makes `made`."""
         if stage is None:
             return cls(flows, nodes, made)
+        from .in_task import Handover
+
         return cls(stage.reads, (*stage.nodes, *Handover.between(stage.made, flows), *nodes), made)
 
 

@@ -21,9 +21,9 @@ from headwater.runtime.driver.cluster import EpochJob
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Batches, LocalEngine, Step, built
 from headwater.runtime.local.job import LocalJob
+from headwater.runtime.operators.batch_columns import physical_columns
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.node import Node
-from headwater.runtime.operators.rows import physical_columns
 from headwater.runtime.placing.client import Client
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.topology import Subtopology

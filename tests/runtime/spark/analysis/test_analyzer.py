@@ -183,6 +183,8 @@ def silent_host() -> Iterator[list[str]]:
 
 def test_session_that_reads_expressions_otherwise_is_refused(tmp_path: Path, spark_session: SparkSession) -> None:
     init.main(["shop", "--project-dir", str(tmp_path / "shop")], standalone_mode=False)
+    sales = tmp_path / "shop" / "topologies" / "sales.yml"
+    sales.write_text(sales.read_text().replace("product: product", "product: hex(product)"))  # Spark is asked for it
     given = spark_session.newSession()
     given.conf.set("spark.sql.variable.substitute", "true")
     given.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY")
