@@ -21,10 +21,10 @@ from ...errors import HeadwaterError
 from ..timed_parts import timed
 from .murmur2 import Bytes, Ints, murmur2
 
-_NULL = pa.scalar(b"\x00", pa.binary())
-_VALUE = pa.scalar(b"\x01", pa.binary())
-_END = pa.scalar(b"\x00", pa.binary())
-_NOTHING = pa.scalar(b"", pa.binary())
+_NULL = b"\x00"
+_VALUE = b"\x01"
+_END = b"\x00"
+_NOTHING = b""
 ESCAPE = 0xFF
 """Follows each 0x00 inside a text. A 0x00 without it ends the text. No marker has this value."""
 
