@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..operations.base.operation import Processor
-from .engines import step_engines
 from .graph import ProcessorNode, TopologyGraph
 from .operation_graph import Vertex, Wired
 
@@ -84,6 +83,8 @@ def describe(topology: TopologyGraph) -> str:
 
     After `#`: the node's step and place in the file, and what keeps its expressions with Spark SQL.
     """
+    from .engines import step_engines  # loads Arrow, which `parse` does not need
+
     kept = {each.at: each.kept for each in step_engines(topology) if each.kept}
     parts = {part.number: _subtopology(part.number, part.nodes, kept) for part in topology.subtopologies}
     parts |= {number: _global(number, nodes) for number, nodes in topology.global_nodes.items()}
