@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,11 +25,9 @@ from headwater import (
 )
 from headwater.api.driver import UnfitRecordsError
 from headwater.cli.init import command as init
-from headwater.compiler.pipeline import CACHE
 from headwater.runtime.testing import driven
 
 ROOT = Path(__file__).parents[2]
-VERDICTS = ROOT / "tests" / "golden" / "scaffold" / "verdicts.json"
 EXAMPLES = re.findall(
     r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", (ROOT / "docs" / "testing.md").read_text(), re.DOTALL
 )
@@ -43,8 +40,6 @@ DAY_MS = 1_714_521_600_000
 def shop(tmp_path: Path) -> Path:
     root = tmp_path / "shop"
     init.main(["shop", "--project-dir", str(root)], standalone_mode=False)
-    (root / CACHE).parent.mkdir(parents=True)
-    shutil.copy(VERDICTS, root / CACHE)
     return root
 
 

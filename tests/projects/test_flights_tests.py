@@ -11,12 +11,10 @@ import yaml
 from projects.flights_run import FLIGHTS
 
 from headwater import Project
-from headwater.compiler.pipeline import CACHE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERDICTS = Path(__file__).parents[1] / "golden" / "flights" / "verdicts.json"
 TOPOLOGIES = sorted(path.stem for path in (FLIGHTS / "topologies").glob("*.yml"))
 ON_SPARK = "airport_traffic"
 """Its `explode` is only done by Spark SQL."""
@@ -26,8 +24,6 @@ ON_SPARK = "airport_traffic"
 def flights(tmp_path: Path) -> Path:
     root = tmp_path / "flights"
     shutil.copytree(FLIGHTS, root, ignore=shutil.ignore_patterns(".headwater", "target", "__pycache__"))
-    (root / CACHE).parent.mkdir(parents=True)
-    shutil.copy(VERDICTS, root / CACHE)
     return root
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from headwater.cli.main import main
-from headwater.compiler.pipeline import CACHE
-
-VERDICTS = Path(__file__).parents[2] / "golden" / "scaffold" / "verdicts.json"
 
 
 @pytest.fixture
@@ -19,7 +15,5 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The scaffold, with its expressions judged already and its tests, as the current folder."""
     project = tmp_path / "shop"
     assert CliRunner().invoke(main, ["init", "shop", "--project-dir", str(project)]).exit_code == 0
-    (project / CACHE).parent.mkdir(parents=True)
-    shutil.copy(VERDICTS, project / CACHE)
     monkeypatch.chdir(project)
     return project
