@@ -53,7 +53,7 @@ class Stores:
                 owned = replace(owned, store=written.store, subtopology=written.subtopology)
             else:
                 self._check_writers(log, owned)
-        if owned.store.type != "window" and (start is not None or end is not None):
+        if not owned.store.is_windowed and (start is not None or end is not None):
             raise UnknownNameError("window store", store, "only windows have bounds of time")
         rows: Callable[[], Iterator[Row]]
         table: Callable[[], pa.Table]

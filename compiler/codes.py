@@ -557,9 +557,9 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW515": Code(
         "a window that is not possible",
-        "A window has a size above zero, and an advance between 1 ms and its size that puts no record into more than "
-        "100,000 windows.",
-        "Change `advance` or the size.",
+        "A window has a size or a gap above zero, and an advance between 1 ms and its size that puts no record into "
+        "more than 100,000 windows.",
+        "Change `advance`, the size or the gap.",
     ),
     "HW516": Code(
         "a column defined twice",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .environment import duration, env_var, whole_number
     from .generated_code import topology_beside
     from .operators.aggregate import Aggregate
+    from .operators.aggregate_sessions import AggregateSessions
     from .operators.columns import KeyBy, Select
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins import GlobalJoin, StreamTableJoin
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Assignment,
         GlobalTable,
         PluginRef,
+        SessionWindow,
         Settings,
         Store,
         Subtopology,
@@ -42,6 +44,7 @@ _HOMES = {
     "environment": ("duration", "env_var", "whole_number"),
     "generated_code": ("topology_beside",),
     "operators.aggregate": ("Aggregate",),
+    "operators.aggregate_sessions": ("AggregateSessions",),
     "operators.columns": ("KeyBy", "Select"),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins": ("GlobalJoin", "StreamTableJoin"),
@@ -54,6 +57,7 @@ _HOMES = {
         "Assignment",
         "GlobalTable",
         "PluginRef",
+        "SessionWindow",
         "Settings",
         "Store",
         "Subtopology",
@@ -66,6 +70,7 @@ _HOMES = {
 __all__ = [
     "Agg",
     "Aggregate",
+    "AggregateSessions",
     "Assignment",
     "Fork",
     "GlobalJoin",
@@ -76,6 +81,7 @@ __all__ = [
     "Pipe",
     "PluginRef",
     "Select",
+    "SessionWindow",
     "Settings",
     "Settle",
     "Sink",

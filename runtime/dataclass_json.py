@@ -6,9 +6,9 @@ lists, because there are thousands of them; named tuples are lists too. A field 
 field needs a default; in a list it also must be the last one. Fields that a class names in `seldom` are left out of an
 object while they have their defaults.
 
-Mappings become objects (with integer keys as text), tuples become lists, and `Any` is JSON as it is. A missing value is
-null. An empty object is read as None too, because older logs have that. How a class is read and written is worked out
-once, from its annotations.
+Mappings become objects (with integer keys as text), tuples become lists, and `Any` is JSON as it is. Where a field may
+have one of several classes, the names of an object's fields say which. A missing value is null. An empty object is read
+as None too, because older logs have that. How a class is read and written is worked out once, from its annotations.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _writer(kind: Any) -> _Step:
         write = _writer(args[1])
         return dict if write is None else lambda value: {key: write(part) for key, part in value.items()}
     if origin is UnionType:
-        return _if_there(_writer(_other_than_none(args)))
+        return _if_there(_one_of(_other_than_none(args), _writer, type))
     return None
 
 
@@ -91,7 +91,9 @@ def _reader(kind: Any) -> _Step:
             return None
         return lambda value: {key_type(key): _apply(read, part) for key, part in value.items()}
     if origin is UnionType:
-        return _if_there(_reader(_other_than_none(args)))
+        kinds = _other_than_none(args)
+        named = {frozenset(key for _, key, _ in _fields(each, _reader)): each for each in kinds if len(kinds) > 1}
+        return _if_there(_one_of(kinds, _reader, lambda plain: named[frozenset(plain)]))
     return None
 
 
@@ -148,9 +150,16 @@ def _apply(step: _Step, value: Any) -> Any:
     return value if step is None else step(value)
 
 
-def _other_than_none(kinds: tuple[Any, ...]) -> Any:
-    (kind,) = (kind for kind in kinds if kind is not NoneType)
-    return kind
+def _other_than_none(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(kind for kind in kinds if kind is not NoneType)
+
+
+def _one_of(kinds: tuple[Any, ...], step: Callable[[Any], _Step], kind_of: Callable[[Any], Any]) -> _Step:
+    """The step of the only class, or of the one that a value says. `kind_of`: which that is."""
+    if len(kinds) == 1:
+        return step(kinds[0])
+    steps = {each: step(each) for each in kinds}
+    return lambda value: _apply(steps[kind_of(value)], value)
 
 
 def _if_there(step: _Step) -> _Step:

@@ -93,6 +93,36 @@ class Window:
         """Windows that overlap; durations as in the YAML (`1h`)."""
         return cls(parse_duration(size), parse_duration(advance), parse_duration(grace))
 
+    @property
+    def kept_ms(self) -> int:
+        """How long a row can still change after the start of its window."""
+        return self.size_ms + self.grace_ms
+
+
+@dataclass(frozen=True)
+class SessionWindow:
+    """Windows of a key's records that are at most `gap` apart, both bounds included, in milliseconds.
+
+    They start and end with their first and last record. A session is closed once stream time > end + gap + grace.
+    """
+
+    gap_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of(cls, gap: str, *, grace: str) -> SessionWindow:
+        """Durations as in the YAML (`30m`)."""
+        return cls(parse_duration(gap), parse_duration(grace))
+
+    @property
+    def kept_ms(self) -> int:
+        """How long a row can still change after the end of its window."""
+        return self.gap_ms + self.grace_ms
+
+
+StoreType = Literal["key_value", "window", "session"]
+"""What the rows of a store are found by: their key, their key and a window's start, or their key and a session."""
+
 
 @dataclass(frozen=True)
 class Agg:
@@ -130,8 +160,8 @@ class Store:
     partitions: int
     key: str
     value: str
-    type: Literal["key_value", "window"] = "key_value"
-    window: Window | None = None
+    type: StoreType = "key_value"
+    window: Window | SessionWindow | None = None
     retention_ms: int | None = None
     aggregates: tuple[Agg, ...] = ()
     backend: str = "lmdb"
@@ -142,14 +172,19 @@ class Store:
     @property
     def changelog_cleanup(self) -> str:
         """`cleanup`, or its default, as in Kafka Streams."""
-        return self.cleanup or ("compact,delete" if self.type == "window" else "compact")
+        return self.cleanup or ("compact" if self.type == "key_value" else "compact,delete")
 
     @property
     def kept_ms(self) -> int | None:
         """How long a row is kept: as `retention_ms` says, or else until its window is closed; None for ever."""
         if self.retention_ms is not None or self.window is None:
             return self.retention_ms
-        return self.window.size_ms + self.window.grace_ms
+        return self.window.kept_ms
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether its rows have windows, and expire by stream time."""
+        return self.type != "key_value"
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from ...runtime.durations import duration_text
-from ...runtime.topology import GlobalTable, Store, Topic, Window
+from ...runtime.topology import GlobalTable, SessionWindow, Store, Topic, Window
 from .names import Constants
 from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
 
 _POSITIONAL = {
     "Agg": 3,
     "Aggregate": 2,
+    "AggregateSessions": 2,
     "Flow": 2,
     "GlobalTable": 1,
     "PluginRef": 2,
@@ -50,6 +51,10 @@ class Declarations:
             return Code(self._constants[value])
         if isinstance(value, Window):
             return self._window(value)
+        if isinstance(value, SessionWindow):
+            self.classes.add("SessionWindow")
+            gap, grace = (Text(duration_text(length)) for length in (value.gap_ms, value.grace_ms))
+            return call("SessionWindow.of", gap, grace=grace)
         if is_dataclass(value) and not isinstance(value, type):
             return self.call(value)
         if isinstance(value, tuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
-from ...runtime.topology import Store
+from ...runtime.topology import Store, StoreType
 from ..types import ddl
 from .entries import StoreModel
 
@@ -34,7 +34,7 @@ def declared_store(
         partitions=partitions,
         key=columns_ddl(key),
         value=columns_ddl(value),
-        type=cast(Literal["key_value", "window"], type_),
+        type=cast(StoreType, type_),
         backend=backend.name.text if backend else "lmdb",
         options=backend.options.to_python() if backend and backend.options else {},
         changelog=model.changelog if model else True,

@@ -119,11 +119,10 @@ class _Builder:
         changelog = mapping(node, "changelog")
         retention = scalar(node, "retention")
         type_ = text(node, "type", None)
-        if type_ == "session":
-            position = cast(Scalar, node["type"]).position
-            self._reader.later(position, "Session stores are")
         if type_ == "key_value" and retention is not None:
-            message = "A key_value store keeps each row until it is deleted; 'retention' is for window stores."
+            message = (
+                "A key_value store keeps each row until it is deleted; 'retention' is for window and session stores."
+            )
             self._diagnostics.add("HW210", retention.position, message, "Remove it.")
         return StoreModel(
             name=name,

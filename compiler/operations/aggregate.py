@@ -11,7 +11,7 @@ from typing import Self
 
 from ...runtime.durations import duration_text
 from ...runtime.operators.declarations import Emit
-from ...runtime.topology import Agg, Store
+from ...runtime.topology import Agg, SessionWindow, Store, StoreType, Window
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.expressions import Expression, Scope
 from ..language.node_values import pairs, scalar
@@ -171,19 +171,26 @@ def _result_type(call: AggregateCall, type_: str | None) -> str | None:
 def _aggregate_store(
     context: FlowContext, action: AggregateStep, shape: Shape, value: Mapping[str, str | None]
 ) -> Store:
-    type_ = "window" if shape.window else "key_value"
+    type_ = _store_type(shape.window)
     key = shape.plain_key if shape.window else shape.key
     store, model = context.store(action.store, type_, key, value, shape)
     if shape.window is None:
         return store
     window = shape.window
-    needed = window.size_ms + window.grace_ms
+    needed = window.kept_ms
     retention = model.retention_ms if model else None
     if model is not None and model.retention is not None and retention is not None and retention < needed:
-        message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than window and grace."
+        what = "gap" if isinstance(window, SessionWindow) else "window"
+        message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than {what} and grace."
         hint = f"Set it to {duration_text(needed)} at least, or leave it out."
         context.report("HW507", model.retention.position, message, hint)
     return replace(store, window=window, retention_ms=retention)
+
+
+def _store_type(window: Window | SessionWindow | None) -> StoreType:
+    if window is None:
+        return "key_value"
+    return "session" if isinstance(window, SessionWindow) else "window"
 
 
 def _aggregated(

@@ -1,11 +1,11 @@
-"""`window`: the time windows of the `aggregate` after it. It has no operation of its own."""
+"""`window`: the windows of the `aggregate` after it. It has no operation of its own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.topology import Window
+from ...runtime.topology import SessionWindow, Window
 from ..language.node_values import milliseconds, scalar
 from ..language.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
@@ -18,9 +18,9 @@ _MOST_WINDOWS = 100_000
 
 @dataclass(frozen=True)
 class WindowStep(StepAction):
-    """`window:`, tumbling or hopping."""
+    """`window:`, tumbling, hopping or session."""
 
-    window: Window
+    window: Window | SessionWindow
 
     passes_tombstones = False
 
@@ -28,10 +28,12 @@ class WindowStep(StepAction):
     def read(cls, node: Node, reader: Reader) -> Self | None:
         if not isinstance(node, Mapping):
             return None
-        for kind in ("sliding", "session"):
-            if kind in node:
-                reader.later(node.key_position(kind), f"The {kind} window is")
-                return None
+        if "sliding" in node:
+            reader.later(node.key_position("sliding"), "The sliding window is")
+            return None
+        grace = milliseconds(scalar(node, "grace")) or 0
+        if "session" in node:
+            return cls._session(scalar(node, "session"), grace, reader)
         size_node = scalar(node, "tumbling") or scalar(node, "hopping")
         size = milliseconds(size_node)
         if size is None or size_node is None:
@@ -45,7 +47,15 @@ class WindowStep(StepAction):
             return None
         if advance_node is not None and not _advances(size, size_node, advance, advance_node, reader):
             return None
-        return cls(Window(size, advance, milliseconds(scalar(node, "grace")) or 0))
+        return cls(Window(size, advance, grace))
+
+    @classmethod
+    def _session(cls, node: Scalar | None, grace: int, reader: Reader) -> Self | None:
+        gap = milliseconds(node)
+        if gap == 0 and node is not None:
+            reader.diagnostics.add("HW515", node.position, "A session window needs a gap above zero.")
+            return None
+        return None if gap is None else cls(SessionWindow(gap, grace))
 
     def references(self) -> References:
         return References()

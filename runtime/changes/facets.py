@@ -81,10 +81,14 @@ def other_expressions(was: StoreDescription, is_: StoreDescription) -> tuple[str
     return aggregate_lines(was, is_)
 
 
-def window_text(window: tuple[int, int] | None) -> str:
-    """A window in the words of the YAML: `tumbling 1h`, `hopping 1d by 6h`; `none` for a store without one."""
+def window_text(window: tuple[int, ...] | None) -> str:
+    """A window in the words of the YAML: `tumbling 1h`, `hopping 1d by 6h`, `session 30m`; `none` for a store without
+    one.
+    """
     if window is None:
         return "none"
+    if len(window) == 1:
+        return f"session {duration_text(window[0])}"
     size, advance = window
     if size == advance:
         return f"tumbling {duration_text(size)}"

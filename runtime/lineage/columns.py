@@ -16,6 +16,7 @@ from sqlglot import exp
 from ..operators.batch_columns import physical_key, source_columns
 from ..operators.declarations import (
     Aggregate,
+    AggregateSessions,
     Declaration,
     Flow,
     Fork,
@@ -159,7 +160,7 @@ class _Tracing:
                 of = _Edge(*topic)
                 added = {new: of.at(column) for new, column in node.values.items()}
                 return {node.flow: replace(edge, value={**edge.value, **added})}
-            case Aggregate():
+            case Aggregate() | AggregateSessions():
                 window = dict.fromkeys(WINDOW_COLUMNS, _NOTHING) if node.store.window is not None else {}
                 values = {
                     each.name: edge.at(each.column) if each.column else _NOTHING for each in node.store.aggregates

@@ -14,7 +14,7 @@ from ..durations import duration_text
 from ..records.column_changes import ColumnChanges
 from ..records.types import columns_ddl, parse_columns
 from ..records.widening import readable
-from ..topology import Agg, StepText, Store, StoreFiller, Subtopology, Topic, Topology
+from ..topology import Agg, SessionWindow, StepText, Store, StoreFiller, Subtopology, Topic, Topology, Window
 from .described_settings import settings_of
 
 
@@ -185,8 +185,8 @@ class AggregateDescription:
 @dataclass(frozen=True)
 class StoreDescription:
     """A store of an application. `aggregates`: hidden state that it holds; `shown`: the same in the user's words, empty
-    in older logs. `window`: size and advance, ms. `settings`: how it is kept, in the words of the YAML, empty in older
-    logs too.
+    in older logs. `window`: size and advance, or the gap of sessions, ms. `settings`: how it is kept, in the words of
+    the YAML, empty in older logs too.
     """
 
     partitions: int
@@ -195,7 +195,7 @@ class StoreDescription:
     value: str
     aggregates: tuple[AggregateDescription, ...] = ()
     shown: tuple[str, ...] = ()
-    window: tuple[int, int] | None = None
+    window: tuple[int, ...] | None = None
     changelog: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -209,7 +209,7 @@ class StoreDescription:
             store.value,
             tuple(map(_aggregate, store.aggregates)),
             tuple(f"{each.name}: {each.text}" for each in store.aggregates),
-            None if store.window is None else (store.window.size_ms, store.window.advance_ms),
+            _lengths(store.window),
             store.changelog,
             dict(_settings(store)),
         )
@@ -323,6 +323,12 @@ class TopologyDescription:
 
 def _aggregate(aggregate: Agg) -> AggregateDescription:
     return AggregateDescription(aggregate.name, aggregate.function, aggregate.of, tuple(aggregate.options))
+
+
+def _lengths(window: Window | SessionWindow | None) -> tuple[int, ...] | None:
+    if window is None:
+        return None
+    return (window.gap_ms,) if isinstance(window, SessionWindow) else (window.size_ms, window.advance_ms)
 
 
 def _settings(store: Store) -> Iterator[tuple[str, str]]:

@@ -12,13 +12,13 @@ from ..records.arrays import Bools, Int8s, Int64s
 from ..records.keys import encode_keys
 from ..records.kinds import Kind
 from ..records.window_keys import window_keys
-from ..state.codec import RowCodec
 from ..timed_parts import timed
 from ..topology import Window
 from . import declarations
 from .aggregates.counts import stored_counts
-from .aggregates.registry import aggregate, kept_aggregates, own_state, results, row_count, state_columns
+from .aggregates.registry import aggregate, kept_aggregates, own_state, results, row_count
 from .aggregates.sums import SumOverflowError
+from .hidden_state import STATE, encoded_state, hide_state, travels
 from .keyed.changes import Versions, at_points, changes
 from .keyed.codes import by_key, by_window, bytes_of, group_by
 from .keyed.groups import LOWEST, Groups
@@ -27,9 +27,6 @@ from .node import Edges, RowFailedError, step_name
 from .rows import Rows, is_old, null_keys
 from .task_epoch import TaskEpoch
 from .windows import assign, window_column
-
-_STATE = "_state"
-"""The column with encoded hidden state on its way to `Rows.state`."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +75,12 @@ class Aggregate(declarations.Aggregate):
         with timed("fold"):
             after, ends = self._fold(groups, rows, stored)
         exists = groups.ends(after.exists)
-        if not self._carries:
+        if not travels(self.store):
             store.put(keys, ends, groups.ends(after.timestamp), exists, stored.exists)
         before = Versions(self._before(stored) if self.old else {}, stored.timestamp, stored.exists)
         context = at_points(groups, rows, grouped.columns)
         groups, context, after = _without_halves(groups, context, rows.kind, after)
-        edges[self.flow] = _hide_state(changes(groups, context, before, after, self.old))
+        edges[self.flow] = hide_state(changes(groups, context, before, after, self.old))
 
     def _grouped(self, rows: Rows, epoch: TaskEpoch) -> _Grouped:
         """The rows by key, and by window: a row for each open window of each record."""
@@ -95,6 +92,7 @@ class Aggregate(declarations.Aggregate):
         window = self.store.window
         if window is None:
             return _Grouped(rows, code, keys, columns)
+        assert isinstance(window, Window)
         rows, record, number = self._windowed(rows, window, epoch)
         groups = by_window(code if record is None else code[record], len(first), number)
         of_key, start = pa.array(groups.key), groups.window * window.advance_ms
@@ -105,11 +103,6 @@ class Aggregate(declarations.Aggregate):
     @property
     def _types(self) -> dict[str, pa.DataType]:
         return stored_columns(self.store)
-
-    @property
-    def _carries(self) -> bool:
-        """Whether expressions over aggregates follow, so that `Materialize` writes the store."""
-        return len(self._types) > len(state_columns(self.store.aggregates))
 
     def _usable(self, rows: Rows, epoch: TaskEpoch) -> Rows:
         null = null_keys(list(rows.keys.values()), len(rows))
@@ -149,14 +142,13 @@ class Aggregate(declarations.Aggregate):
             ends |= {f"{agg.name}.{suffix}": column for suffix, column in state.items()}
         times, exists = self._times(groups, rows, stored)
         versions = Versions({agg.name: values[agg.name] for agg in self.store.aggregates}, times, exists)
-        if self._carries:
+        if travels(self.store):
             return self._with_state(groups, versions, ends), ends
         return versions, ends
 
     def _with_state(self, groups: Groups, versions: Versions, ends: Mapping[str, pa.Array]) -> Versions:
         times = groups.ends(versions.timestamp)
-        types = state_columns(self.store.aggregates)
-        state = pa.array(RowCodec(types).encode([ends[name] for name in types], times), pa.binary())
+        state = encoded_state(self.store, ends, times)
         if groups.each:
             # Only the last point of a group is stored, so the other points carry no state through the pipe.
             index = np.zeros(groups.points, np.int64)
@@ -164,7 +156,7 @@ class Aggregate(declarations.Aggregate):
             absent = np.ones(groups.points, np.bool_)
             absent[groups.last] = False
             state = state.take(pa.array(index, mask=absent))
-        return Versions({**versions.values, _STATE: state}, versions.timestamp, versions.exists)
+        return Versions({**versions.values, STATE: state}, versions.timestamp, versions.exists)
 
     def _times(self, groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Int64s, Bools]:
         """Timestamp and existence of the groups' rows at the points."""
@@ -184,17 +176,8 @@ class Aggregate(declarations.Aggregate):
         return (times, ~gone) if groups.each else (times[groups.last], ~gone[groups.last])
 
     def _before(self, stored: StoredRows) -> dict[str, pa.Array]:
-        carried = {_STATE: pa.nulls(len(stored.exists), pa.binary())} if self._carries else {}
+        carried = {STATE: pa.nulls(len(stored.exists), pa.binary())} if travels(self.store) else {}
         return results(self.store.aggregates, stored.columns) | carried
-
-
-def _hide_state(rows: Rows) -> Rows:
-    """Move encoded state out of the columns, as SQL does not need it."""
-    values = rows.values
-    if _STATE not in values:
-        return rows
-    state = values.pop(_STATE)
-    return replace(rows.with_columns(None, values), state=state)
 
 
 def _without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) -> tuple[Groups, Rows, Versions]:

@@ -137,6 +137,17 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class AggregateSessions:
+    """Aggregates by key and session; `store.window` is a SessionWindow. The fields are those of `Aggregate`."""
+
+    flow: str
+    store: Store
+    emit: Emit = "each_update"
+    old: bool = False
+    at: Place = ""
+
+
+@dataclass(frozen=True)
 class Materialize:
     """Stores a table's rows that SQL has computed: expressions over aggregates, beside the aggregates' state."""
 
@@ -203,6 +214,7 @@ Declaration = (
     | StreamTableJoin
     | GlobalJoin
     | Aggregate
+    | AggregateSessions
     | Materialize
     | Settle
     | ToStream

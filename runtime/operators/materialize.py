@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from ..records.arrays import typed
+from ..records.arrays import Bools, Int64s, typed
+from ..records.keys import encode_keys
 from ..records.kinds import Kind
 from ..state.codec import RowCodec
+from ..topology import SessionWindow, Store
 from . import declarations
-from .aggregates.registry import state_columns
+from .hidden_state import decoded_state
 from .keyed.codes import group_codes, last_rows
-from .keyed.stored_rows import RowStore, store_keys, stored_columns
+from .keyed.session_store import Change, SessionStore
+from .keyed.stored_rows import RowStore, session_keys, store_keys, stored_columns
 from .node import Edges
+from .rows import Rows
 from .task_epoch import TaskEpoch
 
 
@@ -29,16 +34,32 @@ class Materialize(declarations.Materialize):
         everything = edges[self.flow]
         edges[self.flow] = replace(everything, state=None)
         rows = everything.filter(everything.kind <= Kind.VALUE)
-        keys = store_keys(self.store, rows.keys)
-        code, first = group_codes(keys)
-        last = last_rows(code, len(first))
-        rows, keys = rows.take(last), keys.take(pa.array(last))
-        exists = rows.kind == Kind.VALUE
-        hidden = RowCodec(state_columns(self.store.aggregates))
-        states = [None] * len(rows) if rows.state is None else rows.state.to_pylist()
-        columns = dict(zip(hidden.types, hidden.decode(states)[0], strict=True))
+        last = _last_changes(self.store, rows)
+        rows = rows.take(last)
+        columns = decoded_state(self.store, [None] * len(rows) if rows.state is None else rows.state.to_pylist())
         types = stored_columns(self.store)
         have = rows.values
         columns |= {name: typed(have[name], kind) for name, kind in types.items() if name not in columns}
+        exists = rows.kind == Kind.VALUE
+        if self.store.type == "session":
+            self._put_sessions(rows, columns, exists, epoch)
+            return
         store = RowStore(epoch.store(self.store), types)
-        store.put(keys.to_pylist(), columns, rows.timestamp, exists, ~exists)
+        store.put(store_keys(self.store, rows.keys).to_pylist(), columns, rows.timestamp, exists, ~exists)
+
+    def _put_sessions(self, rows: Rows, columns: Mapping[str, pa.Array], exists: Bools, epoch: TaskEpoch) -> None:
+        window = self.store.window
+        assert isinstance(window, SessionWindow)
+        keys, starts, ends = session_keys(rows.keys)
+        codec = RowCodec(stored_columns(self.store))
+        encoded = codec.encode([columns[name] for name in codec.types], rows.timestamp)
+        there = [row if kept else None for row, kept in zip(encoded, exists.tolist(), strict=True)]
+        bounds = zip(keys, starts.tolist(), ends.tolist(), there, strict=True)
+        SessionStore(epoch.store(self.store), window.gap_ms).change(Change(*each) for each in bounds)
+
+
+def _last_changes(store: Store, rows: Rows) -> Int64s:
+    """The last change of each key, or key and window."""
+    keys = encode_keys(list(rows.keys.values())) if store.type == "session" else store_keys(store, rows.keys)
+    code, first = group_codes(keys)
+    return last_rows(code, len(first))

@@ -34,8 +34,9 @@ from ..state.directories.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey
-from ..topology import Store
+from ..topology import Store, Window
 from .rows import FoundRows, Row, key_types, moments, table_schema
+from .sessions import WantedSessions, split_sessions
 from .wanted import wanted_columns
 
 _ROWS_AT_ONCE = 4096
@@ -102,15 +103,21 @@ class StoreQuery:
     def _partition(self, state: LogState, partition: int, start: int | None, end: int | None) -> Iterator[Encoded]:
         """The committed rows of one partition within bounds, by encoded key."""
         lower, upper = _bound(self.store, start), _bound(self.store, end)
+        is_session = self.store.type == "session"
         try:
             copy, changed = self._found(state, partition)
             task = TaskKey(self.application, self.subtopology, partition)
             clock = state.tasks.of(task).clocks.get(self.store.name, -1)
             # A store may still have rows that have expired by the committed clock: the next epoch deletes them.
-            low = max(filter(None, (lower, _bound(self.store, _oldest(self.store, clock)))), default=b"")
+            oldest = _oldest(self.store, clock)
+            sessions = WantedSessions(start, end, oldest)
+            low = max(filter(None, (lower, _bound(self.store, oldest))), default=b"")
+            if is_session:
+                lower, upper = sessions.lower(self.store), None
+                low = lower or b""
             for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
                 if key >= low and (upper is None or key < upper):
-                    yield key, value
+                    yield from sessions.rows(key, value) if is_session else [(key, value)]
         except StoreDamagedError as error:
             raise DamagedStoreError(self.store, partition, error) from error
 
@@ -176,19 +183,22 @@ class StoreQuery:
         return max(copies, key=itemgetter(0), default=(0, None))[1]
 
     def _decoded(self, batch: list[Encoded]) -> FoundRows:
-        keys, starts = [key for key, _ in batch], None
-        if self.store.type == "window":
+        keys, starts, ends = [key for key, _ in batch], None, None
+        if self.store.type == "session":
+            starts, ends, keys = split_sessions(keys)
+        elif self.store.type == "window":
             starts, keys = split_window_keys(keys)
+            ends = starts + self.store.window.size_ms if isinstance(self.store.window, Window) else None
         types = key_types(self.store)
         key = dict(zip(types, decode_keys(pa.array(keys, pa.binary()), list(types.values())), strict=True))
         if starts is not None:
             key["window_start"] = moments(starts)
-            if self.store.window is not None:
-                key["window_end"] = moments(starts + self.store.window.size_ms)
+        if ends is not None:
+            key["window_end"] = moments(ends)
         codec = RowCodec(stored_columns(self.store))
         decoded, timestamps = codec.decode([value for _, value in batch])
         columns = dict(zip(codec.types, decoded, strict=True))
-        columns |= results(self.store.aggregates, columns)
+        columns |= results(self.store.aggregates, columns, self.store.type == "session")
         return FoundRows(key, {name: columns[name] for name in parse_columns(self.store.value)}, timestamps)
 
 
@@ -228,6 +238,4 @@ def _bound(store: Store, moment: int | None) -> bytes | None:
 def _oldest(store: Store, clock: int) -> int | None:
     """The first window start that has not expired at `clock` (ms); without a retention of its own, once it closed."""
     retention = store.kept_ms
-    if retention is None and store.window is not None:
-        retention = store.window.size_ms + store.window.grace_ms
     return None if retention is None or clock < 0 else first_visible_start(clock, retention)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import cast
 
 from ..durations import parse_duration
 from ..log.descriptions import StoreDescription
 from ..log.state import LogState
-from ..topology import Agg, Store, Window
+from ..topology import Agg, SessionWindow, Store, StoreType, Window
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ def _store(name: str, found: StoreDescription, declared: Store) -> Store:
         found.partitions,
         found.key,
         found.value,
-        "window" if found.type == "window" else "key_value",
-        None if found.window is None else Window(*found.window, parse_duration(settings.get("grace", "0s"))),
+        cast(StoreType, found.type),
+        None if found.window is None else _window(found.window, parse_duration(settings.get("grace", "0s"))),
         None if kept == "forever" else parse_duration(kept),
         tuple(
             Agg(each.name, each.function, None if each.of is None else each.name, each.of, options=each.options)
@@ -59,3 +60,8 @@ def _store(name: str, found: StoreDescription, declared: Store) -> Store:
         declared.options if same_backend else {},
         found.changelog,
     )
+
+
+def _window(lengths: tuple[int, ...], grace: int) -> Window | SessionWindow:
+    first, *more = lengths
+    return Window(first, more[0], grace) if more else SessionWindow(first, grace)

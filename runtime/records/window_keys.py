@@ -41,6 +41,12 @@ def first_window_key(start: int) -> bytes:
     return place.to_bytes(_BYTES, "big") if place > 0 else b""
 
 
+def first_kept_key(clock: int, retention: int, step: int = 1) -> bytes:
+    """The smallest key that has not expired at `clock` (ms). `step`: what starts of rows are multiples of, ms."""
+    start = first_visible_start(clock, retention)
+    return first_window_key(start - start % step)
+
+
 def first_visible_start(clock: int, retention: int) -> int:
     """The first window start that has not expired at `clock` (ms). Starts up to `clock` - retention have expired."""
     return clock - retention + 1

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..operators.declarations import Aggregate, Declaration, Materialize, Place, Sink, Source, Table
+from ..operators.declarations import Aggregate, AggregateSessions, Declaration, Materialize, Place, Sink, Source, Table
 from ..records.types import split_columns
 from ..topology import GlobalTable, OnError, Store, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
@@ -179,10 +179,13 @@ def subtopology(
             dead_letters=letters,
             starts={n.topic.name: n.start for n in nodes if isinstance(n, Source) and n.start is not None},
             fillers=tuple(fillers(nodes)),
-            settings=tuple((n.flow, "emit", n.emit) for n in nodes if isinstance(n, Aggregate | Table)),
+            settings=tuple((n.flow, "emit", n.emit) for n in nodes if isinstance(n, _EMITTING)),
         )
 
     return of
+
+
+_EMITTING = Aggregate | AggregateSessions | Table
 
 
 def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:
@@ -194,7 +197,7 @@ def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:
     """What writes the rows of each store."""
     filled: dict[str, str] = {}
     for node in nodes:
-        if isinstance(node, Table | Aggregate | Materialize) and node.store.name not in filled:
+        if isinstance(node, _EMITTING | Materialize) and node.store.name not in filled:
             filled[node.store.name] = node.flow
             yield StoreFiller(node.store.name, node.flow, [*filled.values()].count(node.flow))
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..operators.batch_columns import physical_columns, physical_key, source_columns
 from ..operators.declarations import (
     Aggregate,
+    AggregateSessions,
     Declaration,
     Flow,
     Fork,
@@ -55,7 +56,9 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (node.flow,), node.into
         case Merge():
             return node.flows, (node.into,)
-        case Table() | Select() | KeyBy() | GlobalJoin() | Aggregate() | Materialize() | Settle() | ToStream():
+        case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream():
+            return (node.flow,), (node.flow,)
+        case Aggregate() | AggregateSessions():
             return (node.flow,), (node.flow,)
         case unknown:
             assert_never(unknown)
@@ -87,7 +90,7 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return _joined(flows[node.flow], node.values, node.store)
         case GlobalJoin():
             return _joined(flows[node.flow], node.values, node.table.store)
-        case Aggregate():
+        case Aggregate() | AggregateSessions():
             return _aggregated(node.store)
         case Merge():
             return flows[node.flows[0]]

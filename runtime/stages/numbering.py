@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import HeadwaterError
-from ..operators.declarations import Aggregate, GlobalJoin, Materialize, Sink, StreamTableJoin, Table
+from ..operators.declarations import Aggregate, AggregateSessions, GlobalJoin, Materialize, Sink, StreamTableJoin, Table
 from ..operators.node import Edges, Node
 from ..operators.task_epoch import TaskEpoch
 from ..records.arrays import Bools, Int64s
@@ -46,7 +46,7 @@ class Numbering:
     def run(self, node: Node, edges: Edges, epoch: TaskEpoch) -> None:
         """Run an operator, and note what it touches: all that it stores or writes, and of a join what it drops."""
         match node:
-            case Table() | Aggregate() | Materialize() | Sink():
+            case Table() | Aggregate() | AggregateSessions() | Materialize() | Sink():
                 self._touched[edges[node.flow].path[0]] = True
                 node.run(edges, epoch)
             case StreamTableJoin() | GlobalJoin():

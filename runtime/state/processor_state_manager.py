@@ -16,7 +16,8 @@ from typing import cast
 
 from ...errors import HeadwaterError
 from ..log.ranges import RangeReader
-from ..records.window_keys import first_visible_start, first_window_key
+from ..records.session_segments import row_step
+from ..records.window_keys import first_kept_key
 from ..task_id import TaskKey
 from ..tasks.checkpoints import Checkpoints
 from ..tasks.measured import StoreSize
@@ -225,11 +226,10 @@ class ProcessorStateManager:
 
 
 def expire_below(store: Store, planned: StoreInput) -> bytes | None:
-    """The key below which all rows of a window store are out of retention."""
-    if store.type != "window" or store.kept_ms is None or planned.clock < 0:
+    """The key below which all rows of a window or session store are out of retention."""
+    if not store.is_windowed or store.kept_ms is None or planned.clock < store.kept_ms:
         return None
-    start = first_visible_start(planned.clock, store.kept_ms)
-    return first_window_key(start) if start > 0 else None
+    return first_kept_key(planned.clock, store.kept_ms, row_step(store))
 
 
 def _all_done(work: Iterable[Callable[[], None]]) -> None:

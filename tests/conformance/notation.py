@@ -1,8 +1,9 @@
 """The notation of the conformance cases: records as tokens, `topic.key:value@timestamp`.
 
 Input goes to topic `A`, output to `O`, where a token names none. `~` is a null key or value, `k[0,10):v` has the window
-[0, 10) in its key, `[ ... ]` holds records that are all there before a task runs, `d=` counts dropped records. Several
-value columns are written one after the other: `-` for a null one, an array's elements without separator.
+[0, 10) in its key, `k[0,10]:v` the session from 0 to 10. `[ ... ]` holds records that are all there before a task runs,
+`d=` counts dropped records. Several value columns are written one after the other: `-` for a null one, an array's
+elements without separator.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ NULL = "~"
 
 _TOKEN = re.compile(
     r"""(?:(?P<topic>[A-Z])\.)?
-        (?P<key>[^:\[]+) (?P<window>\[(?P<start>\d+),(?P<end>\d+)\))?
+        (?P<key>[^:\[]+) (?P<window>\[(?P<start>\d+),(?P<end>\d+)[)\]])?
         :(?P<value>[^@]*) @(?P<timestamp>-?\d+)""",
     re.VERBOSE,
 )

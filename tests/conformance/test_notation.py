@@ -18,7 +18,7 @@ def test_tilde_before_more_text_is_text():
     assert parse_token("T.3:~4@40", "A").value == "~4"
 
 
-@pytest.mark.parametrize("text", ["a:1", "a@1", ":1@2", "[", "a[0,10]:1@2"])
+@pytest.mark.parametrize("text", ["a:1", "a@1", ":1@2", "[", "a[0,10:1@2"])
 def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match="not a record"):
         parse_token(text, "A")

@@ -170,7 +170,7 @@ class FlowContext:
                 self.report("HW309", position, message, "Name a declared store in the step's `store`.")
             self.topology.default_stores.add(name)
         elif model is not None and model.type not in (None, type_):
-            step = "A windowed aggregate" if type_ == "window" else "This step"
+            step = {"window": "A windowed aggregate", "session": "An aggregate of sessions"}.get(type_, "This step")
             message = f"{step} needs a {type_} store; '{name}' is a {model.type} store."
             self.report("HW506", named.position, message)
         return declared_store(name, model, type_, key, value, shape.partitions), model

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ....runtime.operators.declarations import Emit
-from ....runtime.topology import Store, Window
+from ....runtime.topology import SessionWindow, Store, Window
 from ...diagnostics import Position
 from ...language.expressions import Types
 
@@ -38,7 +38,7 @@ class Shape:
     partitions: int = 1
     windowed: bool = False
     rekey: Rekey | None = None
-    window: Window | None = None
+    window: Window | SessionWindow | None = None
     emit: Emit = "per_epoch"
     unsettled: bool = False
     store: Store | None = None

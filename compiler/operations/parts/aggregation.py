@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ....runtime.operators.declarations import Aggregate, Materialize, Side
+from ....runtime.operators.declarations import Aggregate, AggregateSessions, Materialize, Side
 from ....runtime.topology import Agg, Store
 from ...language.expressions import Expression
 from ..base.edge import argument_columns
@@ -59,7 +59,11 @@ class Aggregation(PythonOperation):
         store = replace(self.store, aggregates=aggregates)
         site.declared.stores[store.name] = store
         emit, old = site.changes(self._counts(), self.of == "table")
-        node = Aggregate(edge.name, store, emit, old, self.of, site.at)
+        node = (
+            AggregateSessions(edge.name, store, emit, old, site.at)
+            if store.type == "session"
+            else Aggregate(edge.name, store, emit, old, self.of, site.at)
+        )
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
 
     def _counts(self) -> frozenset[str]:

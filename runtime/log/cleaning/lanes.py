@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ...records.window_keys import first_visible_start, first_window_key
+from ...records.window_keys import first_kept_key
 from ...task_id import TaskKey
 from ..log import Log
 from ..segments.segment import Segment
@@ -80,4 +80,4 @@ def _expired_below(state: LogState, partition: int, policy: Policy) -> bytes:
         return b""
     task = TaskKey(state.application, windows.subtopology, partition)
     clock = state.tasks.of(task).clocks.get(windows.store, -1)
-    return first_window_key(first_visible_start(clock, windows.kept_ms)) if clock >= 0 else b""
+    return first_kept_key(clock, windows.kept_ms, windows.step_ms) if clock >= 0 else b""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...records.schema import changelog_topic, key_columns
+from ...records.session_segments import row_step
 from ...topology import Store, Topic, Topology
 from .deletions import DAY_MS, Kept
 
@@ -17,12 +18,13 @@ from .deletions import DAY_MS, Kept
 @dataclass(frozen=True)
 class Windows:
     """Of the changelog of a window store: the committed clock of `store` in the tasks of `subtopology` says which
-    windows have expired. `kept_ms`: for how long rows are kept.
+    windows have expired. `kept_ms`: for how long rows are kept. `step_ms`: what their starts are multiples of.
     """
 
     subtopology: str
     store: str
     kept_ms: int
+    step_ms: int = 1
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,10 @@ def policy_of(topic: Topic) -> Policy:
 def _of_changelog(store: Store, subtopology: str, deletions_ms: int) -> Policy:
     cleanup = store.changelog_cleanup.split(",")
     compact = "compact" in cleanup
-    kept = store.kept_ms if store.type == "window" and "delete" in cleanup else None
+    kept = store.kept_ms if store.is_windowed and "delete" in cleanup else None
     return Policy(
         key=("key",) if compact else (),
         deletions=Kept(subtopology, store.name, deletions_ms) if compact else None,
-        windows=None if kept is None else Windows(subtopology, store.name, kept),
+        windows=None if kept is None else Windows(subtopology, store.name, kept, row_step(store)),
         changelog=True,
     )

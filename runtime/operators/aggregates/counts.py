@@ -21,6 +21,7 @@ class Count:
     state: ClassVar[Mapping[str, pa.DataType]] = {"count": pa.int64()}
     type: ClassVar[pa.DataType] = pa.int64()
     subtracts: ClassVar[bool] = True
+    by_order: ClassVar[bool] = False
 
     @staticmethod
     def of(agg: Agg) -> Count:  # noqa: ARG004
@@ -33,6 +34,10 @@ class Count:
         """See `Aggregate`."""
         counts = groups.counts(stored_counts(state), counted(groups, values))
         return pa.array(counts), {"count": pa.array(groups.ends(counts))}
+
+    def merge(self, groups: Groups, parts: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """See `Aggregate`."""
+        return {"count": pa.array(merged_counts(groups, parts))}
 
     def result(self, state: Mapping[str, pa.Array]) -> pa.Array:
         """See `Aggregate`."""
@@ -49,3 +54,8 @@ def counted(groups: Groups, values: pa.Array | None) -> Bools:
 def stored_counts(state: Mapping[str, pa.Array]) -> Int64s:
     """The `count` column of a state; 0 for a new group."""
     return to_numpy(state["count"].fill_null(0)).astype(np.int64, copy=False)
+
+
+def merged_counts(groups: Groups, parts: Mapping[str, pa.Array]) -> Int64s:
+    """The `count` columns of states, added up by group."""
+    return groups.totals(np.zeros(groups.count, np.int64), stored_counts(parts))

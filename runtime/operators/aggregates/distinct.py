@@ -41,6 +41,7 @@ class ApproxCountDistinct:
     state: ClassVar[Mapping[str, pa.DataType]] = {"sketch": pa.binary()}
     type: ClassVar[pa.DataType] = pa.int64()
     subtracts: ClassVar[bool] = False
+    by_order: ClassVar[bool] = False
 
     @staticmethod
     def of(agg: Agg) -> ApproxCountDistinct:
@@ -73,6 +74,16 @@ class ApproxCountDistinct:
         if groups.each:
             return pa.array(groups.totals(self.result(state).to_numpy(), moves)), after
         return self.result(after), after
+
+    def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
+        """See `Aggregate`."""
+        merged: list[bytes | None] = [None] * groups.count
+        for group, sketch in zip(groups.code.tolist(), parts["sketch"].to_pylist(), strict=True):
+            if sketch is not None:
+                union = self._union(merged[group])
+                union.update(compact_theta_sketch.deserialize(sketch))
+                merged[group] = union.get_result().serialize()
+        return {"sketch": pa.array(merged, pa.binary())}
 
     def result(self, state: State) -> pa.Array:
         """See `Aggregate`."""

@@ -81,6 +81,15 @@ def fold_sums(groups: Groups, state: Mapping[str, pa.Array], values: Doubles, co
     return ExactSums(limbs, lowest, _special(groups, stored.special, values, counted))
 
 
+def merged_sums(groups: Groups, parts: Mapping[str, pa.Array]) -> ExactSums:
+    """The stored sums of several parts, added up by group."""
+    stored = _stored(parts)
+    room = np.zeros((len(stored.limbs), 2), np.int64)  # for carries and the sign, as in `fold_sums`
+    limbs = np.concatenate([stored.limbs, room], axis=1)
+    total = groups.totals(np.zeros((groups.count, limbs.shape[1]), np.int64), limbs)
+    return ExactSums(total, stored.lowest, groups.totals(np.zeros((groups.count, 3), np.int64), stored.special))
+
+
 def stored_sums(state: Mapping[str, pa.Array]) -> Doubles:
     """Stored sums (null: 0) as doubles."""
     return _stored(state).rounded()

@@ -31,6 +31,7 @@ class Extreme:
     type: pa.DataType
     greatest: bool
     subtracts: ClassVar[bool] = False
+    by_order: ClassVar[bool] = False
 
     @staticmethod
     def of(agg: Agg, greatest: bool) -> Extreme:
@@ -51,6 +52,10 @@ class Extreme:
         valid = counted(groups, values)
         picks = groups.picks(priority[groups.count :], valid, priority[: groups.count], to_numpy(stored.is_valid()))
         return _picked(groups, picks, stored, values)
+
+    def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
+        """See `Aggregate`."""
+        return self.fold(groups, {"value": pa.nulls(groups.count, self.type)}, parts["value"])[1]
 
     def result(self, state: State) -> pa.Array:
         """See `Aggregate`."""

@@ -18,8 +18,9 @@ from ..keyed.groups import Groups
 from .counts import Count
 from .distinct import ApproxCountDistinct
 from .lists import CollectList
+from .ordered import OrderedList, OrderedPosition
 from .picks import Extreme, Position
-from .sums import avg, total
+from .sums import Sums, avg, total
 
 Columns = Mapping[str, pa.Array]
 
@@ -46,6 +47,19 @@ class Aggregate(Protocol):
 
     def result(self, state: Columns) -> pa.Array:
         """The results of states."""
+
+
+class MergeableAggregate(Aggregate, Protocol):
+    """An Aggregate whose groups can be joined, as sessions are. `by_order`: its argument is that of `with_order`."""
+
+    @property
+    def by_order(self) -> bool: ...  # noqa: D102
+
+    def merge(self, groups: Groups, parts: Columns) -> dict[str, pa.Array]:
+        """The states of groups that are put together from others. `fold` goes on with them.
+
+        `parts`: the states of those others, in the order in which they are joined; `groups.code`: where each goes.
+        """
 
 
 class UnknownAggregateError(HeadwaterError):
@@ -82,6 +96,21 @@ def aggregate(agg: Agg) -> Aggregate:
     return AGGREGATES[agg.function](agg)
 
 
+def mergeable(agg: Agg) -> MergeableAggregate:
+    """The same, with a state that can be merged. Raises UnknownAggregateError."""
+    plain = aggregate(agg)
+    if isinstance(plain, Position):
+        return OrderedPosition(plain)
+    if isinstance(plain, CollectList):
+        return OrderedList(plain)
+    assert isinstance(plain, Count | Extreme | ApproxCountDistinct | Sums)
+    return plain
+
+
+def _function(agg: Agg, merges: bool) -> Aggregate:
+    return mergeable(agg) if merges else aggregate(agg)
+
+
 ROWS = Agg("_rows", "count")
 
 
@@ -100,17 +129,17 @@ def kept_aggregates(aggs: Sequence[Agg]) -> tuple[Agg, ...]:
     return (*aggs, ROWS) if row_count(aggs) is ROWS else tuple(aggs)
 
 
-def state_columns(aggs: Sequence[Agg]) -> dict[str, pa.DataType]:
-    """The hidden columns of a store with these declared aggregates."""
+def state_columns(aggs: Sequence[Agg], merges: bool = False) -> dict[str, pa.DataType]:
+    """The hidden columns of a store with these declared aggregates. `merges`: of a session store."""
     kept = kept_aggregates(aggs)
-    return {f"{agg.name}.{suffix}": kind for agg in kept for suffix, kind in aggregate(agg).state.items()}
+    return {f"{agg.name}.{suffix}": kind for agg in kept for suffix, kind in _function(agg, merges).state.items()}
 
 
-def results(aggs: Sequence[Agg], state: Columns) -> dict[str, pa.Array]:
+def results(aggs: Sequence[Agg], state: Columns, merges: bool = False) -> dict[str, pa.Array]:
     """The result columns of stored rows, from their hidden columns."""
-    return {agg.name: aggregate(agg).result(own_state(agg, state)) for agg in aggs}
+    return {agg.name: _function(agg, merges).result(own_state(agg, state, merges)) for agg in aggs}
 
 
-def own_state(agg: Agg, columns: Columns) -> dict[str, pa.Array]:
+def own_state(agg: Agg, columns: Columns, merges: bool = False) -> dict[str, pa.Array]:
     """The hidden columns of one aggregate by suffix, out of those of its store."""
-    return {suffix: columns[f"{agg.name}.{suffix}"] for suffix in aggregate(agg).state}
+    return {suffix: columns[f"{agg.name}.{suffix}"] for suffix in _function(agg, merges).state}

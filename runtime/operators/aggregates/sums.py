@@ -21,8 +21,8 @@ from ...records.arrays import Bools, Int64s, to_numpy
 from ...records.types import arrow_type, ddl
 from ...topology import Agg
 from ..keyed.groups import Groups
-from .counts import counted, stored_counts
-from .exact_sum import STATE, Doubles, ExactSums, fold_sums, stored_sums
+from .counts import counted, merged_counts, stored_counts
+from .exact_sum import STATE, Doubles, ExactSums, fold_sums, merged_sums, stored_sums
 from .limbs import beyond, carried, decimal_words, decimals, from_words, to_words
 
 State = Mapping[str, pa.Array]
@@ -96,6 +96,7 @@ class SumOfIntegers:
     state: ClassVar[Mapping[str, pa.DataType]] = {"sum": pa.int64(), "count": pa.int64()}
     type: ClassVar[pa.DataType] = pa.int64()
     subtracts: ClassVar[bool] = True
+    by_order: ClassVar[bool] = False
 
     def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
         """See `Aggregate`. Raises SumOverflowError."""
@@ -109,6 +110,11 @@ class SumOfIntegers:
         counts = groups.counts(stored_counts(state), here)
         ends = {"sum": pa.array(groups.ends(sums)), "count": pa.array(groups.ends(counts))}
         return _column(sums, counts == 0), ends
+
+    def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
+        """See `Aggregate`. Raises SumOverflowError."""
+        nothing = {name: pa.nulls(groups.count, data_type) for name, data_type in self.state.items()}
+        return {**self.fold(groups, nothing, parts["sum"])[1], "count": pa.array(merged_counts(groups, parts))}
 
     def result(self, state: State) -> pa.Array:
         """See `Aggregate`."""
@@ -137,6 +143,7 @@ class SumOfDecimals:
 
     type: pa.DataType
     subtracts: ClassVar[bool] = True
+    by_order: ClassVar[bool] = False
 
     @property
     def state(self) -> Mapping[str, pa.DataType]:
@@ -147,6 +154,12 @@ class SumOfDecimals:
         """See `Aggregate`. Raises SumOverflowError."""
         sums, counts = self.fold_limbs(groups, state, values)
         return self.column(sums, counts == 0), self.ends(groups, sums, counts)
+
+    def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
+        """See `Aggregate`. Raises SumOverflowError."""
+        nothing = {name: pa.nulls(groups.count, data_type) for name, data_type in self.state.items()}
+        sums, _ = self.fold_limbs(groups, nothing, parts["sum"])
+        return self.ends(groups, sums, merged_counts(groups, parts))
 
     def result(self, state: State) -> pa.Array:
         """See `Aggregate`."""
@@ -194,6 +207,7 @@ class AverageOfDecimals:
     sum_type: pa.DataType
     type: pa.DataType
     subtracts: ClassVar[bool] = True
+    by_order: ClassVar[bool] = False
 
     @property
     def state(self) -> Mapping[str, pa.DataType]:
@@ -213,6 +227,10 @@ class AverageOfDecimals:
             return means.take(pa.array(groups.last)), ends
         sums, counts = self._sum.fold_limbs(groups, state, values)
         return self._divide(self._sum.column(sums, counts == 0), counts), self._sum.ends(groups, sums, counts)
+
+    def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
+        """See `Aggregate`. Raises SumOverflowError."""
+        return self._sum.merge(groups, parts)
 
     def result(self, state: State) -> pa.Array:
         """See `Aggregate`."""
@@ -251,6 +269,7 @@ class SumOfDoubles:
     state: Mapping[str, pa.DataType] = field(default_factory=lambda: {**STATE, "count": pa.int64()}, init=False)
     type: ClassVar[pa.DataType] = pa.float64()
     subtracts: ClassVar[bool] = True
+    by_order: ClassVar[bool] = False
 
     def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
         """See `Aggregate`."""
@@ -262,6 +281,10 @@ class SumOfDoubles:
         ends = ExactSums(sums.limbs[groups.last], sums.lowest, sums.special[groups.last]) if groups.each else sums
         return self._divide(sums.rounded(), counts), {**ends.pack(), "count": pa.array(groups.ends(counts))}
 
+    def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
+        """See `Aggregate`."""
+        return {**merged_sums(groups, parts).pack(), "count": pa.array(merged_counts(groups, parts))}
+
     def result(self, state: State) -> pa.Array:
         """See `Aggregate`."""
         return self._divide(stored_sums(state), stored_counts(state))
@@ -270,3 +293,7 @@ class SumOfDoubles:
         null = counts == 0
         quotient = sums / np.where(null, 1, counts) if self.mean else sums
         return pa.array(quotient, mask=null) if null.any() else pa.array(quotient)
+
+
+Sums = SumOfIntegers | SumOfDecimals | AverageOfDecimals | SumOfDoubles
+"""All of them."""

@@ -25,15 +25,22 @@ def stored_columns(store: Store) -> dict[str, pa.DataType]:
     """The columns of a store's rows: the hidden state of its aggregates, then its other value columns."""
     names = {agg.name for agg in store.aggregates}
     value = {name: kind for name, kind in parse_columns(store.value).items() if name not in names}
-    return state_columns(store.aggregates) | value
+    return state_columns(store.aggregates, store.type == "session") | value
 
 
 def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """The encoded keys of a store. For those of window stores see `records.window_keys`."""
+    """The encoded keys of a store. For those of window stores see `records.window_keys`; not for session stores."""
     if store.type != "window":
         return encode_keys(list(key.values()))
     plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
     return window_keys(to_numpy(key[WINDOW_COLUMNS[0]].cast(pa.int64())) // 1000, plain)
+
+
+def session_keys(key: Mapping[str, pa.Array]) -> tuple[list[bytes], Int64s, Int64s]:
+    """The encoded keys of a session store, and the bounds of the sessions in ms."""
+    plain: list[bytes] = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS]).to_pylist()
+    start, end = (to_numpy(key[name].cast(pa.int64())) // 1000 for name in WINDOW_COLUMNS)
+    return plain, start, end
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class StoredRows:
 
 def visible_columns(store: Store, rows: StoredRows) -> dict[str, pa.Array]:
     """The value columns of a store's rows, as users see them."""
-    have = {**rows.columns, **results(store.aggregates, rows.columns)}
+    have = {**rows.columns, **results(store.aggregates, rows.columns, store.type == "session")}
     return {name: have[name] for name in parse_columns(store.value)}
 
 

@@ -1,0 +1,106 @@
+"""A session store during one epoch: finds the sessions of keys, and changes single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ...records.arrays import Int64s
+from ...records.session_segments import Session, packed, segment_length, segment_of, unpacked
+from ...records.window_keys import window_keys
+from ..task_epoch import EpochStore
+
+
+@dataclass(frozen=True)
+class FoundSessions:
+    """Sessions of keys, sorted by key, end and start. `code`: the number of the key. `row`: the encoded rows."""
+
+    code: Int64s
+    start: Int64s
+    end: Int64s
+    row: list[bytes]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A session that is there afterwards, with its encoded row, or that is not (None). Times in ms."""
+
+    key: bytes
+    start: int
+    end: int
+    row: bytes | None
+
+
+class SessionStore:
+    """The sessions of an epoch's store by encoded key. `gap`: of its window, ms."""
+
+    def __init__(self, store: EpochStore, gap: int) -> None:
+        self._store = store
+        self._gap = gap
+        self._read: dict[bytes, list[Session]] = {}
+
+    def find(self, keys: Sequence[bytes], first_end: Int64s, last_end: int) -> FoundSessions:
+        """The sessions of each key that end from `first_end` (one for each key, ms) to `last_end`."""
+        length = segment_length(self._gap)
+        first = first_end // length
+        counts = np.maximum(last_end // length - first + 1, 0)
+        of_key = np.repeat(np.arange(len(keys)), counts)
+        place = np.arange(len(of_key)) - np.repeat(np.cumsum(counts) - counts, counts)
+        segments = self._load(
+            self._keys([keys[number] for number in of_key.tolist()], (first[of_key] + place) * length)
+        )
+        found = [
+            (number, start, end, row)
+            for number, segment in zip(of_key.tolist(), segments, strict=True)
+            for end, start, row in segment
+            if first_end[number] <= end <= last_end
+        ]
+        code, starts, ends, rows = zip(*found, strict=True) if found else ((), (), (), ())
+        return FoundSessions(np.array(code, np.int64), np.array(starts, np.int64), np.array(ends, np.int64), list(rows))
+
+    def rows(self, keys: Sequence[bytes], starts: Int64s, ends: Int64s) -> list[bytes | None]:
+        """The rows of single sessions, as they were when the epoch began; None where there is none."""
+        segments = self._load(self._keys(keys, ends - ends % segment_length(self._gap)))
+        wanted = zip(ends.tolist(), starts.tolist(), strict=True)
+        return [
+            next((row for end, start, row in segment if (end, start) == bounds), None)
+            for segment, bounds in zip(segments, wanted, strict=True)
+        ]
+
+    def change(self, changes: Iterable[Change]) -> None:
+        """Change single sessions, each at most once in an epoch. One that is not there and shall not be stays so."""
+        listed = list(changes)
+        starts = np.array([segment_of(each.end, self._gap) for each in listed], np.int64)
+        keys = self._keys([each.key for each in listed], starts)
+        self._load(keys)
+        changed: dict[bytes, dict[tuple[int, int], bytes | None]] = {}
+        for key, each in zip(keys, listed, strict=True):
+            changed.setdefault(key, {})[each.end, each.start] = each.row
+        written: list[tuple[bytes, bytes | None, int]] = []
+        for key in sorted(changed):
+            before = self._read[key]
+            rows = {(end, start): row for end, start, row in before} | changed[key]
+            after = sorted((*bounds, row) for bounds, row in rows.items() if row is not None)
+            if after:
+                written.append((key, packed(after), after[-1][0]))
+            elif before:
+                written.append((key, None, before[-1][0]))
+        self._store.put_many(
+            [key for key, _, _ in written],
+            [value for _, value, _ in written],
+            np.array([time for _, _, time in written], np.int64),
+        )
+
+    def _keys(self, keys: Sequence[bytes], starts: Int64s) -> list[bytes]:
+        found: list[bytes] = window_keys(starts, pa.array(keys, pa.binary())).to_pylist()
+        return found
+
+    def _load(self, keys: Sequence[bytes]) -> list[list[Session]]:
+        """The segments with these keys, each of which is read once in an epoch."""
+        missing = sorted({key for key in keys if key not in self._read})
+        for key, value in zip(missing, self._store.get_many(missing), strict=True):
+            self._read[key] = [] if value is None else unpacked(value)
+        return [self._read[key] for key in keys]

@@ -1,0 +1,43 @@
+"""The rows of session stores for queries: each session of a segment as a row of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..records.arrays import Int64s
+from ..records.session_segments import row_step, unpacked
+from ..records.window_keys import first_window_key, split_window_keys
+from ..topology import Store
+
+Encoded = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class WantedSessions:
+    """The sessions of a store that start within bounds (ms, the second one excluded) and end at `oldest` or later."""
+
+    start: int | None
+    end: int | None
+    oldest: int | None
+
+    def lower(self, store: Store) -> bytes | None:
+        """The first key of a segment that may have some: no session ends before it starts."""
+        bounds = [bound for bound in (self.start, self.oldest) if bound is not None]
+        step = row_step(store)
+        return first_window_key(max(bounds) // step * step) if bounds else None
+
+    def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
+        """The sessions of a segment. Their keys are start, end, and the key without the window (`split_sessions`)."""
+        _, (plain,) = split_window_keys([key])
+        for end, start, row in unpacked(value):
+            there = self.oldest is None or end >= self.oldest
+            if there and (self.start is None or start >= self.start) and (self.end is None or start < self.end):
+                yield first_window_key(start) + first_window_key(end) + plain, row
+
+
+def split_sessions(keys: list[bytes]) -> tuple[Int64s, Int64s, list[bytes]]:
+    """Starts and ends (ms), and encoded keys without them."""
+    starts, rest = split_window_keys(keys)
+    ends, plain = split_window_keys(rest)
+    return starts, ends, plain
