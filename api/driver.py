@@ -68,6 +68,7 @@ class DrivenProject:
         self.files = files
         self._spark = spark
         self._topologies: dict[str, Topology] = {}
+        self._kept: dict[str, tuple[StepEngine, ...]] = {}
 
     @cached_property
     def graphs(self) -> dict[str, TopologyGraph]:
@@ -78,7 +79,9 @@ class DrivenProject:
 
     def kept_on_spark(self, name: str) -> tuple[StepEngine, ...]:
         """The steps of a topology that only Spark can do."""
-        return tuple(each for each in step_engines(self.graphs[name]) if each.kept)
+        if name not in self._kept:
+            self._kept[name] = tuple(each for each in step_engines(self.graphs[name]) if each.kept)
+        return self._kept[name]
 
     def driven(self, name: str, engine: ExpressionEngine) -> DrivenTopology:
         """A topology with a log of its own. With `spark`, and where steps need it, on Spark. Raises NotLocalError."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidPluginError, OptionProblem, PluginConflictError, PluginOptionsError, UnknownPluginError, told
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 NO_OPTIONS: Mapping[str, Any] = {"type": "object", "additionalProperties": False}
 
@@ -62,18 +66,25 @@ class Registration:
     def problems(self, options: Mapping[str, Any]) -> list[OptionProblem]:
         """The options that the schema refuses, sorted. Raises InvalidPluginError if it is not a JSON Schema."""
         # Imported only here: it is slow to import, and most commands do not need it.
-        from jsonschema import Draft7Validator, SchemaError
+        from jsonschema import SchemaError
         from referencing.exceptions import Unresolvable
 
         try:
-            Draft7Validator.check_schema(dict(self.options_schema))
-            errors = list(Draft7Validator(self.options_schema).iter_errors(dict(options)))
+            errors = list(self._options_validator.iter_errors(dict(options)))
         except (SchemaError, Unresolvable) as error:
             problem = error.message if isinstance(error, SchemaError) else f"there is no {error.ref}"
             raise InvalidPluginError(
                 f"the options schema of {self.kind} {self.name!r} is no JSON Schema: {problem}"
             ) from error
         return sorted((OptionProblem(tuple(error.absolute_path), error.message) for error in errors), key=str)
+
+    @cached_property
+    def _options_validator(self) -> Validator:
+        """What checks options, made once: a run asks for plugins again and again. Raises jsonschema's SchemaError."""
+        from jsonschema import Draft7Validator
+
+        Draft7Validator.check_schema(dict(self.options_schema))
+        return Draft7Validator(dict(self.options_schema))
 
     def create(self, options: Mapping[str, Any]) -> Any:
         """Check `options`, and make the plugin's object with them. Raises PluginOptionsError."""
