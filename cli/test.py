@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..runtime.topology import ExpressionEngine
+from .findings import show
 from .options import ProjectOptions, format_option, project_options
 
 if TYPE_CHECKING:
@@ -35,9 +36,16 @@ def command(
     CASES: names of tests (* stands for other characters), or files of tests/; all of them, if none is named. Each runs
     on a log of its own, which is gone afterwards.
     """
+    from ..compiler.outcomes import InvalidProjectError
+
     with options.project() as project:
         base = os.path.relpath(project.root)
-        results = project.test(cases, engine=engine, update=update, progress=_progress(style, base))
+        try:
+            results = project.test(cases, engine=engine, update=update, progress=_progress(style, base))
+        except InvalidProjectError as error:  # told in the form that was asked for, as `parse` does
+            found = error.found
+            show(found.diagnostics, found.sources, found.root, style if style in ("json", "github") else "text")
+            raise SystemExit(1) from error
         _show(results, style, base)
         for file in results.updated:
             click.echo(f"{os.path.normpath(os.path.join(base, file))} has been updated", err=True)

@@ -106,8 +106,8 @@ def _text(row: Compared, found: Found) -> str:
     names = list(named or [*key, *(columns.name_of("value", name) for name in columns.value)])
     if cells.get("value", "") is None:
         names = [*key, "value"]
-    if cells.get("key", "") is None and "key" not in names:
-        names = ["key", *(name for name in names if name not in key)]
+    if cells.get("key", "") is None:
+        names = ["key", *(name for name in names if name not in ("key", *key))]
     return flow_text({name: _value(name, cells[name]) for name in names if name in cells})
 
 

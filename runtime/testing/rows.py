@@ -194,7 +194,7 @@ def cells_of(columns: Columns, record: Mapping[str, Any], *, written: bool = Fal
             continue
         if record[role] is None:
             found[role] = None
-            if role == "key" and not written:  # a key whose columns are all null is a null key
+            if role == "key":  # a key whose columns are all null is a null key
                 found |= dict.fromkeys(columns.name_of(role, column) for column in columns.key)
             continue
         for column, value in record[role].items():

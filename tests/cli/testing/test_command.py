@@ -167,10 +167,11 @@ def test_column_that_was_renamed_is_told_at_the_row_with_its_old_name(headwater:
         path = shop / file
         path.write_text(path.read_text().replace("revenue:", "takings:"))
 
-    result = headwater("test")
+    result, annotated = headwater("test"), headwater("test", "--format", "github")
 
-    assert result.exit_code == 1
+    assert (result.exit_code, annotated.exit_code) == (1, 1)
     assert "tests/sales.yml:15:77: error HW802: There is no column 'revenue' in daily_sales." in result.stderr
+    assert "::error file=tests/sales.yml,line=15,col=77,endColumn=84,title=HW802::" in annotated.stdout
 
 
 def test_record_that_cannot_be_processed_is_an_error_of_its_case(headwater: Run, shop: Path) -> None:

@@ -1,0 +1,153 @@
+"""What cases may give and expect, on a small project without a Java in sight."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from headwater.cli.main import main
+
+FILES = {
+    "headwater.yml": 'name: parts\nversion: "1"\nvars:\n  least: 1\n',
+    "profiles.yml": "parts:\n  target: local\n  targets:\n    local:\n      spark:\n        master: local[2]\n",
+    "topics/all.yml": """\
+topics:
+  clicks:
+    partitions: 2
+    key:
+      user: string
+    value:
+      page: string
+      n: int
+    on_error: dead_letter
+  pages:
+    partitions: 2
+    key:
+      page: string
+    value:
+      title: string
+""",
+    "topologies/titles.yml": """\
+topology: titles
+tables:
+  page_titles:
+    topic: pages
+    global: true
+flows:
+  with_title:
+    from: clicks
+    steps:
+      - filter: 10 div n >= {{ var('least') }}
+      - join:
+          table: page_titles
+          type: left
+          by:
+            page: page
+          values:
+            title: page_titles.title
+      - with_columns:
+          at: current_timestamp()
+    to: titled
+""",
+    "seeds/clicks.csv": "user,page,n\nann,/,1\nbob,/a,11\n",
+}
+GIVEN = """\
+tests:
+  - test: all that can be given
+    topology: titles
+    given:
+      - topic: pages
+        rows:
+          - {page: /, title: Home}
+          - {page: /a, title: About}
+          - {page: /a, value: null}
+      - advance: 1h
+      - topic: clicks
+        file: seeds/clicks.csv
+      - topic: clicks
+        rows:
+          - {user: ann, page: /, n: 0}
+          - {key: null, value: {page: /a, n: 2}, partition: 1, headers: {source: test}}
+          - {user: cid, page: /, n: 3, timestamp: "1970-01-02T00:00:00Z"}
+"""
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").mkdir()
+    return tmp_path
+
+
+def results_of(parts: Path, text: str) -> list[dict[str, Any]]:
+    (parts / "tests" / "titles.yml").write_text(text)
+    result = CliRunner().invoke(main, ["test", "--format", "json"])
+    assert "tests" in result.stdout, result.output
+    found: list[dict[str, Any]] = json.loads(result.stdout)["tests"]
+    return found
+
+
+def test_files_tombstones_headers_global_tables_and_dead_letters_are_seen(parts: Path) -> None:
+    expected = """\
+    expect:
+      - topic: titled
+        rows:
+          - {user: ann, page: /, n: 1, title: Home, timestamp: "1970-01-01T00:00:00Z", at: "1970-01-01T01:00:00Z"}
+          - {user: cid, page: /, title: Home, timestamp: 86400000, partition: 0}
+          - {key: null, page: /a, title: null, headers: {source: test}, timestamp: "1970-01-01T01:00:00Z"}
+      - store: page_titles
+        rows:
+          - {page: /, title: Home}
+      - topic: titles_clicks_dead_letter
+        rows:
+          - {topic: clicks, step: "topologies/titles.yml:10"}
+"""
+    (case,) = results_of(parts, GIVEN + expected)
+
+    assert case["error"] is None
+    assert case["differences"] == []
+
+
+def test_case_whose_variables_do_not_fit_the_project_is_in_error_alone(parts: Path) -> None:
+    other = GIVEN.removeprefix("tests:\n").replace("all that can be given", "with other variables")
+    expected = "    expect:\n      - store: page_titles\n        rows: [{page: /}]\n"
+    first, second = results_of(parts, f"{GIVEN}{expected}{other}    vars:\n      least: many + 1\n{expected}")
+
+    assert (first["status"], second["status"]) == ("passed", "error")
+    assert "the project has errors with these variables: topologies/titles.yml:10:" in second["error"]
+
+
+def test_record_that_stops_the_topology_is_told(parts: Path) -> None:
+    path = parts / "topics" / "all.yml"
+    path.write_text(path.read_text().replace("on_error: dead_letter", "on_error: fail"))
+
+    (case,) = results_of(parts, GIVEN + "    expect:\n      - topic: titled\n        rows: []\n")
+
+    assert case["status"] == "error"
+    assert "record clicks[" in case["error"]
+    assert "topologies/titles.yml:10" in case["error"]
+
+
+def test_several_rows_of_a_key_in_a_topic_of_a_table_are_explained(parts: Path) -> None:
+    (parts / "topologies" / "counts.yml").write_text(
+        "topology: counts\nflows:\n  counted:\n    from: clicks\n"
+        "    steps:\n      - aggregate:\n          values:\n            c: count(*)\n    to: counts\n"
+    )
+    text = (
+        "tests:\n  - test: counting\n    topology: counts\n    given:\n      - topic: clicks\n"
+        "        rows: [{user: ann}, {user: ann}]\n    expect:\n      - topic: counts\n"
+        "        rows: [{user: ann, c: 1}, {user: ann, c: 2}]\n"
+    )
+
+    (case,) = results_of(parts, text)
+
+    (difference,) = case["differences"]
+    assert "of each key only the last record is compared" in difference["hint"]
