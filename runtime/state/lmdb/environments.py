@@ -7,6 +7,7 @@ them are closed. Parent and child open them again when they use them.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from collections.abc import Iterator
@@ -105,14 +106,28 @@ def _lies_elsewhere(environment: Environment) -> bool:
 
 def _opened(directory: Path, map_size: int) -> Environment:
     make_folder(directory)
-    if is_trusted(directory):
-        try:
-            return Environment(directory, map_size)
-        except DAMAGE:
-            pass  # it is damaged; the changelog has everything
-    wipe(directory)
-    make_folder(directory)
-    return Environment(directory, map_size)
+    # The workers of an executor open a global table at once. What one of them has half made looks damaged to another,
+    # which would wipe it.
+    with _one_at_a_time(directory.parent):
+        if is_trusted(directory):
+            try:
+                return Environment(directory, map_size)
+            except DAMAGE:
+                pass  # it is damaged; the changelog has everything
+        wipe(directory)
+        make_folder(directory)
+        return Environment(directory, map_size)
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Keep other processes out that want the same. The system ends it too if this process dies."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _opened_to_read(directory: Path, map_size: int) -> Environment:
