@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,8 @@ from ...runtime.testing.rows import Cells, Columns, UnfitRowError, cells_of, rec
 from ...runtime.topology import GlobalTable, Store, Topic
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.files import leaves
-from ..reading.nodes import Mapping, Node, Scalar, Sequence
+from ..reading.nodes import Mapping, Node, Scalar
+from ..reading.nodes import Sequence as Items
 from ..topology.graph import PythonStage, TopologyGraph
 from .cases import Case
 
@@ -138,8 +139,7 @@ class _Checking:
         written = list(_rows(entry))
         records = [self._record(columns, row, given=True) for row in written]
         found = [(row, record) for row, record in zip(written, records, strict=True) if record is not None]
-        for row, record in found:
-            self._check_values(topic, row, record)
+        self._check_values(topic, found)
         return Records(topic, tuple(record for _, record in found)) if len(found) == len(written) else None
 
     def expected(self, entry: Mapping) -> Expected | None:
@@ -210,13 +210,17 @@ class _Checking:
             self._unfit(row, error)
             return None
 
-    def _check_values(self, topic: Topic, row: Mapping, record: dict[str, Any]) -> None:
-        """Report the first value of a row that the topic cannot hold."""
+    def _check_values(self, topic: Topic, rows: Sequence[tuple[Mapping, dict[str, Any]]]) -> None:
+        """Report the values that the topic cannot hold, of each row the first. All are tried at once, as most fit."""
         try:
-            incoming_of(topic, [record], 0)
+            incoming_of(topic, [record for _, record in rows], 0)
         except BadValueError as error:
+            if len(rows) > 1:
+                for each in rows:
+                    self._check_values(topic, [each])
+                return
             path = tuple(error.column.split(".", 1)) if error.column else ()
-            self._unfit(row, UnfitRowError(path, error.cause))
+            self._unfit(rows[0][0], UnfitRowError(path, error.cause))
 
     def _unfit(self, row: Mapping, error: UnfitRowError) -> None:
         at = _place(row, error.path, of_key=error.unknown)
@@ -246,7 +250,7 @@ class _Checking:
 
 def _rows(entry: Mapping) -> Iterable[Mapping]:
     rows = entry.get("rows")
-    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, Sequence) else []
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, Items) else []
 
 
 def _is_true(node: Node | None) -> bool:
