@@ -54,18 +54,29 @@ def _common(lefts: int, rights: int, fits: Fits) -> Iterator[tuple[int, int]]:
 
 def best_matching(lefts: int, rights: int, fits: Fits) -> dict[int, int]:
     """As many pairs that fit as possible, in any order: left -> right. Earlier items keep theirs if they can."""
+    found: dict[int, int] = {}
     taken: dict[int, int] = {}
-
-    def find(left: int, tried: set[int]) -> bool:
-        for right in range(rights):
-            if right in tried or not fits(left, right):
-                continue
-            tried.add(right)
-            if right not in taken or find(taken[right], tried):
-                taken[right] = left
-                return True
-        return False
-
     for left in range(lefts):
-        find(left, set())
-    return {left: right for right, left in taken.items()}
+        wanted = _wanted(left, rights, fits, taken)
+        at = next((right for right in wanted if right not in taken), None)
+        while at is not None:  # whoever wants it takes it, and leaves what it has had to the one before
+            by = wanted[at]
+            before = found.get(by)
+            found[by], taken[at] = at, by
+            at = before
+    return found
+
+
+def _wanted(left: int, rights: int, fits: Fits, taken: dict[int, int]) -> dict[int, int]:
+    """What an item could take, and those could that would lose theirs to it, up to one that is free: right -> left."""
+    wanted: dict[int, int] = {}
+    asking = [left]
+    for each in asking:  # it grows meanwhile
+        for right in range(rights):
+            if right in wanted or not fits(each, right):
+                continue
+            wanted[right] = each
+            if right not in taken:
+                return wanted
+            asking.append(taken[right])
+    return wanted

@@ -92,3 +92,11 @@ def test_matching_gives_up_an_early_pair_for_one_more() -> None:
     fits = {(0, 0), (0, 1), (1, 0)}
 
     assert best_matching(2, 2, lambda one, other: (one, other) in fits) == {0: 1, 1: 0}
+
+
+def test_matching_moves_as_many_pairs_as_it_takes_and_knows_no_depth() -> None:
+    many = 1200  # each but the last fits two, the last only the first: so every pair has to move
+
+    found = best_matching(many, many, lambda one, other: other == 0 if one == many - 1 else other in (one, one + 1))
+
+    assert found == {many - 1: 0, **{one: one + 1 for one in range(many - 1)}}
