@@ -31,6 +31,7 @@ from ..query.global_tables import GlobalQuery
 from ..query.rows import Row
 from ..query.stores import StoreQuery
 from ..query.topics import TopicReader
+from ..records.bad_values import BadValueError
 from ..records.record_json import Record
 from ..records.schema import value_columns
 from ..records.values import Convert
@@ -47,6 +48,18 @@ class DrivenRunError(HeadwaterError):
         super().__init__(f"{application} has failed: {cause}")
         self.application = application
         self.cause = cause
+
+
+class UnfitTimeError(HeadwaterError):
+    """A record was given without a time, and its topic cannot hold that of the test: `topic`, `time` in ms."""
+
+    def __init__(self, topic: str, time: int, cause: str) -> None:
+        super().__init__(
+            f"a record for {topic} names no time, and that of the test, {time} ms since 1970, does not fit: {cause}",
+            "give the record a time, or let less time pass",
+        )
+        self.topic = topic
+        self.time = time
 
 
 class DrivenTopology:
@@ -95,7 +108,7 @@ class DrivenTopology:
     def feed(self, given: Iterable[Given | tuple[Topic, Iterable[Incoming]]]) -> None:
         """Give the topology one thing after the other, each processed to the end before the next.
 
-        Raises DrivenRunError if a record cannot be processed, SeedError, BadValueError.
+        Raises DrivenRunError if a record cannot be processed, SeedError, UnfitTimeError.
         """
         feeding = _Feeding(self, iter(given))
         results = run_topologies(
@@ -132,7 +145,11 @@ class DrivenTopology:
             case Advance(milliseconds):
                 self._time += milliseconds
             case Records(topic, records):
-                self._append(topic, [incoming_of(topic, records, self._time)])
+                try:
+                    incoming = incoming_of(topic, records, self._time)
+                except BadValueError as error:  # all other values have been checked
+                    raise UnfitTimeError(topic.name, self._time, error.cause) from error
+                self._append(topic, [incoming])
             case SeedRows(topic, seed):
                 self._append(topic, seed_rows(topic, seed, Path(self.settings.project_dir)))
             case (topic, pieces):

@@ -151,9 +151,12 @@ def moment(value: Any, path: tuple[str, ...]) -> int | None:
     return micros // 1000
 
 
-def moment_text(milliseconds: int) -> str:
-    """A time as tests write it: `2024-05-01T08:00:00Z`."""
-    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+def moment_text(milliseconds: int) -> str | int:
+    """A time as tests write it: `2024-05-01T08:00:00Z`. One that no calendar has stays a number."""
+    try:
+        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return milliseconds
     return time.isoformat(timespec="milliseconds" if milliseconds % 1000 else "seconds").replace("+00:00", "Z")
 
 
@@ -169,8 +172,9 @@ def with_time(record: Mapping[str, Any], timestamp: str | None, kind: pa.DataTyp
         return {**record, "timestamp": now}
     if timestamp in value:
         return dict(record)
-    text = moment_text(now)
-    given = text[:10] if pa.types.is_date(kind) else now if pa.types.is_integer(kind) else text
+    given = now if pa.types.is_integer(kind) else moment_text(now)
+    if pa.types.is_date(kind) and isinstance(given, str):
+        given = given[:10]
     return {**record, "value": {**value, timestamp: given}}
 
 

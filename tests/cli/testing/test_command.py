@@ -194,3 +194,18 @@ def test_build_stops_where_a_test_fails(headwater: Run, failing: Path, shop: Pat
     assert "error: 1 test has failed: 'nothing is as expected' (tests/sales.yml:2)" in result.stderr
     assert "topic daily_sales: " in result.stdout
     assert not (shop / ".headwater").exists()
+
+
+def test_case_whose_time_does_not_fit_a_topic_is_in_error_and_the_others_run(headwater: Run, shop: Path) -> None:
+    text = "tests:\n"
+    for name, days in (("far", 4_000_000), ("near", 4)):
+        text += f"  - test: {name}\n    topology: sales\n    given:\n      - advance: {days}d\n"
+        text += "      - topic: orders\n        rows: [{order_id: 1, product: tea, quantity: 2, price: 4.5}]\n"
+        text += "    expect: [{dropped: {late: 0}}]\n"
+    (shop / "tests" / "sales.yml").write_text(text)
+
+    result = headwater("test", "--format", "json")
+
+    first, second = json.loads(result.stdout)["tests"]
+    assert (first["status"], second["status"]) == ("error", "passed")
+    assert "a record for orders names no time, and that of the test, 345600000000000 ms" in first["error"]

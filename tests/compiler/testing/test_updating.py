@@ -88,6 +88,15 @@ def test_all_columns_of_a_new_row_are_written_where_no_row_names_any(rows: str) 
     assert written.endswith("\n# end\n")
 
 
+def test_time_that_no_calendar_has_is_written_as_a_number() -> None:
+    text = "tests:\n  - test: one\n    topology: t\n    expect:\n      - topic: out\n        rows: []\n"
+    found: list[Cells] = [{"k": "a", "window_start": 345_600_000_000_000, "n": 2, "s": "x"}]
+
+    (row,) = yaml.safe_load(after(found, text, 5, []))["tests"][0]["expect"][0]["rows"]
+
+    assert row["window_start"] == 345_600_000_000_000
+
+
 def test_counts_of_dropped_records_are_written() -> None:
     rows = compared([{"late": 1}], [{"late": 4}], [])
 

@@ -101,3 +101,10 @@ def test_record_without_a_time_gets_that_of_the_test(record: dict[str, Any], ddl
     kind = None if ddl is None else parse_columns(f"at {ddl}")["at"]
 
     assert with_time(record, None if ddl is None else "at", kind, 86_401_000) == timed
+
+
+@pytest.mark.parametrize("ddl", ["timestamp", "date", "bigint"])
+def test_time_that_no_calendar_has_stays_a_number(ddl: str) -> None:
+    far = 345_600_000_000_000
+
+    assert with_time({"value": {}}, "at", parse_columns(f"at {ddl}")["at"], far) == {"value": {"at": far}}
