@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-LESS_IS_BETTER = ("s", "MiB", "times")
-"""Units of which a smaller figure is the better one."""
-
 
 @dataclass(frozen=True)
 class Measurement:

@@ -136,7 +136,6 @@ class Groups:
     def split_after(self, last: Bools) -> tuple[Int64s, int]:
         """Split groups after the rows in `last`, for points at rows.
 
-
         Returns (the group of each row, the number of groups). The first part of each group keeps its number.
         """
         fresh = np.zeros(len(last), np.bool_)

@@ -71,7 +71,7 @@ class SessionStore:
         ]
 
     def change(self, changes: Iterable[Change]) -> None:
-        """Change single sessions, each at most once in an epoch. One that is not there and shall not be stays so."""
+        """Change single sessions, all of an epoch at once; of several changes of one the last counts."""
         listed = list(changes)
         starts = np.array([segment_of(each.end, self._gap) for each in listed], np.int64)
         keys = self._keys([each.key for each in listed], starts)

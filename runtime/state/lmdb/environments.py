@@ -33,7 +33,6 @@ class Environments:
     def use(self, directory: Path, map_size: int, *, writable: bool = True) -> Iterator[Environment]:
         """The environment of `directory`.
 
-
         It is opened if necessary, created if missing, and made again if it cannot be trusted. An environment that is
         only read is never made: raises StoreDamagedError if it cannot be trusted. Damage that is found during use
         raises it too, after the files have been marked as damaged. Raises StoreUnusableError.
