@@ -18,7 +18,8 @@ from ..records.types import parse_columns
 from ..state.codec import RowCodec
 from . import declarations
 from .keyed.codes import group_codes
-from .keyed.stored_rows import RowStore, store_keys, stored_columns, visible_columns
+from .keyed.lookups import look_up, row_keys
+from .keyed.stored_rows import visible_columns
 from .node import Edges, step_name
 from .rows import Rows, null_keys, path_order
 from .task_epoch import TaskEpoch
@@ -44,11 +45,10 @@ class StreamTableJoin(declarations.StreamTableJoin):
         changed = edges[self.table]
         # Old rows of a table's changes say what was replaced. A lookup needs only the new ones and deletions.
         changed = changed.filter(changed.kind <= Kind.VALUE)
-        keys = pa.concat_arrays([store_keys(self.store, changed.keys), store_keys(self.store, rows.keys)])
+        keys = pa.concat_arrays([row_keys(self.store, changed.keys), row_keys(self.store, rows.keys)])
         code, first = group_codes(keys)
-        # A null key has no bytes, and stores have no empty key; `null` masks the result of this placeholder.
-        distinct = [key or b"\x00" for key in keys.take(pa.array(first)).to_pylist()]
-        stored = RowStore(epoch.store(self.store), stored_columns(self.store)).get(distinct)
+        # `null` masks what is found for a null key.
+        stored = look_up(self.store, epoch.store(self.store), keys.take(pa.array(first)))
         change = _latest(code, path_order([changed, rows]), len(changed))
         # An index into the stored rows, one for each distinct key, followed by the changes of this epoch.
         index = np.where(change >= 0, change + len(first), code[len(changed) :])

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ..records.arrays import Bools, Int64s, typed
-from ..records.keys import encode_keys
 from ..records.kinds import Kind
 from ..state.codec import RowCodec
 from ..topology import SessionWindow, Store
 from . import declarations
 from .hidden_state import decoded_state
 from .keyed.codes import group_codes, last_rows
+from .keyed.lookups import row_keys
 from .keyed.session_store import Change, SessionStore
 from .keyed.stored_rows import RowStore, session_keys, store_keys, stored_columns
 from .node import Edges
@@ -54,12 +54,11 @@ class Materialize(declarations.Materialize):
         codec = RowCodec(stored_columns(self.store))
         encoded = codec.encode([columns[name] for name in codec.types], rows.timestamp)
         there = [row if kept else None for row, kept in zip(encoded, exists.tolist(), strict=True)]
-        bounds = zip(keys, starts.tolist(), ends.tolist(), there, strict=True)
+        bounds = zip(keys.to_pylist(), starts.tolist(), ends.tolist(), there, strict=True)
         SessionStore(epoch.store(self.store), window.gap_ms).change(Change(*each) for each in bounds)
 
 
 def _last_changes(store: Store, rows: Rows) -> Int64s:
     """The last change of each key, or key and window."""
-    keys = encode_keys(list(rows.keys.values())) if store.type == "session" else store_keys(store, rows.keys)
-    code, first = group_codes(keys)
+    code, first = group_codes(row_keys(store, rows.keys))
     return last_rows(code, len(first))

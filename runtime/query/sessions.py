@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..records.arrays import Int64s
 from ..records.session_segments import row_step, unpacked
 from ..records.window_keys import first_window_key, split_window_keys
 from ..topology import Store
@@ -34,10 +33,3 @@ class WantedSessions:
             there = self.oldest is None or end >= self.oldest
             if there and (self.start is None or start >= self.start) and (self.end is None or start < self.end):
                 yield first_window_key(start) + first_window_key(end) + plain, row
-
-
-def split_sessions(keys: list[bytes]) -> tuple[Int64s, Int64s, list[bytes]]:
-    """Starts and ends (ms), and encoded keys without them."""
-    starts, rest = split_window_keys(keys)
-    ends, plain = split_window_keys(rest)
-    return starts, ends, plain

@@ -25,6 +25,7 @@ from ..operators.aggregates.registry import results
 from ..operators.keyed.stored_rows import stored_columns
 from ..records.key_reading import decode_keys
 from ..records.schema import changelog_topic
+from ..records.session_segments import split_sessions
 from ..records.types import parse_columns
 from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
 from ..state.catch_up import changes, slices
@@ -36,7 +37,7 @@ from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey
 from ..topology import Store, Window
 from .rows import FoundRows, Row, key_types, moments, table_schema
-from .sessions import WantedSessions, split_sessions
+from .sessions import WantedSessions
 from .wanted import wanted_columns
 
 _ROWS_AT_ONCE = 4096

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 import msgpack
 
 from ..topology import SessionWindow, Store
+from .arrays import Int64s
+from .window_keys import split_window_keys
 
 _GAPS = 8
 
@@ -49,3 +51,10 @@ def unpacked(value: bytes) -> list[Session]:
     """The sessions of a segment, sorted."""
     flat = msgpack.unpackb(value[8:])
     return list(zip(flat[1::3], flat[::3], flat[2::3], strict=True))
+
+
+def split_sessions(keys: list[bytes]) -> tuple[Int64s, Int64s, list[bytes]]:
+    """Starts and ends (ms), and encoded keys without them."""
+    starts, rest = split_window_keys(keys)
+    ends, plain = split_window_keys(rest)
+    return starts, ends, plain

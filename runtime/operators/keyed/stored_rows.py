@@ -36,10 +36,10 @@ def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
     return window_keys(to_numpy(key[WINDOW_COLUMNS[0]].cast(pa.int64())) // 1000, plain)
 
 
-def session_keys(key: Mapping[str, pa.Array]) -> tuple[list[bytes], Int64s, Int64s]:
-    """The encoded keys of a session store, and the bounds of the sessions in ms."""
-    plain: list[bytes] = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS]).to_pylist()
-    start, end = (to_numpy(key[name].cast(pa.int64())) // 1000 for name in WINDOW_COLUMNS)
+def session_keys(key: Mapping[str, pa.Array]) -> tuple[pa.BinaryArray, Int64s, Int64s]:
+    """The encoded keys of a session store, and the bounds of the sessions in ms (0 where they are null)."""
+    plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
+    start, end = (to_numpy(key[name].cast(pa.int64()).fill_null(0)) // 1000 for name in WINDOW_COLUMNS)
     return plain, start, end
 
 
@@ -50,6 +50,13 @@ class StoredRows:
     exists: Bools
     columns: dict[str, pa.Array]
     timestamp: Int64s
+
+    @classmethod
+    def of(cls, types: Mapping[str, pa.DataType], values: Sequence[bytes | None]) -> StoredRows:
+        """Decode rows. `types`: the columns of their store."""
+        columns, timestamps = RowCodec(types).decode(values)
+        exists = np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
+        return cls(exists, dict(zip(types, columns, strict=True)), timestamps)
 
 
 def visible_columns(store: Store, rows: StoredRows) -> dict[str, pa.Array]:
@@ -67,10 +74,7 @@ class RowStore:
 
     def get(self, keys: Sequence[bytes]) -> StoredRows:
         """The rows of the keys."""
-        values = self._store.get_many(keys)
-        columns, timestamps = self._codec.decode(values)
-        exists = np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
-        return StoredRows(exists, dict(zip(self._codec.types, columns, strict=True)), timestamps)
+        return StoredRows.of(self._codec.types, self._store.get_many(keys))
 
     def put(
         self,

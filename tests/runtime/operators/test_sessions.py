@@ -14,6 +14,7 @@ from headwater.runtime import Materialize, subtopology
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.aggregate_sessions import AggregateSessions
 from headwater.runtime.operators.columns import KeyBy, Select
+from headwater.runtime.operators.joins import StreamTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.query.stores import StoreQuery
@@ -246,3 +247,31 @@ def test_store_shows_the_sessions_that_have_not_expired(application, max_records
     (first, *_) = sorted(expected, key=lambda each: each[1])
     bounded = list(query.rows({"k": first[0]}, first[1], first[1] + 1))
     assert [(r.key["k"], r.key["window_start"], r.key["window_end"]) for r in bounded] == [first]
+
+
+ASKED = Topic("asked", 1, "k string", "what bigint", windowed=True)
+ANSWERED = Topic("answered", 1, "k string", "what bigint, found bigint", windowed=True, writer="test-app")
+
+
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_join_finds_the_row_of_the_session_with_these_bounds(application, max_records):
+    store = replace(STORE, retention_ms=1_000_000)
+    nodes = (
+        Source(FACTS, ("f",)),
+        Source(ASKED, ("asked",)),
+        AggregateSessions("f", store, at="sessions"),
+        StreamTableJoin("asked", "f", store, "left", {"found": "n"}, at="join"),
+        Sink("asked", ANSWERED),
+    )
+    app = application(part("only", 1, ((nodes, {}, {}),), (store,)))
+    updates = sessions_of(facts(10), retention=1_000_000)[0]
+    there = {each[:3]: each[3] and each[3][0] for each in updates}
+    asked = [*there, ("a", 0, 1_000_000), ("nobody", *updates[0][1:3])]
+    app.append(FACTS, facts(10))
+    last = max(time for _, _, time in facts(10))
+    keys = [*((k, start * 1000, end * 1000) for k, start, end in asked), None]  # timestamps are microseconds
+    app.append(ASKED, [(key, (number,), last + 1) for number, key in enumerate(keys)])
+    app.run(max_records)
+    found = [row["value.found"] for row in app.read(ANSWERED)]
+    assert found == [*(there.get(each) for each in asked), None]
+    assert None in there.values()
