@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,9 @@ class CommittedRows(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order; None for a missing one."""
 
+    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end`, sorted by key; None leaves a side open."""
+
 
 class EpochStore:
     """A store during one epoch: its rows at the start, and the changes to make.
@@ -45,6 +48,10 @@ class EpochStore:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Values of the keys as they were when the epoch began, None where there is none."""
         return self._committed.get_many(keys)
+
+    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end` as they were when the epoch began, sorted by key."""
+        return self._committed.range(start, end)
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Int64s) -> None:
         """Change rows; None deletes. `timestamps`: of the rows, ms."""

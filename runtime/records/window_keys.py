@@ -35,6 +35,11 @@ def split_window_keys(keys: Sequence[bytes]) -> tuple[Int64s, list[bytes]]:
     return starts, [key[_BYTES:] for key in keys]
 
 
+def without_window(key: bytes) -> bytes:
+    """The encoded key of one of `window_keys`."""
+    return key[_BYTES:]
+
+
 def first_window_key(start: int) -> bytes:
     """The smallest key of windows that start at `start` (ms) or later; empty if all windows do."""
     place = start + 2**63

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Int64s
 from ...records.session_segments import Session, packed, segment_length, segment_of, unpacked
-from ...records.window_keys import window_keys
+from ...records.window_keys import first_window_key, window_keys, without_window
 from ..task_epoch import EpochStore
+
+MOST_READS = 50_000
+"""Most segments that are asked for by key in an epoch. Where late records may belong to more, as with a short gap and a
+long grace period, most of them are not there, and it is faster to go through those that are."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +52,39 @@ class SessionStore:
         length = segment_length(self._gap)
         first = first_end // length
         counts = np.maximum(last_end // length - first + 1, 0)
-        of_key = np.repeat(np.arange(len(keys)), counts)
-        place = np.arange(len(of_key)) - np.repeat(np.cumsum(counts) - counts, counts)
-        segments = self._load(
-            self._keys([keys[number] for number in of_key.tolist()], (first[of_key] + place) * length)
+        segments = (
+            self._scanned(keys, int(first.min()) * length, last_end)
+            if counts.sum() > MOST_READS
+            else self._segments(keys, first, counts)
         )
         found = [
             (number, start, end, row)
-            for number, segment in zip(of_key.tolist(), segments, strict=True)
+            for number, segment in segments
             for end, start, row in segment
             if first_end[number] <= end <= last_end
         ]
         code, starts, ends, rows = zip(*found, strict=True) if found else ((), (), (), ())
         return FoundSessions(np.array(code, np.int64), np.array(starts, np.int64), np.array(ends, np.int64), list(rows))
+
+    def _segments(self, keys: Sequence[bytes], first: Int64s, counts: Int64s) -> Iterable[tuple[int, list[Session]]]:
+        """(The number of the key, a segment) for `counts` segments of each key, from the one with number `first`."""
+        of_key = np.repeat(np.arange(len(keys)), counts)
+        place = np.arange(len(of_key)) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = (first[of_key] + place) * segment_length(self._gap)
+        found = self._load(self._keys([keys[number] for number in of_key.tolist()], starts))
+        return zip(of_key.tolist(), found, strict=True)
+
+    def _scanned(self, keys: Sequence[bytes], first_start: int, last_start: int) -> Iterable[tuple[int, list[Session]]]:
+        """The same of all segments that are there and start within these times (ms)."""
+        numbers = {key: number for number, key in enumerate(keys)}
+        found: list[tuple[int, list[Session]]] = []
+        for key, value in self._store.range(first_window_key(first_start), first_window_key(last_start + 1)):
+            number = numbers.get(without_window(key))
+            if number is not None:
+                self._read[key] = unpacked(value)
+                found.append((number, self._read[key]))
+        # Those of one key stay in the order of time.
+        return sorted(found, key=itemgetter(0))
 
     def rows(self, keys: Sequence[bytes], starts: Int64s, ends: Int64s) -> list[bytes | None]:
         """The rows of single sessions, as they were when the epoch began; None where there is none."""

@@ -187,17 +187,17 @@ def _one_by_one(records: Records, rows: Int64s, stored: Sessions, held: range, r
     for row in rows.tolist():
         time = int(records.timestamp[row])
         hidden = int(records.before[row]) - rules.retention
-        near = []
-        for session in sessions[bisect_left(sessions, (max(time - rules.gap, hidden + 1),)) :]:
-            if session[1] <= time + rules.gap:
-                near.append(session)
+        # Sessions lie one behind the other, so those that are near are neighbours.
+        first = last = bisect_left(sessions, (max(time - rules.gap, hidden + 1),))
+        while last < len(sessions) and sessions[last][1] <= time + rules.gap:
+            last += 1
+        near = sessions[first:last]
         start = min([time, *(each[1] for each in near)])
         end = max([time, *(each[0] for each in near)])
         if end < int(records.clock[row]) - rules.gap - rules.grace:
             found.late[row] = True
             continue
-        for each in near:
-            sessions.remove(each)
+        del sessions[first:last]
         insort(sessions, (end, start, row))
         found.start[row], found.end[row] = start, end
         if start < end or not near:

@@ -151,6 +151,19 @@ def test_longer_retention_finds_closed_sessions_until_they_expire(application, m
     assert app.dropped.total() == dropped
 
 
+def test_records_that_are_late_by_far_more_than_the_gap_find_their_sessions(application):
+    grace, far = 10_000_000, 9_000_000
+    rng = random.Random(11)
+    records = [(key, value, time + rng.choice([0, 0, far])) for key, value, time in facts(11)]
+    app = application(*topology(store=replace(STORE, window=SessionWindow(GAP, grace))))
+    app.append(FACTS, records)
+    app.run(7)
+    updates, dropped = sessions_of(records, grace=grace, retention=GAP + grace)
+    assert written(app) == updates
+    assert app.dropped.total() == dropped
+    assert len({each[1] // far for each in updates}) == 2
+
+
 def test_per_epoch_writes_the_last_row_of_each_session_once_and_none_that_came_and_went(application):
     app = application(*topology("per_epoch"))
     app.append(FACTS, facts(6))
