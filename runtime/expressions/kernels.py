@@ -67,9 +67,29 @@ def remainder(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.if_else(valid, pa.array(rest, left.type), pa.scalar(None, left.type))
 
 
+def greatest(*data: pa.Array | pa.Scalar) -> Any:
+    """The greatest value of each row that is not null. NaN is above all others; of equal ones it is the first."""
+    return _first_by(pc.greater, data)
+
+
+def least(*data: pa.Array | pa.Scalar) -> Any:
+    """The least value of each row that is not null. NaN is above all others; of equal ones it is the first."""
+    return _first_by(pc.less, data)
+
+
+def _first_by(kernel: Kernel, data: Columns) -> Any:
+    found, *others = data
+    for each in others:
+        better = pc.fill_null(compared(kernel, each, found), False)
+        found = pc.if_else(pc.or_(better, pc.is_null(found)), each, found)
+    return found
+
+
 def compared(kernel: Kernel, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
-    """Two doubles compared as Spark does: NaN is equal to itself, and greater than all others."""
+    """Two values of a type compared as Spark does: NaN is equal to itself, and greater than all others."""
     plain = kernel(left, right)
+    if not pa.types.is_floating(left.type):
+        return plain
     if not _has_nan(left) and not _has_nan(right):
         return plain
     # 1 where it is NaN, 0 elsewhere, null where null: these compare among themselves as NaN does with numbers.

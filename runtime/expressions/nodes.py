@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..records.arrays import Bools
+from .functions.rounding import positive_remainder
 from .kernels import by_row, compared, divided, remainder
 from .values import Batch, Value, either, of_arguments, within, without
 
@@ -121,7 +122,7 @@ class Comparison:
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
-        return _computed(self, (self.left, self.right), partial(_compared, self.kernel), batch)
+        return _computed(self, (self.left, self.right), partial(compared, self.kernel), batch)
 
 
 @dataclass(frozen=True)
@@ -137,15 +138,15 @@ class NullSafeEqual:
         """See `Node`."""
         left, right = self.left.of(batch), self.right.of(batch)
         first, second = left.is_null(batch.rows), right.is_null(batch.rows)
-        equal = Value(_compared(pc.equal, left.data, right.data))
+        equal = Value(compared(pc.equal, left.data, right.data))
         return Value(pa.array(np.where(first | second, first & second, equal.is_true(batch.rows))))
 
 
 @dataclass(frozen=True)
 class Division:
-    """`/` of doubles, `div` of bigints, `%` of two of a type: they fail where the divisor is 0."""
+    """`/` of doubles, `div` of bigints, `%` and `pmod` of two of a type: they fail where the divisor is 0."""
 
-    word: Literal["/", "div", "%"]
+    word: Literal["/", "div", "%", "pmod"]
     left: Node
     right: Node
     data_type: pa.DataType
@@ -155,11 +156,16 @@ class Division:
         """See `Node`. Spark computes the divisor first."""
         right, left = self.right.of(batch), self.left.of(batch)
         failed = of_arguments([right, left], batch.rows)
-        kernel: Callable[..., Any] = remainder if self.word == "%" else pc.divide
-        if self.word == "div":
-            kernel = pc.divide_checked
-        found = divided(kernel, left.array(batch.rows), right.array(batch.rows), batch.rows)
+        found = divided(_DIVISIONS[self.word], left.array(batch.rows), right.array(batch.rows), batch.rows)
         return Value(found.data, either(failed, found.failed))
+
+
+_DIVISIONS: Mapping[str, Callable[..., Any]] = {
+    "/": pc.divide,
+    "div": pc.divide_checked,
+    "%": remainder,
+    "pmod": positive_remainder,
+}
 
 
 @dataclass(frozen=True)
@@ -281,10 +287,6 @@ class Coalesce:
             values.append(value.array(batch.rows))
             left &= value.is_null(batch.rows)
         return Value(without(pc.coalesce(*values), failed), failed)
-
-
-def _compared(kernel: Callable[..., Any], left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
-    return compared(kernel, left, right) if pa.types.is_floating(left.type) else kernel(left, right)
 
 
 def _computed(

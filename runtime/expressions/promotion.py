@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import is_dataclass
+from functools import reduce
 from typing import Any, NoReturn, cast
 
 import pyarrow as pa
@@ -11,11 +12,13 @@ from sqlglot import exp
 
 from ...errors import HeadwaterError
 from ..records.types import ddl
-from .nodes import BOOLEAN, Cast, Constant, Node
+from .functions.decimals import as_double, type_of_whole, wider
+from .nodes import BOOLEAN, Call, Cast, Column, Constant, Node
+from .values import Batch
 
 INT, BIGINT, DOUBLE, STRING = pa.int32(), pa.int64(), pa.float64(), pa.string()
-NULL, DECIMAL = pa.null(), pa.decimal128(38, 18)
-"""The types of the literals `null`, and of one with a point, before what is beside them gives them another one."""
+NULL = pa.null()
+"""The type of the literal `null`, before what is beside it gives it another one."""
 
 WHOLE = (pa.int8(), pa.int16(), INT, BIGINT)
 COMPARED = (*WHOLE, BOOLEAN, DOUBLE, STRING, pa.date32(), pa.timestamp("us", "UTC"))
@@ -32,17 +35,24 @@ class UnprovenError(HeadwaterError):
 def alike(tree: exp.Expr, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """The operands of a tree with the type that Spark gives to all of them. Raises UnprovenError."""
     types = {each.data_type for each in nodes} - {NULL}
-    decimals = any(map(is_decimal, nodes))
-    types -= {DECIMAL} if decimals else set()
-    if len(types) > 1 and types <= {*WHOLE, DOUBLE}:
-        widest = DOUBLE if DOUBLE in types else max(types, key=WHOLE.index)
-    elif len(types) == 1:
-        (widest,) = types
-    else:
+    widest = types.pop() if len(types) == 1 else _widest(types)
+    if widest is None:
         unproven_of(tree, nodes)
-    if decimals and widest != DOUBLE:
-        unproven("a decimal beside no double is only proven in Spark SQL")
     return tuple(as_type(each, widest) for each in nodes)
+
+
+def _widest(types: set[pa.DataType]) -> pa.DataType | None:
+    if not types or not all(map(is_number, types)):
+        return None
+    if DOUBLE in types:
+        return DOUBLE
+    if types <= set(WHOLE):
+        return max(types, key=WHOLE.index)
+    return reduce(_wider, (type_of_whole(each) if each in WHOLE else each for each in types))
+
+
+def _wider(left: pa.DataType | None, right: pa.DataType) -> pa.DataType | None:
+    return None if left is None else wider(left, right)
 
 
 def as_type(node: Node, data_type: pa.DataType) -> Node:
@@ -52,7 +62,27 @@ def as_type(node: Node, data_type: pa.DataType) -> Node:
     if isinstance(node, Constant):
         value = float(node.value) if data_type == DOUBLE and node.value is not None else node.value
         return Constant(value, data_type)
-    return Cast(node, data_type)
+    return Call(as_double, (node,), DOUBLE) if is_decimal(node) and data_type == DOUBLE else Cast(node, data_type)
+
+
+def folded(node: Node) -> Node:
+    """A node that reads no column as the literal that it comes to, as Spark's optimizer sees it too.
+
+    Raises UnprovenError if that is an error.
+    """
+    if is_constant(node) or _has_column(node):
+        return node
+    value = node.of(Batch({}, 1))
+    if value.failed is not None:
+        unproven("what Spark SQL does with an error of literals alone is only known to it")
+    try:
+        return Constant(value.array(1)[0].as_py(), node.data_type)
+    except (OverflowError, ValueError):
+        unproven("a literal of a time that Python does not have is only known to Spark SQL")
+
+
+def _has_column(node: Node) -> bool:
+    return isinstance(node, Column) or any(map(_has_column, _below(node)))
 
 
 def is_constant(node: Node) -> bool:
@@ -66,8 +96,18 @@ def is_null(node: Node) -> bool:
 
 
 def is_decimal(node: Node) -> bool:
-    """Whether it is a literal with a point."""
-    return isinstance(node, Constant) and node.data_type == DECIMAL
+    """Whether it is a decimal."""
+    return bool(pa.types.is_decimal128(node.data_type))
+
+
+def is_number(data_type: pa.DataType) -> bool:
+    """Whether it is a type of numbers."""
+    return data_type in (*WHOLE, DOUBLE) or pa.types.is_decimal128(data_type)
+
+
+def is_compared(data_type: pa.DataType) -> bool:
+    """Whether values of a type are compared, and chosen from, as in Spark."""
+    return data_type in COMPARED or pa.types.is_decimal128(data_type)
 
 
 def refuse_folding(nodes: tuple[Node, ...], decides: Callable[[Node], bool]) -> None:
@@ -121,14 +161,10 @@ def name_of(tree: exp.Expr) -> str:
 
 def unproven_of(tree: exp.Expr, nodes: tuple[Node, ...]) -> NoReturn:
     """Raise UnprovenError for an operator of operands with these types."""
-    types = ", ".join(_type_name(each) for each in nodes)
+    types = ", ".join(ddl(each.data_type) for each in nodes)
     unproven(f"`{name_of(tree)}` of {types} is only proven in Spark SQL")
 
 
 def unproven(reason: str) -> NoReturn:
     """Raise UnprovenError."""
     raise UnprovenError(reason)
-
-
-def _type_name(node: Node) -> str:
-    return "decimal" if is_decimal(node) else ddl(node.data_type)

@@ -1,8 +1,8 @@
 """Reads SQL as nodes, or says what keeps it with Spark.
 
 What is read here is proven: for all rows Spark SQL gives the same value, and fails for the same rows. Types follow
-Spark's ANSI rules: of two numbers the narrower becomes the wider one, `/` is of doubles, a literal with a point is a
-decimal, which becomes a double beside one. Where Spark would change a type in another way, Spark computes.
+Spark's ANSI rules: of two numbers the narrower becomes the wider one, `/` is of doubles or decimals, a literal with a
+point is a decimal, which becomes a double beside one. Where Spark would change a type in another way, Spark computes.
 
 How a form of SQL is read is in `forms`.
 """
@@ -23,7 +23,7 @@ from sqlglot.tokens import TokenType
 
 from .forms import FORMS
 from .nodes import BOOLEAN, Constant, Node
-from .promotion import DECIMAL, NULL, name_of, unproven
+from .promotion import NULL, folded, name_of, unproven
 
 _MOST_LEVELS = 60
 """How deeply a tree may be nested: each level is a call of a function where it is evaluated."""
@@ -39,8 +39,14 @@ _COMPARING = (
     exp.Between,
     exp.In,
     exp.Is,
+    exp.Like,
+    exp.RegexpLike,
+    exp.Escape,
 )
 """What Spark SQL reads from left to right where nothing is in parentheses, but is read here in another order."""
+
+_OF_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+"""Each goes before the next one in Spark SQL, but here from left to right."""
 
 _ENDS = frozenset(
     {
@@ -54,6 +60,10 @@ _ENDS = frozenset(
         TokenType.FALSE,
         TokenType.NULL,
         TokenType.END,
+        TokenType.TINYINT,  # what is behind these is behind a literal such as 5L
+        TokenType.SMALLINT,
+        TokenType.BIGINT,
+        TokenType.DOUBLE,
     }
 )
 """What an operand ends with. The parser forgets a `+` behind anything else, but Spark SQL makes a number of a text."""
@@ -88,7 +98,7 @@ def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType
     if any(kind == TokenType.PLUS and before not in _ENDS for before, kind in pairwise((None, *kinds))):
         unproven("a plus in front of an operand is only known to Spark SQL")
     node = _Reader(columns).node(tree)
-    if isinstance(node, Constant) and node.data_type in (NULL, DECIMAL):
+    if isinstance(node, Constant) and node.data_type == NULL:
         unproven(f"the type of `{sql}` is only known to Spark SQL")
     if node.data_type != data_type:
         unproven(f"Spark gives `{sql}` another type than it has here")
@@ -105,7 +115,9 @@ class _Reader:
     columns: Mapping[str, pa.DataType]
     level: int = 0
 
-    def node(self, tree: exp.Expr) -> Node:
+    def node(self, tree: exp.Expr | None) -> Node:
+        if tree is None:
+            unproven("a function without all its arguments is only known to Spark SQL")
         self.level += 1
         if self.level > _MOST_LEVELS:
             unproven("it is nested very deeply")
@@ -120,11 +132,15 @@ class _Reader:
             unproven(f"`{name_of(tree)}` is only proven in Spark SQL")
         if any(value and name not in known.parts for name, value in tree.args.items()):
             unproven(f"this form of `{name_of(tree)}` is only proven in Spark SQL")
-        _refuse_bare_comparisons(tree)
-        return known.read(self, tree)
+        _refuse_bare(tree)
+        return folded(known.read(self, tree))
 
 
-def _refuse_bare_comparisons(tree: exp.Expr) -> None:
+def _refuse_bare(tree: exp.Expr) -> None:
+    if isinstance(tree, _OF_BITS) and any(isinstance(each, _OF_BITS) for each in tree.iter_expressions()):
+        unproven("the order of operators of bits without parentheses is only known to Spark SQL")
+    if isinstance(tree, exp.Escape):
+        return
     # The parser itself puts what is behind `<=>` in parentheses.
     bare = tree.expression.this if isinstance(tree, exp.NullSafeEQ) else None
     if isinstance(tree, _COMPARING) and any(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,8 +19,8 @@ class Reader(Protocol):
     @property
     def columns(self) -> Mapping[str, pa.DataType]: ...  # noqa: D102
 
-    def node(self, tree: exp.Expr) -> Node:
-        """The node of a part. Raises UnprovenError."""
+    def node(self, tree: exp.Expr | None) -> Node:
+        """The node of a part. Raises UnprovenError, also if the part is not there."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,15 @@ def form(read: Callable[[Reader, Any], Node], *parts: str) -> Form:
     return Form(read, frozenset(parts))
 
 
-def named(read: Callable[[Reader, Any], Node]) -> Form:
-    """A function that sqlglot only knows by its name."""
-    return form(read, "this", "expressions")
+def named(read: Callable[[Reader, Any], Node], *many: int) -> Form:
+    """A function that is read by its name. `many`: how many arguments it may have; nothing: it looks itself."""
+
+    def counted(reader: Reader, tree: exp.Anonymous) -> Node:
+        if many and len(tree.expressions) not in many:
+            unproven(f"this form of `{name_of(tree)}` is only proven in Spark SQL")
+        return read(reader, tree)
+
+    return form(counted, "this", "expressions")
 
 
 def arguments_of(reader: Reader, tree: exp.Anonymous, many: int) -> tuple[Node, ...]:
@@ -62,7 +68,12 @@ def predicate(reader: Reader, tree: exp.Expr) -> Node:
 
 def both(reader: Reader, tree: exp.Expr) -> tuple[Node, ...]:
     """The two sides of an operator, with one type."""
-    nodes = alike(tree, (reader.node(tree.this), reader.node(tree.expression)))
+    return two(reader, tree, (tree.this, tree.expression))
+
+
+def two(reader: Reader, tree: exp.Expr, parts: Sequence[exp.Expr]) -> tuple[Node, ...]:
+    """The two arguments of a function, with one type. Raises UnprovenError."""
+    nodes = alike(tree, tuple(map(reader.node, parts)))
     refuse_folding(nodes, is_null)
     refuse_alike(nodes)
     return nodes

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from sqlglot import exp
 
+from ..functions.decimals import type_of_literal
 from ..nodes import BOOLEAN, Column, Constant, Node
-from ..promotion import BIGINT, DECIMAL, DOUBLE, INT, NULL, STRING, unproven
+from ..promotion import BIGINT, DOUBLE, INT, NULL, STRING, unproven
 from .form import Forms, Reader, form
 
 
@@ -31,7 +34,10 @@ def _literal(reader: Reader, tree: exp.Literal) -> Node:  # noqa: ARG001
         return Constant(number, INT if number < 2**31 else BIGINT)
     if "e" in text.lower():
         return Constant(float(text), DOUBLE)
-    return Constant(text, DECIMAL)
+    data_type = type_of_literal(Decimal(text))
+    if data_type is None:
+        unproven(f"the number {text} is only known to Spark SQL")
+    return Constant(Decimal(text), data_type)
 
 
 def _boolean(reader: Reader, tree: exp.Boolean) -> Node:  # noqa: ARG001

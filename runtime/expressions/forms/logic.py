@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ..nodes import BOOLEAN, Call, Comparison, Constant, IsNull, Logic, Node, NullSafeEqual, OneOf
+from ..nodes import BOOLEAN, Call, Coalesce, Comparison, Constant, IsNull, Logic, Node, NullSafeEqual, OneOf
 from ..promotion import (
-    COMPARED,
     DOUBLE,
     NULL,
     alike,
+    is_compared,
     is_constant,
     name_of,
     parts_of,
@@ -21,7 +21,7 @@ from ..promotion import (
     unproven,
     unproven_of,
 )
-from .form import Forms, Reader, both, form, predicate
+from .form import Forms, Reader, both, form, named, predicate
 
 _COMPARISONS: Mapping[type[exp.Expr], Callable[..., Any]] = {
     exp.EQ: pc.equal,
@@ -35,14 +35,14 @@ _COMPARISONS: Mapping[type[exp.Expr], Callable[..., Any]] = {
 
 def _comparison(reader: Reader, tree: exp.Expr) -> Node:
     left, right = both(reader, tree)
-    if left.data_type not in COMPARED:
+    if not is_compared(left.data_type):
         unproven_of(tree, (left, right))
     return Comparison(_COMPARISONS[type(tree)], left, right)
 
 
 def _null_safe(reader: Reader, tree: exp.NullSafeEQ) -> Node:
     left, right = both(reader, tree)
-    if left.data_type not in COMPARED:
+    if not is_compared(left.data_type):
         unproven_of(tree, (left, right))
     if left.may_fail or right.may_fail:
         unproven(f"what `{name_of(tree)}` does with errors is only known to Spark SQL")
@@ -74,12 +74,37 @@ def _negation(reader: Reader, tree: exp.Not) -> Node:
 
 
 def _is(reader: Reader, tree: exp.Is) -> Node:
+    if isinstance(tree.expression, exp.Boolean):
+        argument = predicate(reader, tree.this)
+        if argument.may_fail:
+            unproven("what `is true` does with errors is only known to Spark SQL")
+        return NullSafeEqual(argument, Constant(bool(tree.expression.this), BOOLEAN))
     if not isinstance(tree.expression, exp.Null):
         unproven(f"`{tree.sql('spark')}` is only proven in Spark SQL")
-    argument = reader.node(tree.this)
+    return _null(reader, tree.this)
+
+
+def _null(reader: Reader, tree: exp.Expr) -> Node:
+    argument = reader.node(tree)
     if argument.may_fail:
         unproven("what `is null` does with errors is only known to Spark SQL")
     return IsNull(argument)
+
+
+def _is_null(reader: Reader, tree: exp.Anonymous) -> Node:
+    (argument,) = tree.expressions
+    return _null(reader, argument)
+
+
+def _is_not_null(reader: Reader, tree: exp.Anonymous) -> Node:
+    return Call(pc.invert, (_is_null(reader, tree),), BOOLEAN)
+
+
+def _is_nan(reader: Reader, tree: exp.IsNan) -> Node:
+    argument = reader.node(tree.this)
+    if argument.data_type != DOUBLE or argument.may_fail:
+        unproven_of(tree, (argument,))
+    return Coalesce((Call(pc.is_nan, (argument,), BOOLEAN), Constant(False, BOOLEAN)), BOOLEAN)
 
 
 def _one_of(reader: Reader, tree: exp.In) -> Node:
@@ -89,7 +114,7 @@ def _one_of(reader: Reader, tree: exp.In) -> Node:
     if not given or len(constants) < len(listed):
         unproven("`in` is only proven for a list of literals")
     argument, *values = alike(tree, (reader.node(tree.this), *given))
-    if argument.data_type not in COMPARED or argument.data_type == DOUBLE:
+    if not is_compared(argument.data_type) or argument.data_type == DOUBLE:
         unproven_of(tree, (argument,))
     of_all = [each.value for each in values if isinstance(each, Constant)]
     return OneOf(argument, tuple(of_all), has_null=len(given) < len(listed))
@@ -103,5 +128,8 @@ FORMS: Forms = {
     exp.Or: form(_logic, "this", "expression"),
     exp.Not: form(_negation, "this"),
     exp.Is: form(_is, "this", "expression"),
+    "isnull": named(_is_null, 1),
+    "isnotnull": named(_is_not_null, 1),
+    exp.IsNan: form(_is_nan, "this"),
     exp.In: form(_one_of, "this", "expressions"),
 }

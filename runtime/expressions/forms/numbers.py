@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from ..functions.decimals import type_of_product, type_of_quotient, type_of_sum
+from ..functions.rounding import ceiled, floored, roots, rounded, rounded_to_even, signs
 from ..nodes import Call, Constant, Division, Node
 from ..promotion import (
     BIGINT,
-    DECIMAL,
     DOUBLE,
     INT,
     WHOLE,
-    alike,
     as_type,
     is_constant,
     is_decimal,
     is_null,
+    is_number,
+    name_of,
     parts_of,
     unproven,
     unproven_of,
 )
-from .form import Forms, Reader, both, form
+from ..quotient import Quotient
+from ..trying import Tried
+from .decimals import decimals
+from .form import Forms, Reader, both, form, named, two
 
 _ONLY_NEGATIVE = frozenset(str(2**bits) for bits in (7, 15, 31, 63))
 """Numbers that have a place in a type only with a minus in front, which is then a part of the literal."""
+
+_MOST_EXACT = 34
+"""Spark negates decimals with so many digits, and rounds what has more of them."""
 
 _Kernels = tuple[Callable[..., Any], Callable[..., Any]]
 """The kernel for doubles, and the one for whole numbers, which may overflow."""
@@ -46,25 +55,42 @@ def _negative(reader: Reader, tree: exp.Neg) -> Node:
     argument = reader.node(tree.this)
     if isinstance(argument, Constant) and argument.data_type in (INT, BIGINT, DOUBLE):
         return Constant(-argument.value, argument.data_type)
-    if isinstance(argument, Constant) and is_decimal(argument) and not argument.value.startswith("-"):
-        if not float(argument.value):
+    if is_decimal(argument):
+        _refuse_rounding(tree, argument)
+    if isinstance(argument, Constant) and is_decimal(argument) and argument.value is not None:
+        if not argument.value:
             unproven("what sign the decimal -0.0 has is only known to Spark SQL")
-        return Constant(f"-{argument.value}", DECIMAL)
+        return Constant(-argument.value, argument.data_type)
     return _arithmetic(tree, (pc.negate, pc.negate_checked), (argument,))
 
 
 def _absolute(reader: Reader, tree: exp.Abs) -> Node:
-    return _arithmetic(tree, (pc.abs, pc.abs_checked), (reader.node(tree.this),))
+    argument = reader.node(tree.this)
+    if is_decimal(argument):
+        _refuse_rounding(tree, argument)
+    return _arithmetic(tree, (pc.abs, pc.abs_checked), (argument,))
+
+
+def _refuse_rounding(tree: exp.Expr, argument: Node) -> None:
+    if argument.data_type.precision > _MOST_EXACT:
+        unproven(f"`{name_of(tree)}` of a decimal with more than {_MOST_EXACT} digits is rounded by Spark SQL")
 
 
 def _calculation(reader: Reader, tree: exp.Expr) -> Node:
-    return _arithmetic(tree, _CALCULATIONS[type(tree)], both(reader, tree))
+    operands = decimals(reader, tree)
+    if operands is None:
+        return _arithmetic(tree, _CALCULATIONS[type(tree)], both(reader, tree))
+    rule = type_of_product if isinstance(tree, exp.Mul) else type_of_sum
+    data_type = rule(*(each.data_type for each in operands))
+    if data_type is None:
+        unproven_of(tree, operands)
+    return Call(_CALCULATIONS[type(tree)][0], operands, data_type)
 
 
 def _arithmetic(tree: exp.Expr, kernels: _Kernels, arguments: tuple[Node, ...]) -> Node:
     plain, checked = kernels
     data_type = arguments[0].data_type
-    if data_type == DOUBLE:
+    if data_type == DOUBLE or is_decimal(arguments[0]):
         return Call(plain, arguments, data_type)
     if data_type not in WHOLE:
         unproven_of(tree, arguments)
@@ -76,13 +102,15 @@ def _arithmetic(tree: exp.Expr, kernels: _Kernels, arguments: tuple[Node, ...]) 
 
 
 def _division(reader: Reader, tree: exp.Div) -> Node:
+    operands = decimals(reader, tree)
+    if operands is not None:
+        quotient = type_of_quotient(*(each.data_type for each in operands))
+        if quotient is None:
+            unproven_of(tree, operands)
+        return Quotient(*operands, quotient)
     left, right = reader.node(tree.this), reader.node(tree.expression)
-    if not all(each.data_type in (*WHOLE, DOUBLE) or is_decimal(each) for each in (left, right)):
+    if not is_number(left.data_type) or not is_number(right.data_type) or is_null(left) or is_null(right):
         unproven_of(tree, (left, right))
-    if is_null(left) or is_null(right):
-        unproven_of(tree, (left, right))
-    if is_decimal(left) or is_decimal(right):
-        left, right = alike(tree, (left, right))
     return Division("/", as_type(left, DOUBLE), as_type(right, DOUBLE), DOUBLE)
 
 
@@ -100,6 +128,87 @@ def _remainder(reader: Reader, tree: exp.Mod) -> Node:
     return Division("%", left, right, left.data_type)
 
 
+def _pmod(reader: Reader, tree: exp.Anonymous) -> Node:
+    left, right = two(reader, tree, tree.expressions)
+    if left.data_type not in (*WHOLE, DOUBLE) or is_null(left) or is_null(right):
+        unproven_of(tree, (left, right))
+    return Division("pmod", left, right, left.data_type)
+
+
+def _bits(reader: Reader, tree: exp.Expr) -> Node:
+    left, right = both(reader, tree)
+    if left.data_type not in WHOLE or left.may_fail or right.may_fail or is_null(left) or is_null(right):
+        unproven_of(tree, (left, right))
+    return Call(_BITS[type(tree)], (left, right), left.data_type)
+
+
+def _inverted_bits(reader: Reader, tree: exp.BitwiseNot) -> Node:
+    argument = reader.node(tree.this)
+    if argument.data_type not in WHOLE:
+        unproven_of(tree, (argument,))
+    return Call(pc.bit_wise_not, (argument,), argument.data_type)
+
+
+def _to_whole(reader: Reader, tree: exp.Floor | exp.Ceil) -> Node:
+    argument = reader.node(tree.this)
+    if argument.data_type in WHOLE:
+        return as_type(argument, BIGINT)
+    if argument.data_type != DOUBLE:
+        unproven_of(tree, (argument,))
+    return Call(floored if isinstance(tree, exp.Floor) else ceiled, (argument,), BIGINT, checked=True)
+
+
+def _round(reader: Reader, tree: exp.Round) -> Node:
+    return _rounded(reader, tree, tree.this, tree.args.get("decimals"), rounded)
+
+
+def _bround(reader: Reader, tree: exp.Anonymous) -> Node:
+    number, *places = tree.expressions
+    return _rounded(reader, tree, number, places[0] if places else None, rounded_to_even)
+
+
+def _rounded(
+    reader: Reader, tree: exp.Expr, number: exp.Expr, places: exp.Expr | None, kernel: Callable[..., Any]
+) -> Node:
+    argument, to = reader.node(number), None if places is None else reader.node(places)
+    if not (to is None or (isinstance(to, Constant) and to.data_type == INT)):
+        unproven_of(tree, (argument, to))
+    digits = 0 if to is None else to.value
+    if argument.data_type in WHOLE and digits is not None and digits >= 0:
+        return argument
+    if argument.data_type != DOUBLE or digits != 0:
+        unproven(f"`{name_of(tree)}` is only proven to whole numbers, as digits of doubles differ by version of Java")
+    return Call(kernel, (argument,), DOUBLE)
+
+
+def _of_double(kernel: Callable[..., Any], reader: Reader, tree: exp.Expr) -> Node:
+    argument = reader.node(tree.this)
+    if argument.data_type not in (*WHOLE, DOUBLE):
+        unproven_of(tree, (argument,))
+    return Call(kernel, (as_type(argument, DOUBLE),), DOUBLE)
+
+
+def _positive(reader: Reader, tree: exp.Anonymous) -> Node:
+    (argument,) = tree.expressions
+    node = reader.node(argument)
+    if node.data_type not in (*WHOLE, DOUBLE):
+        unproven_of(tree, (node,))
+    return node
+
+
+def _tried(read: Callable[[Reader, Any], Node], as_read: type[exp.Expr], reader: Reader, tree: exp.Expr) -> Node:
+    arguments = (reader.node(tree.this), reader.node(tree.expression))
+    if any(each.may_fail for each in arguments):
+        unproven(f"which errors `{name_of(tree)}` catches is only known to Spark SQL")
+    return Tried(read(reader, as_read(this=tree.this.copy(), expression=tree.expression.copy())))
+
+
+_BITS: Mapping[type[exp.Expr], Callable[..., Any]] = {
+    exp.BitwiseAnd: pc.bit_wise_and,
+    exp.BitwiseOr: pc.bit_wise_or,
+    exp.BitwiseXor: pc.bit_wise_xor,
+}
+
 FORMS: Forms = {
     exp.Neg: form(_negative, "this"),
     exp.Abs: form(_absolute, "this"),
@@ -107,4 +216,19 @@ FORMS: Forms = {
     exp.Div: form(_division, "this", "expression", "safe"),
     exp.IntDiv: form(_whole_division, "this", "expression"),
     exp.Mod: form(_remainder, "this", "expression"),
+    "pmod": named(_pmod, 2),
+    exp.Negative: form(_negative, "this"),
+    "positive": named(_positive, 1),
+    **dict.fromkeys(_BITS, form(_bits, "this", "expression")),
+    exp.BitwiseNot: form(_inverted_bits, "this"),
+    exp.Floor: form(_to_whole, "this"),
+    exp.Ceil: form(_to_whole, "this"),
+    exp.Round: form(_round, "this", "decimals"),
+    "bround": named(_bround, 1, 2),
+    exp.Sign: form(partial(_of_double, signs), "this"),
+    exp.Sqrt: form(partial(_of_double, roots), "this"),
+    exp.SafeAdd: form(partial(_tried, _calculation, exp.Add), "this", "expression"),
+    exp.SafeSubtract: form(partial(_tried, _calculation, exp.Sub), "this", "expression"),
+    exp.SafeMultiply: form(partial(_tried, _calculation, exp.Mul), "this", "expression"),
+    exp.SafeDivide: form(partial(_tried, _division, exp.Div), "this", "expression"),
 }

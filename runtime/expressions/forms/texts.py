@@ -1,19 +1,51 @@
-"""Functions of texts."""
+"""Functions of texts. What is searched for, cut off or padded is proven where it is a literal."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ..nodes import Call, Constant, Node
-from ..promotion import INT, STRING, unproven_of
-from .form import Forms, Reader, form
+from ..functions.letters import lower, upper
+from ..functions.patterns import of_like, of_rlike
+from ..functions.texts import cut, joined, padded, piece, position, repeated, up_to
+from ..nodes import BOOLEAN, Call, Constant, Node
+from ..promotion import INT, STRING, name_of, unproven, unproven_of
+from .form import Forms, Reader, form, named
+
+_LONGEST = 1000
+"""To how many characters a text is padded here, and how often it is repeated."""
+
+
+def _text(reader: Reader, tree: exp.Expr, part: exp.Expr) -> Node:
+    node = reader.node(part)
+    if node.data_type != STRING or node.may_fail:
+        unproven_of(tree, (node,))
+    return node
+
+
+def _constant(reader: Reader, tree: exp.Expr, part: exp.Expr | None, data_type: Any) -> Any:
+    node = None if part is None else reader.node(part)
+    if not isinstance(node, Constant) or node.data_type != data_type or node.value is None:
+        unproven(f"`{name_of(tree)}` is only proven with literals behind its first argument")
+    return node.value
+
+
+def _literal_text(reader: Reader, tree: exp.Expr, part: exp.Expr | None) -> str:
+    return str(_constant(reader, tree, part, STRING))
+
+
+def _literal_number(reader: Reader, tree: exp.Expr, part: exp.Expr | None) -> int:
+    return int(_constant(reader, tree, part, INT))
 
 
 def _concat(reader: Reader, tree: exp.Concat | exp.DPipe) -> Node:
     parts = tree.expressions if isinstance(tree, exp.Concat) else (tree.this, tree.expression)
-    arguments = tuple(map(reader.node, parts))
-    if any(each.data_type != STRING or each.may_fail for each in arguments):
+    arguments = tuple(_text(reader, tree, each) for each in parts)
+    if not arguments:
         unproven_of(tree, arguments)
     return Call(pc.binary_join_element_wise, (*arguments, Constant("", STRING)), STRING)
 
@@ -25,8 +57,149 @@ def _length(reader: Reader, tree: exp.Length) -> Node:
     return Call(pc.utf8_length, (argument,), INT)
 
 
+def _changed(kernel: Callable[..., Any], reader: Reader, tree: exp.Expr) -> Node:
+    return Call(kernel, (_text(reader, tree, tree.this),), STRING)
+
+
+def _in_case(kernel: Callable[..., Any], reader: Reader, tree: exp.Upper | exp.Lower) -> Node:
+    if tree.this.find(exp.Upper, exp.Lower):
+        unproven("Spark SQL leaves out the inner one of `upper` and `lower`, which changes letters such as ß")
+    return _changed(kernel, reader, tree)
+
+
+def _searched(kernel: Callable[..., Any], reader: Reader, tree: exp.Expr) -> Node:
+    part = _literal_text(reader, tree, tree.expression)
+    return Call(partial(kernel, pattern=part), (_text(reader, tree, tree.this),), BOOLEAN)
+
+
+def _like(reader: Reader, tree: exp.Like, escape: str = "") -> Node:
+    pattern = of_like(_literal_text(reader, tree, tree.expression), escape)
+    found = Call(partial(pc.match_like, pattern=pattern), (_text(reader, tree, tree.this),), BOOLEAN)
+    return Call(pc.invert, (found,), BOOLEAN) if tree.args.get("negate") else found
+
+
+def _escaped(reader: Reader, tree: exp.Escape) -> Node:
+    escape = _literal_text(reader, tree, tree.expression)
+    if not isinstance(tree.this, exp.Like) or len(escape) != 1:
+        unproven("this form of `escape` is only proven in Spark SQL")
+    return _like(reader, tree.this, escape)
+
+
+def _rlike(reader: Reader, tree: exp.RegexpLike) -> Node:
+    pattern = of_rlike(_literal_text(reader, tree, tree.expression))
+    found = Call(partial(pc.match_substring_regex, pattern=pattern), (_text(reader, tree, tree.this),), BOOLEAN)
+    return Call(pc.invert, (found,), BOOLEAN) if tree.args.get("negate") else found
+
+
+def _substring(reader: Reader, tree: exp.Substring) -> Node:
+    start = _literal_number(reader, tree, tree.args.get("start"))
+    length = tree.args.get("length")
+    size = None if length is None else _literal_number(reader, tree, length)
+    return Call(partial(cut, start=start, length=size), (_text(reader, tree, tree.this),), STRING)
+
+
+def _left(reader: Reader, tree: exp.Left) -> Node:
+    size = _literal_number(reader, tree, tree.expression)
+    return Call(partial(cut, start=1, length=size), (_text(reader, tree, tree.this),), STRING)
+
+
+def _right(reader: Reader, tree: exp.Right) -> Node:
+    size = _literal_number(reader, tree, tree.expression)
+    kept = partial(cut, start=-size, length=None) if size > 0 else partial(cut, start=1, length=0)
+    return Call(kept, (_text(reader, tree, tree.this),), STRING)
+
+
+def _trim(reader: Reader, tree: exp.Trim) -> Node:
+    kernels = {"": pc.utf8_trim, "BOTH": pc.utf8_trim, "LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}
+    kernel = kernels[str(tree.args.get("position") or "")]
+    characters = " " if tree.expression is None else _literal_text(reader, tree, tree.expression)
+    return Call(partial(kernel, characters=characters), (_text(reader, tree, tree.this),), STRING)
+
+
+def _btrim(reader: Reader, tree: exp.Anonymous) -> Node:
+    text, *others = tree.expressions
+    characters = _literal_text(reader, tree, others[0]) if others else " "
+    return Call(partial(pc.utf8_trim, characters=characters), (_text(reader, tree, text),), STRING)
+
+
+def _replace(reader: Reader, tree: exp.Replace) -> Node:
+    text, pattern = _text(reader, tree, tree.this), _literal_text(reader, tree, tree.expression)
+    replacement = tree.args.get("replacement")
+    new = "" if replacement is None else _literal_text(reader, tree, replacement)
+    if not pattern:
+        return text
+    return Call(partial(pc.replace_substring, pattern=pattern, replacement=new), (text,), STRING)
+
+
+def _concat_ws(reader: Reader, tree: exp.ConcatWs) -> Node:
+    separator, *others = tree.expressions
+    texts = tuple(_text(reader, tree, each) for each in others)
+    if not texts:
+        unproven_of(tree, texts)
+    return Call(partial(joined, separator=_literal_text(reader, tree, separator)), texts, STRING)
+
+
+def _pad(reader: Reader, tree: exp.Pad) -> Node:
+    width = _literal_number(reader, tree, tree.expression)
+    pattern = tree.args.get("fill_pattern")
+    padding = " " if pattern is None else _literal_text(reader, tree, pattern)
+    if len(padding) != 1 or not 0 <= width <= _LONGEST:
+        unproven(f"a text that is padded with '{padding}' to {width} characters is only proven in Spark SQL")
+    kernel = partial(padded, pc.utf8_lpad if tree.args.get("is_left") else pc.utf8_rpad)
+    return Call(partial(kernel, width=width, padding=padding), (_text(reader, tree, tree.this),), STRING)
+
+
+def _repeat(reader: Reader, tree: exp.Repeat) -> Node:
+    times = _literal_number(reader, tree, tree.args["times"])
+    if times > _LONGEST:
+        unproven(f"a text that is repeated {times} times is left to Spark SQL")
+    return Call(partial(repeated, times=max(times, 0)), (_text(reader, tree, tree.this),), STRING)
+
+
+def _position(reader: Reader, tree: exp.StrPosition) -> Node:
+    part = _literal_text(reader, tree, tree.args.get("substr"))
+    return Call(partial(position, part=part), (_text(reader, tree, tree.this),), INT)
+
+
+def _split_part(reader: Reader, tree: exp.SplitPart) -> Node:
+    separator = _literal_text(reader, tree, tree.args.get("delimiter"))
+    number = _literal_number(reader, tree, tree.args.get("part_index"))
+    if not separator or not number:
+        unproven("`split_part` without a separator, or of number 0, is only known to Spark SQL")
+    return Call(partial(piece, separator=separator, number=number), (_text(reader, tree, tree.this),), STRING)
+
+
+def _substring_index(reader: Reader, tree: exp.SubstringIndex) -> Node:
+    separator = _literal_text(reader, tree, tree.args.get("delimiter"))
+    number = _literal_number(reader, tree, tree.args.get("count"))
+    if len(separator) != 1 or not number:
+        unproven("`substring_index` is only proven for a separator of one character, and not for number 0")
+    return Call(partial(up_to, separator=separator, number=number), (_text(reader, tree, tree.this),), STRING)
+
+
 FORMS: Forms = {
     exp.Concat: form(_concat, "expressions", "safe"),
     exp.DPipe: form(_concat, "this", "expression", "safe"),
+    exp.ConcatWs: form(_concat_ws, "expressions", "safe", "coalesce", "flatten"),
     exp.Length: form(_length, "this"),
+    exp.Reverse: form(partial(_changed, pc.utf8_reverse), "this"),
+    exp.Upper: form(partial(_in_case, upper), "this"),
+    exp.Lower: form(partial(_in_case, lower), "this"),
+    exp.StartsWith: form(partial(_searched, pc.starts_with), "this", "expression"),
+    exp.EndsWith: form(partial(_searched, pc.ends_with), "this", "expression"),
+    exp.Contains: form(partial(_searched, pc.match_substring), "this", "expression"),
+    exp.Like: form(_like, "this", "expression", "negate"),
+    exp.Escape: form(_escaped, "this", "expression"),
+    exp.RegexpLike: form(_rlike, "this", "expression", "negate"),
+    exp.Substring: form(_substring, "this", "start", "length"),
+    exp.Left: form(_left, "this", "expression"),
+    exp.Right: form(_right, "this", "expression"),
+    exp.Trim: form(_trim, "this", "expression", "position"),
+    "btrim": named(_btrim, 1, 2),
+    exp.Replace: form(_replace, "this", "expression", "replacement"),
+    exp.Pad: form(_pad, "this", "expression", "fill_pattern", "is_left"),
+    exp.Repeat: form(_repeat, "this", "times"),
+    exp.StrPosition: form(_position, "this", "substr"),
+    exp.SplitPart: form(_split_part, "this", "delimiter", "part_index"),
+    exp.SubstringIndex: form(_substring_index, "this", "delimiter", "count"),
 }

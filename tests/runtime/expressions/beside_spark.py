@@ -12,9 +12,6 @@ from headwater.runtime.expressions.reading import node_of
 from headwater.runtime.expressions.values import Batch
 from headwater.runtime.records.types import arrow_type
 
-TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "double", "string", "date", "timestamp")
-"""Those that an expression may have where nothing else is said."""
-
 
 class Asked:
     """Spark, asked for many expressions at once."""
@@ -28,24 +25,25 @@ class Asked:
         given = self._spark.createDataFrame(table)
         return given.mapInArrow(lambda batches: batches, given.schema)
 
-    def answers(self, rows, texts):
-        """For each expression that Spark takes: its type, its values, and where it fails; otherwise None."""
+    def types(self, rows, texts):
+        """Those expressions that Spark takes, each with its type."""
         from pyspark.errors import AnalysisException
         from pyspark.sql import functions
 
-        taken, types = {}, {}
-        for number, text in enumerate(texts):
+        found = []
+        for text in texts:
             try:
-                types[number] = rows.select(functions.expr(text).alias("x")).schema[0].dataType.simpleString()
-                tried = self._tried(text)
-                taken[number] = (tried.isNotNull().alias(f"ok{number}"), tried["v"].alias(f"x{number}"))
+                found.append((text, rows.select(functions.expr(text).alias("x")).schema[0].dataType.simpleString()))
             except AnalysisException:
                 continue
-        found = rows.select(*(column for each in taken.values() for column in each)).toArrow()
-        return [
-            (types[n], found[f"ok{n}"].to_pylist(), listed(found[f"x{n}"])) if n in taken else None
-            for n in range(len(texts))
-        ]
+        return found
+
+    def answers(self, rows, texts):
+        """For each expression: whether it is fine, and its value, for each row."""
+        tried = [self._tried(text) for text in texts]
+        columns = [(each.isNotNull().alias(f"ok{n}"), each["v"].alias(f"x{n}")) for n, each in enumerate(tried)]
+        found = rows.select(*(column for each in columns for column in each)).toArrow()
+        return [(found[f"ok{n}"].to_pylist(), listed(found[f"x{n}"])) for n in range(len(texts))]
 
     def _tried(self, text):
         from pyspark.sql import functions
@@ -84,32 +82,28 @@ def shown(rows):
     return {name: listed(rows[name]) for name in rows.column_names}
 
 
-def read(sql, columns, types=TYPES):
-    """The node of an expression, of whichever type it is read; None if it is left to Spark."""
-    for data_type in map(arrow_type, types):
-        try:
-            return node_of(sql, columns, data_type)
-        except UnprovenError:
-            continue
-    return None
-
-
-def compare(asked, table, texts, types=TYPES):
+def compare(asked, table, texts):
     """Those of the expressions that are read in tasks. Each gives what Spark gives: type, values, which rows fail."""
     columns = {name: table[name].combine_chunks() for name in table.column_names}
-    read_types = {name: column.type for name, column in columns.items()}
-    nodes = [(sql, node) for sql in texts if (node := read(sql, read_types, types)) is not None]
-    answers = asked.answers(asked.rows(table), [sql for sql, _ in nodes])
-    for (sql, node), answer in zip(nodes, answers, strict=True):
-        assert answer is not None, f"Spark refuses {sql}"
-        spark_type, fine, expected = answer
-        assert arrow_type(spark_type) == node.data_type, sql
-        value = node.of(Batch(columns, len(table)))
-        mine = value.array(len(table))
-        assert mine.type == node.data_type, sql
-        failed = [False] * len(table) if value.failed is None else list(value.failed)
-        assert not any(failed) or node.may_fail, sql
-        found = zip(failed, map(bits, listed(mine)), fine, map(bits, expected), strict=True)
-        for row, (fails, here, succeeds, there) in enumerate(found):
-            assert (fails, here) == (not succeeds, there), (sql, shown(table.slice(row, 1)))
-    return [sql for sql, _ in nodes]
+    rows, proven = asked.rows(table), []
+    for at in range(0, len(texts), 60):
+        nodes = list(_read(asked.types(rows, texts[at : at + 60]), {name: each.type for name, each in columns.items()}))
+        for (sql, node), (fine, expected) in zip(nodes, asked.answers(rows, [sql for sql, _ in nodes]), strict=True):
+            value = node.of(Batch(columns, len(table)))
+            mine = value.array(len(table))
+            assert mine.type == node.data_type, sql
+            failed = [False] * len(table) if value.failed is None else list(value.failed)
+            assert not any(failed) or node.may_fail, sql
+            found = zip(failed, map(bits, listed(mine)), fine, map(bits, expected), strict=True)
+            for row, (fails, here, succeeds, there) in enumerate(found):
+                assert (fails, here) == (not succeeds, there), (sql, shown(table.slice(row, 1)))
+            proven.append(sql)
+    return proven
+
+
+def _read(types, columns):
+    for sql, data_type in types:
+        try:
+            yield sql, node_of(sql, columns, arrow_type(data_type))
+        except UnprovenError:
+            continue

@@ -29,9 +29,12 @@ COLUMNS = {
     "s2": "string",
     "day": "date",
     "at": "timestamp",
+    "m": "decimal(10,2)",
+    "n": "decimal(5,1)",
 }
 WHOLE = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 NUMBERS = (*WHOLE, "double")
+PATTERNS = ["a%", "%a", "_", "a", "A%b"]
 
 
 def whole_numbers(bits):
@@ -44,8 +47,10 @@ VALUES = {
     **{name: whole_numbers(bits) for name, bits in WHOLE.items()},
     "double": st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, 2.0**53 + 2, 2147483647.5, -2147483648.9])
     | st.floats(),
-    "string": st.sampled_from(["", "a", "A", "ab", "é", "z\u0301", "😀", "ß", "\n", "%"])
+    "string": st.sampled_from(["", "a", "A", "12", " -7\t", "true", "1.5", "ab", "é", "z\u0301", "😀", "ß", "\n", "%"])
     | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4),
+    "decimal(10,2)": st.decimals(-99999999, 99999999, places=2),
+    "decimal(5,1)": st.decimals(-9999, 9999, places=1),
     "date": st.dates(),
     "timestamp": st.datetimes(timezones=st.just(UTC)),
 }
@@ -86,6 +91,9 @@ def _expressions(data_type, depth):
         st.builds("if({}, {}, {})".format, of("boolean"), of(data_type), of(data_type)),
         st.builds("case when {} then {} when {} then {} end".format, *[of("boolean"), of(data_type)] * 2),
         st.builds("coalesce({}, {})".format, of(data_type), of(data_type)),
+        st.builds("nullif({}, {})".format, of(data_type), of(data_type)),
+        st.builds("nvl2({}, {}, {})".format, of("string"), of(data_type), of(data_type)),
+        st.builds("{}({}, {})".format, st.sampled_from(["greatest", "least"]), of(data_type), of(data_type)),
     ]
     numbers = st.sampled_from(NUMBERS)
     if data_type == "boolean":
@@ -100,6 +108,13 @@ def _expressions(data_type, depth):
             st.builds("({} and {})".format, of("boolean"), of("boolean")),
             st.builds("({} or {})".format, of("boolean"), of("boolean")),
             st.builds("(not {})".format, of("boolean")),
+            st.builds(
+                "({} {}like '{}')".format, of("string"), st.sampled_from(["", "not ", "r"]), st.sampled_from(PATTERNS)
+            ),
+            st.builds("contains({}, 'a')".format, of("string")),
+            st.builds(
+                "(m {} {})".format, st.sampled_from(["<", "=", ">="]), st.sampled_from(["n", "i", "d", "1.5", "7"])
+            ),
             any_type.flatmap(lambda each: st.builds("({} is null)".format, of(each))),
             any_type.flatmap(lambda each: st.builds("({} is not null)".format, of(each))),
             numbers.flatmap(lambda each: st.builds("({} between {} and {})".format, of(each), of(each), of(each))),
@@ -115,6 +130,12 @@ def _expressions(data_type, depth):
                 lambda each: st.builds("({} {} {})".format, of(data_type), st.sampled_from("+-*%"), of(each))
             ),
             st.builds("(- {})".format, of(data_type)),
+            st.builds("pmod({}, {})".format, of(data_type), of(data_type)),
+            st.builds("try_{}({}, {})".format, st.sampled_from(["add", "multiply"]), of(data_type), of(data_type)),
+            st.builds(f"{{}}cast({{}} as {data_type})".format, st.sampled_from(["", "try_"]), of("string")),
+            st.builds(
+                f"cast((m {{}} {{}}) as {data_type})".format, st.sampled_from("+-*/"), st.sampled_from(["n", "i", "m"])
+            ),
             st.builds("abs({})".format, of(data_type)),
             numbers.flatmap(lambda each: st.builds(f"cast({{}} as {data_type})".format, of(each))),
         ]
@@ -124,16 +145,23 @@ def _expressions(data_type, depth):
         )
         forms.append(st.builds("(d {} {})".format, st.sampled_from("+-*/"), st.sampled_from(["1.5", "60.0"])))
     if data_type == "bigint":
+        forms.append(st.builds("{}({})".format, st.sampled_from(["floor", "ceil"]), of("double")))
         whole = st.sampled_from(list(WHOLE))
         forms.append(
             st.tuples(whole, whole).flatmap(lambda both: st.builds("({} div {})".format, of(both[0]), of(both[1])))
         )
     if data_type == "int":
         forms.append(st.builds("length({})".format, of("string")))
+        forms.append(st.builds("instr({}, 'a')".format, of("string")))
     if data_type == "string":
         forms += [
             st.builds("concat({}, {}, {})".format, of("string"), of("string"), of("string")),
             st.builds("({} || {})".format, of("string"), of("string")),
+            st.builds("{}({})".format, st.sampled_from(["upper", "lower", "trim", "reverse"]), of("string")),
+            st.builds(
+                "{}({}, {})".format, st.sampled_from(["left", "right", "substr"]), of("string"), st.sampled_from("0123")
+            ),
+            st.builds("concat_ws('-', {}, {})".format, of("string"), of("string")),
             st.sampled_from(list(WHOLE)).flatmap(lambda each: st.builds("cast({} as string)".format, of(each))),
         ]
     return st.one_of(forms)

@@ -90,7 +90,6 @@ def filter_(rows: Pipe) -> Pipe:
     )
     # Spark SQL: a quote in a text is only known to Spark SQL
     rows = rows.where("filter", "`key.id` <> 'it''s \"quoted\"' and amount > 0", at=21)
-    # Spark SQL: `gt` of decimal(12,2), int is only proven in Spark SQL
     rows = rows.with_columns(
         "filter",
         {
@@ -109,14 +108,13 @@ def filter_(rows: Pipe) -> Pipe:
         Sink("filter", TEXTS, at=33),
         Aggregate("where", O_STORE, at=38),
     )
-    # Spark SQL: `div` of decimal(22,2), bigint is only proven in Spark SQL
+    # Spark SQL: `div` of decimal(22,2), decimal(20,0) is only proven in Spark SQL
     rows = rows.select(
         "where",
         {"mean decimal(38,18)": "total / `count(*)`"},
         keep=("total",),
         at=38,
     )
-    # Spark SQL: `gt` of decimal(12,2), int is only proven in Spark SQL
     rows = rows.branch("l", {"tasks": "amount > 10", "rest": None}, at=48)
     return rows.process(
         Materialize("where", O_STORE, at=38),
