@@ -33,7 +33,7 @@ def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
     if store.type != "window":
         return encode_keys(list(key.values()))
     plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
-    return window_keys(to_numpy(key[WINDOW_COLUMNS[0]].cast(pa.int64())) // 1000, plain)
+    return window_keys(to_numpy(key[WINDOW_COLUMNS[0]].cast(pa.int64()).fill_null(0)) // 1000, plain)
 
 
 def session_keys(key: Mapping[str, pa.Array]) -> tuple[pa.BinaryArray, Int64s, Int64s]:
