@@ -36,7 +36,7 @@ JVM = {"Spark's JVM is started": ("driver", "start .*spark-submit$")}
 
 WITH_JVM = {
     "Spark has its settings": ("driver", r"remove .*/spark\.properties$"),
-    "Spark can take sums of workers": ("driver", r"bind \('localhost', "),
+    "Spark can take sums of workers": ("driver", r"bind (\('localhost', |/)"),
     "the second topology's state directory is locked": ("driver", r"create .*/state/.*-second/\.lock$"),
 }
 """Points at which a JVM is there that may be killed alone."""

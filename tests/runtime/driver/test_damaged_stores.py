@@ -256,11 +256,13 @@ def test_files_that_are_damaged_again_and_again_while_workers_have_them_open_cha
             done[-1](shop.files("lasting")[len(done) % 2])
 
     records = [{"key": {"product": each}, "value": {"pieces": 1}, "timestamp": 10 * HOUR} for each in many]
-    shop.project.append("orders", records)
-    (result,) = shop.project.run(until_caught_up=True, observer=Observing(on)).applications
+    counted = 0
+    while faults:  # how many epochs have both tasks in them depends on how long a restore takes
+        shop.project.append("orders", records)
+        counted += 12
+        (result,) = shop.project.run(until_caught_up=True, observer=Observing(on)).applications
+        assert result.status == "caught_up", result
 
-    assert result.status == "caught_up", result
-    assert faults == []
-    assert shop.rows("lasting") == shop.rows("forgetful") == dict.fromkeys(many, 12)
-    assert shop.last("order_counts") == shop.last("hourly_orders") == dict.fromkeys(many, 12)
+    assert shop.rows("lasting") == shop.rows("forgetful") == dict.fromkeys(many, counted)
+    assert shop.last("order_counts") == shop.last("hourly_orders") == dict.fromkeys(many, counted)
     assert {store for _, store in shop.told()} == {"lasting"}
