@@ -198,7 +198,9 @@ class ClientStores:
         answer = StoreAnswer(target.input.store, target.partition, target.input.applied)
         try:
             answer = replace(answer, position=work(target))
-            if sized and (manager := self._managers.get(self._task(target))) is not None:
+            manager = self._managers.get(self._task(target))
+            # A restore that is out of time leaves a store closed, while another one of its task is open.
+            if sized and manager is not None and manager.get_store(target.input.store) is not None:
                 answer = replace(answer, size=manager.size(target.input.store))
         except StoreDamagedError as error:
             position = self._manager(target).reinitialize(target.input.store)

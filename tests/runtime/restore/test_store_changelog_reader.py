@@ -25,7 +25,7 @@ from headwater.runtime.restore.changelogs import ChangelogState, ReaderMode, Res
 from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
+from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreTarget
 from headwater.runtime.restore.snapshots import Snapshots
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
@@ -39,6 +39,7 @@ from headwater.runtime.state.directories.process_file import ProcessFile
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
+from headwater.runtime.tasks.plan import StoreInput
 from headwater.runtime.tasks.standby_task import StandbyTask
 from headwater.runtime.tasks.stream_task import StreamTask
 from headwater.runtime.topology import Store, Window
@@ -373,6 +374,21 @@ def test_stores_that_a_slice_has_no_time_for_come_first_in_the_next(
         positions.append([client.stores.position("hours", task.partition) for task in (TASK, OTHER)])
 
     assert positions == [[len(KEPT), 0], [len(KEPT), len(KEPT)]]
+
+
+def test_store_that_a_slice_has_no_time_for_has_no_size_yet_though_its_task_has_another_one_open(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_stores, "SLICE_SECONDS", -1.0)
+    answer = place.hold()
+    stores = (HOURS, replace(HOURS, name="days"))
+    location = replace(place.location, folder=answer.folder, process_id=answer.process_id, stores=stores)
+    targets = tuple(StoreTarget(0, StoreInput(each.name, 0, 0, ()), subtopology="counts") for each in stores)
+
+    (restored,) = InDriver().ask([StateRequest("restore", location, targets)])
+
+    assert restored.failure is None
+    assert [each.size is not None for each in restored.stores] == [True, False]
 
 
 def test_small_store_does_not_wait_until_large_ones_are_restored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
