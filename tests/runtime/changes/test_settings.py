@@ -49,6 +49,7 @@ OPERATORS: dict[str, set[str]] = {
     "StreamTableJoin": {"flow", "table", "how", "values"},
     "GlobalJoin": {"flow", "table", "how", "by", "values"},
     "Aggregate": {"flow", "store", "emit"},
+    "AggregateSessions": {"flow", "store", "emit"},
     "Materialize": {"store"},
     "Settle": set(),
     "ToStream": {"flow"},
