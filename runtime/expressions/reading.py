@@ -22,51 +22,20 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
 from .forms import FORMS
+from .misread import COMPARING, ENDS, has_plus_in_front, is_bare_comparison
 from .nodes import BOOLEAN, Constant, Node
 from .promotion import NULL, folded, name_of, unproven
 
 _MOST_LEVELS = 60
 """How deeply a tree may be nested: each level is a call of a function where it is evaluated."""
 
-_COMPARING = (
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.NullSafeEQ,
-    exp.Between,
-    exp.In,
-    exp.Is,
-    exp.Like,
-    exp.RegexpLike,
-    exp.Escape,
-)
-"""What Spark SQL reads from left to right where nothing is in parentheses, but is read here in another order."""
+_COMPARING = (*COMPARING, exp.Escape)
 
 _OF_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 """Each goes before the next one in Spark SQL, but here from left to right."""
 
-_ENDS = frozenset(
-    {
-        TokenType.VAR,
-        TokenType.IDENTIFIER,
-        TokenType.NUMBER,
-        TokenType.STRING,
-        TokenType.R_PAREN,
-        TokenType.R_BRACKET,
-        TokenType.TRUE,
-        TokenType.FALSE,
-        TokenType.NULL,
-        TokenType.END,
-        TokenType.TINYINT,  # what is behind these is behind a literal such as 5L
-        TokenType.SMALLINT,
-        TokenType.BIGINT,
-        TokenType.DOUBLE,
-    }
-)
-"""What an operand ends with. The parser forgets a `+` behind anything else, but Spark SQL makes a number of a text."""
+_ENDS = ENDS | {TokenType.TINYINT, TokenType.SMALLINT, TokenType.BIGINT, TokenType.DOUBLE}
+"""What an operand ends with; the last four end a literal such as 5L."""
 
 
 class _Parser(SparkParser):  # type: ignore[misc]
@@ -95,7 +64,7 @@ def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType
         unproven("it is nested very deeply")
     if (TokenType.STRING, TokenType.STRING) in pairwise(kinds):
         unproven("a quote in a text is only known to Spark SQL")
-    if any(kind == TokenType.PLUS and before not in _ENDS for before, kind in pairwise((None, *kinds))):
+    if has_plus_in_front(kinds, _ENDS):
         unproven("a plus in front of an operand is only known to Spark SQL")
     node = _Reader(columns).node(tree)
     if isinstance(node, Constant) and node.data_type == NULL:
@@ -139,11 +108,5 @@ class _Reader:
 def _refuse_bare(tree: exp.Expr) -> None:
     if isinstance(tree, _OF_BITS) and any(isinstance(each, _OF_BITS) for each in tree.iter_expressions()):
         unproven("the order of operators of bits without parentheses is only known to Spark SQL")
-    if isinstance(tree, exp.Escape):
-        return
-    # The parser itself puts what is behind `<=>` in parentheses.
-    bare = tree.expression.this if isinstance(tree, exp.NullSafeEQ) else None
-    if isinstance(tree, _COMPARING) and any(
-        isinstance(each, (*_COMPARING, exp.Not)) for each in (bare, *tree.iter_expressions())
-    ):
+    if not isinstance(tree, exp.Escape) and is_bare_comparison(tree, _COMPARING):
         unproven("the order of comparisons without parentheses is only known to Spark SQL")

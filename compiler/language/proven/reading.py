@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 from sqlglot import exp, parse_one, tokenize
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
 
+from ....runtime.expressions.misread import has_plus_in_front, is_bare_comparison
 from .aggregates import AGGREGATES
 from .calls import CALLS, named
 from .forms import Form, name_of
@@ -40,7 +39,8 @@ def _parsed(sql: str) -> exp.Expr:
     if "\\" in sql:
         unproven("what a backslash stands for is only known to Spark")
     try:
-        _look_at(tokenize(sql, read="spark"))
+        if has_plus_in_front([token.token_type for token in tokenize(sql, read="spark")]):
+            unproven("a plus in front of a value is only known to Spark")
         # sqlglot may read a bare call as a statement with that name.
         query = parse_one(f"SELECT {sql}", read="spark")
     except SqlglotError:
@@ -51,30 +51,6 @@ def _parsed(sql: str) -> exp.Expr:
         unproven("its syntax is only known to Spark")
     tree: exp.Expr = query.expressions[0]
     return tree
-
-
-_ENDS = frozenset(
-    {
-        TokenType.VAR,
-        TokenType.IDENTIFIER,
-        TokenType.NUMBER,
-        TokenType.STRING,
-        TokenType.R_PAREN,
-        TokenType.R_BRACKET,
-        TokenType.NULL,
-        TokenType.TRUE,
-        TokenType.FALSE,
-        TokenType.END,
-    }
-)
-"""What a value ends with."""
-
-
-def _look_at(tokens: Sequence[Token]) -> None:
-    """Refuse what the parser forgets: a plus in front of a value, which makes a number of a text."""
-    kinds = [token.token_type for token in tokens]
-    if any(kind is TokenType.PLUS and before not in _ENDS for before, kind in pairwise([None, *kinds])):
-        unproven("a plus in front of a value is only known to Spark")
 
 
 @dataclass
@@ -114,7 +90,8 @@ class _Reader:
         """What a tree of a known form comes to."""
         if not set(_given(tree)) <= {*form.parts, *form.settings}:
             unproven(f"this form of `{name_of(tree)}` is only known to Spark")
-        _refuse_bare_comparisons(tree)
+        if is_bare_comparison(tree):
+            unproven("the order of comparisons without parentheses is only known to Spark")
         terms = [self._part(each) for each in _parts(tree, form)]
         constant = all(each.constant for each in terms)
         if constant and not form.of_constants:
@@ -152,22 +129,6 @@ def _parts(tree: exp.Expr, form: Form) -> Iterator[exp.Expr]:
             yield from (each.args["true"] for each in listed)
         else:
             yield from (each.expression if isinstance(each, exp.PropertyEQ) else each for each in listed)
-
-
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.Between, exp.In, exp.Is)
-"""What Spark reads from left to right where nothing is in parentheses, and sqlglot in another order."""
-
-
-def _refuse_bare_comparisons(tree: exp.Expr) -> None:
-    if not isinstance(tree, (*_COMPARISONS, exp.Like, exp.RegexpLike)):
-        return
-    # The parser itself puts what is behind `<=>` in parentheses.
-    bare = tree.expression.this if isinstance(tree, exp.NullSafeEQ) else None
-    if any(
-        isinstance(each, (*_COMPARISONS, exp.Like, exp.RegexpLike, exp.Not))
-        for each in (bare, *tree.iter_expressions())
-    ):
-        unproven("the order of comparisons without parentheses is only known to Spark")
 
 
 def _literal(tree: exp.Expr) -> Term:
