@@ -102,9 +102,8 @@ class AggregateSessions(declarations.AggregateSessions):
         if travels(self.store):
             values[STATE] = self._states(merged, folded)
         points = np.where(exists, folded.point[np.where(exists, version, 0)], -1)
-        after = _versions(values, points, end, exists)
-        if not groups.each:
-            after = _versions(values, points[groups.last], end[groups.last], exists[groups.last])
+        taken = slice(None) if groups.each else groups.last
+        after = _versions(values, points[taken], end[taken], exists[taken])
         was = self._before(before, found, stored)
         context = replace(rows, columns={}, key=(), value=(), state=None).take(row)
         if place.any():

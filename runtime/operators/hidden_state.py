@@ -14,8 +14,7 @@ import pyarrow as pa
 from ..records.arrays import Int64s
 from ..state.codec import RowCodec
 from ..topology import Store
-from .aggregates.registry import state_columns
-from .keyed.stored_rows import stored_columns
+from .keyed.stored_rows import hidden_columns, stored_columns
 from .rows import Rows
 
 STATE = "_state"
@@ -25,11 +24,6 @@ STATE = "_state"
 def travels(store: Store) -> bool:
     """Whether expressions over aggregates follow, so that `Materialize` writes the store."""
     return len(stored_columns(store)) > len(hidden_columns(store))
-
-
-def hidden_columns(store: Store) -> dict[str, pa.DataType]:
-    """The columns of the aggregates' state."""
-    return state_columns(store.aggregates, merges=store.type == "session")
 
 
 def encoded_state(store: Store, states: Mapping[str, pa.Array], timestamps: Int64s) -> pa.Array:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..records.session_segments import row_step, unpacked
-from ..records.window_keys import first_window_key, split_window_keys
+from ..records.window_keys import first_window_key, without_window
 from ..topology import Store
 
 Encoded = tuple[bytes, bytes]
@@ -28,7 +28,7 @@ class WantedSessions:
 
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
         """The sessions of a segment. Their keys are start, end, and the key without the window (`split_sessions`)."""
-        _, (plain,) = split_window_keys([key])
+        plain = without_window(key)
         for end, start, row in unpacked(value):
             there = self.oldest is None or end >= self.oldest
             if there and (self.start is None or start >= self.start) and (self.end is None or start < self.end):

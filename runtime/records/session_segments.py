@@ -35,9 +35,9 @@ def row_step(store: Store) -> int:
     return segment_length(store.window.gap_ms) if isinstance(store.window, SessionWindow) else 1
 
 
-def segment_of(end: int, gap: int) -> int:
-    """The start of the segment (ms) of sessions that end then."""
-    return end - end % segment_length(gap)
+def segments_of(ends: Int64s, gap: int) -> Int64s:
+    """The starts of the segments (ms) of sessions that end then."""
+    return ends - ends % segment_length(gap)
 
 
 def packed(sessions: Sequence[Session]) -> bytes:

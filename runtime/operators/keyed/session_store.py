@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Int64s
-from ...records.session_segments import Session, packed, segment_length, segment_of, unpacked
+from ...records.session_segments import Session, packed, segment_length, segments_of, unpacked
 from ...records.window_keys import first_window_key, window_keys, without_window
 from ..task_epoch import EpochStore
 
@@ -88,7 +88,7 @@ class SessionStore:
 
     def rows(self, keys: Sequence[bytes], starts: Int64s, ends: Int64s) -> list[bytes | None]:
         """The rows of single sessions, as they were when the epoch began; None where there is none."""
-        segments = self._load(self._keys(keys, ends - ends % segment_length(self._gap)))
+        segments = self._load(self._keys(keys, segments_of(ends, self._gap)))
         wanted = zip(ends.tolist(), starts.tolist(), strict=True)
         return [
             next((row for end, start, row in segment if (end, start) == bounds), None)
@@ -98,7 +98,7 @@ class SessionStore:
     def change(self, changes: Iterable[Change]) -> None:
         """Change single sessions, all of an epoch at once; of several changes of one the last counts."""
         listed = list(changes)
-        starts = np.array([segment_of(each.end, self._gap) for each in listed], np.int64)
+        starts = segments_of(np.array([each.end for each in listed], np.int64), self._gap)
         keys = self._keys([each.key for each in listed], starts)
         self._load(keys)
         changed: dict[bytes, dict[tuple[int, int], bytes | None]] = {}

@@ -21,11 +21,16 @@ from ..aggregates.registry import results, state_columns
 from ..task_epoch import EpochStore
 
 
+def hidden_columns(store: Store) -> dict[str, pa.DataType]:
+    """The columns of the state of a store's aggregates."""
+    return state_columns(store.aggregates, merges=store.type == "session")
+
+
 def stored_columns(store: Store) -> dict[str, pa.DataType]:
     """The columns of a store's rows: the hidden state of its aggregates, then its other value columns."""
     names = {agg.name for agg in store.aggregates}
     value = {name: kind for name, kind in parse_columns(store.value).items() if name not in names}
-    return state_columns(store.aggregates, store.type == "session") | value
+    return hidden_columns(store) | value
 
 
 def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
