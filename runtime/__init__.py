@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .environment import duration, env_var, whole_number
     from .generated_code import topology_beside
     from .operators.aggregate import Aggregate
-    from .operators.aggregate_sessions import AggregateSessions
     from .operators.columns import KeyBy, Select
     from .operators.edges import Fork, Merge, Settle, ToStream
-    from .operators.joins import GlobalJoin, StreamTableJoin
+    from .operators.joins.lookups import GlobalJoin, StreamTableJoin
     from .operators.materialize import Materialize
+    from .operators.sessions.aggregate_sessions import AggregateSessions
     from .operators.sink import Sink
     from .operators.source import Source
     from .operators.table import Table
@@ -44,10 +44,10 @@ _HOMES = {
     "environment": ("duration", "env_var", "whole_number"),
     "generated_code": ("topology_beside",),
     "operators.aggregate": ("Aggregate",),
-    "operators.aggregate_sessions": ("AggregateSessions",),
+    "operators.sessions.aggregate_sessions": ("AggregateSessions",),
     "operators.columns": ("KeyBy", "Select"),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
-    "operators.joins": ("GlobalJoin", "StreamTableJoin"),
+    "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
     "operators.materialize": ("Materialize",),
     "operators.sink": ("Sink",),
     "operators.source": ("Source",),

@@ -17,7 +17,7 @@ from headwater.runtime.driver.reports.events import EpochCommitted, Event
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.job import LocalJob
 from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.joins import StreamTableJoin
+from headwater.runtime.operators.joins.lookups import StreamTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table

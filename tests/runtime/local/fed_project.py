@@ -19,7 +19,7 @@ from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.placed.log import PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.joins import StreamTableJoin
+from headwater.runtime.operators.joins.lookups import StreamTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table

@@ -6,7 +6,7 @@ from local_application import APPLICATION, PROJECT, LocalApplication, part
 
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.operators.joins.lookups import GlobalJoin, StreamTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table

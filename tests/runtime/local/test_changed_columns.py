@@ -18,7 +18,7 @@ from headwater.runtime.ingest.append import append
 from headwater.runtime.log.cleaning.merging import Limits
 from headwater.runtime.log.errors import TopicChangedError
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.joins import GlobalJoin
+from headwater.runtime.operators.joins.lookups import GlobalJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.query.topics import TopicReader

@@ -17,7 +17,7 @@ from headwater.runtime.driver.upkeep import cleaning
 from headwater.runtime.log.cleaning.merging import Limits
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.joins import StreamTableJoin
+from headwater.runtime.operators.joins.lookups import StreamTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table

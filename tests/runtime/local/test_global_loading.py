@@ -26,7 +26,7 @@ from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.joins import GlobalJoin
+from headwater.runtime.operators.joins.lookups import GlobalJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.placing.client import Client

@@ -13,7 +13,7 @@ from local_application import part
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.columns import KeyBy, Select
 from headwater.runtime.operators.edges import Fork, Merge, Settle, ToStream
-from headwater.runtime.operators.joins import StreamTableJoin
+from headwater.runtime.operators.joins.lookups import StreamTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table

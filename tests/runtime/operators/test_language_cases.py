@@ -13,7 +13,7 @@ from local_application import part
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.edges import Merge, Settle, ToStream
-from headwater.runtime.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.operators.joins.lookups import GlobalJoin, StreamTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.operators.edges import Fork
-from headwater.runtime.operators.joins import GlobalJoin
+from headwater.runtime.operators.joins.lookups import GlobalJoin
 from headwater.runtime.operators.rows import Rows
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.task_epoch import TaskEpoch

@@ -12,9 +12,9 @@ from local_application import WHOLE, LocalApplication, Part, part
 
 from headwater.runtime import Materialize, subtopology
 from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.aggregate_sessions import AggregateSessions
 from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.joins import StreamTableJoin
+from headwater.runtime.operators.joins.lookups import StreamTableJoin
+from headwater.runtime.operators.sessions.aggregate_sessions import AggregateSessions
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.query.stores import StoreQuery

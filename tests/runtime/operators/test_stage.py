@@ -12,7 +12,7 @@ from local_application import part
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.columns import KeyBy
 from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.joins import StreamTableJoin
+from headwater.runtime.operators.joins.lookups import StreamTableJoin
 from headwater.runtime.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.operators.materialize import Materialize
 from headwater.runtime.operators.node import Edges

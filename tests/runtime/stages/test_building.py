@@ -11,7 +11,7 @@ from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.columns import KeyBy, Select
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.edges import Fork, Merge
-from headwater.runtime.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.operators.joins.lookups import GlobalJoin, StreamTableJoin
 from headwater.runtime.operators.node import Node
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source

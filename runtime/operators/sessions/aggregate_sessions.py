@@ -12,25 +12,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ..records.arrays import Bools, Int64s
-from ..records.keys import encode_keys
-from ..state.codec import RowCodec
-from ..timed_parts import timed
-from ..topology import SessionWindow
-from . import declarations
-from .aggregates.registry import results
-from .hidden_state import STATE, encoded_state, hide_state, travels
-from .keyed.changes import Versions, changes
-from .keyed.codes import by_key, bytes_of, group_by
-from .keyed.groups import Groups
-from .keyed.session_store import Change, FoundSessions, SessionStore
-from .keyed.stored_rows import stored_columns
-from .node import Edges, step_name
-from .rows import Rows, null_keys
-from .sessions.folding import Folded, fold_sessions
-from .sessions.merging import Merged, Records, Sessions, merge
-from .task_epoch import TaskEpoch
-from .windows import window_column
+from ...records.arrays import Bools, Int64s
+from ...records.keys import encode_keys
+from ...state.codec import RowCodec
+from ...timed_parts import timed
+from ...topology import SessionWindow
+from .. import declarations
+from ..aggregates.registry import results
+from ..hidden_state import STATE, encoded_state, hide_state, travels
+from ..keyed.changes import Versions, changes
+from ..keyed.codes import by_key, bytes_of, group_by
+from ..keyed.groups import Groups
+from ..keyed.session_store import Change, FoundSessions, SessionStore
+from ..keyed.stored_rows import stored_columns
+from ..node import Edges, step_name
+from ..rows import Rows, null_keys
+from ..task_epoch import TaskEpoch
+from ..windows import window_column
+from .folding import Folded, fold_sessions
+from .merging import Merged, Records, Sessions, merge
 
 _ROWS_BITS = 26
 """A row's order is the place in the store's changelog when the epoch began, then its number in these bits."""

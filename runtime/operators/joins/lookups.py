@@ -11,18 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..records.arrays import Bools, Int64s, typed
-from ..records.keys import encode_keys
-from ..records.kinds import Kind
-from ..records.types import parse_columns
-from ..state.codec import RowCodec
-from . import declarations
-from .keyed.codes import group_codes
-from .keyed.lookups import look_up, row_keys
-from .keyed.stored_rows import visible_columns
-from .node import Edges, step_name
-from .rows import Rows, null_keys, path_order
-from .task_epoch import TaskEpoch
+from ...records.arrays import Bools, Int64s, typed
+from ...records.keys import encode_keys
+from ...records.kinds import Kind
+from ...records.types import parse_columns
+from ...state.codec import RowCodec
+from .. import declarations
+from ..keyed.codes import group_codes
+from ..keyed.lookups import look_up, row_keys
+from ..keyed.stored_rows import visible_columns
+from ..node import Edges, step_name
+from ..rows import Rows, null_keys, path_order
+from ..task_epoch import TaskEpoch
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import How
-from ..diagnostics import Position, did_you_mean
-from ..language.expressions import Expression, Scope, column
-from ..language.node_values import entries, mapping, pairs, scalar, text
-from ..language.reader import Pairs, Reader
-from ..reading.nodes import Mapping as MappingNode
-from ..reading.nodes import Node, Scalar
-from .base.checked import CheckedTable
-from .base.context import FlowContext, scope_of
-from .base.shape import UNKNOWN, Shape
-from .base.step import References, Refusal, Step, StepAction
-from .parts.lookups import GlobalTableJoin, TableJoin
-from .parts.projection import Projection, with_arguments
+from ....runtime.operators.declarations import How
+from ...diagnostics import Position, did_you_mean
+from ...language.expressions import Expression, Scope, column
+from ...language.node_values import entries, mapping, pairs, scalar, text
+from ...language.reader import Pairs, Reader
+from ...reading.nodes import Mapping as MappingNode
+from ...reading.nodes import Node, Scalar
+from ..base.checked import CheckedTable
+from ..base.context import FlowContext, scope_of
+from ..base.shape import UNKNOWN, Shape
+from ..base.step import References, Refusal, Step, StepAction
+from ..parts.lookups import GlobalTableJoin, TableJoin
+from ..parts.projection import Projection, with_arguments
 
 
 @dataclass(frozen=True)
