@@ -21,7 +21,7 @@ from pathlib import Path
 from . import others
 from .suite.bench import Bench, machine
 from .suite.measurement import Measurement
-from .suite.names import NAMES, Measuring
+from .suite.names import NAMES, PARTS, Measuring
 from .suite.other_work import MOST_CORES
 from .suite.results import RESULTS, keep
 
@@ -31,7 +31,8 @@ OTHERS = "others"
 
 def main(arguments: Sequence[str] | None = None, measurements: Mapping[str, Measuring] = NAMES) -> int:
     """Measure; the exit code."""
-    options = _options(arguments, measurements)
+    named = {**measurements, **PARTS}
+    options = _options(arguments, named)
     names = options.only or list(measurements)
     failed: list[str] = []
     lines: list[Measurement] = []
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None, measurements: Mapping[str, Meas
         for name in (name for name in names if name != OTHERS):
             print(f"-- {name}", file=sys.stderr, flush=True)
             try:
-                _measure(name, measurements[name], bench, options.results, lines)
+                _measure(name, named[name], bench, options.results, lines)
             except Exception:  # whatever a measurement ends with, the next one has nothing to do with it
                 traceback.print_exc()
                 failed.append(name)

@@ -9,7 +9,8 @@ from functools import partial
 from .bench import Bench
 from .measured.assignors import assignments
 from .measured.beside_spark import records_a_second, seconds_an_epoch
-from .measured.growth import growth
+from .measured.driver import costs_of_a_driver
+from .measured.growth import TITLES, growth, grown
 from .measured.idle import idle_epochs
 from .measured.memory import backlogs
 from .measured.starts import first_epochs
@@ -26,6 +27,10 @@ def _throughput(workload: Workload, bench: Bench) -> Iterator[Measurement]:
     yield records_a_second(bench, workload, bench.size)
 
 
+def _growth_of(what: str, bench: Bench) -> Iterator[Measurement]:
+    yield grown(what, bench)
+
+
 def _small_epoch(bench: Bench) -> Iterator[Measurement]:
     yield seconds_an_epoch(bench, SMALL, replace(bench.size, records=FEW))
 
@@ -39,3 +44,9 @@ NAMES: Mapping[str, Measuring] = {
     "memory": backlogs,
     "growth": growth,
 }
+
+PARTS: Mapping[str, Measuring] = {
+    **{f"growth_{what}": partial(_growth_of, what) for what in TITLES},
+    "growth_driver": costs_of_a_driver,
+}
+"""Parts of `growth`, which takes longest: each by itself, for `ONLY=`."""

@@ -6,6 +6,7 @@ Both sides take turns, as for other figures, but with fewer epochs, because larg
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -62,6 +63,7 @@ def grown(what: str, bench: Bench) -> Measurement:
         at = str(getattr(size, what))
         for side, each in seconds.items():
             points[side][at] = rounded(size.records / each)
+        print(f"   {at} {what}: {points['ours'][at]:,g} beside {points['peer'][at]:,g}", file=sys.stderr, flush=True)
         ratio = seconds["peer"] / seconds["ours"]
         if busiest is None or turns.others.cores > busiest.cores:
             busiest = turns.others
