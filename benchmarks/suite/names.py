@@ -10,7 +10,7 @@ from .bench import Bench
 from .measured.assignors import assignments
 from .measured.beside_spark import records_a_second, seconds_an_epoch
 from .measured.driver import costs_of_a_driver
-from .measured.growth import TITLES, growth, grown
+from .measured.growth import TITLES, grown, growth
 from .measured.idle import idle_epochs
 from .measured.memory import backlogs
 from .measured.starts import first_epochs
