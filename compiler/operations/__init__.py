@@ -12,7 +12,7 @@ from .base.step import StepAction
 from .branch import BranchStep
 from .explode import ExplodeStep
 from .filter import FilterStep
-from .joins.lookup import JoinStep
+from .joins.step import JoinStep
 from .key_by import KeyByStep
 from .repartition import RepartitionStep
 from .select import DropStep, SelectStep, WithColumnsStep
