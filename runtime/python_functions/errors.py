@@ -1,0 +1,65 @@
+"""What a project's Python raises, as people should read it: the error, and the lines of the project that led to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from traceback import walk_tb
+
+from ...errors import HeadwaterError
+from ...plugins.errors import named
+from .code import PythonFunction
+
+_MOST_LINES = 8
+"""The most lines of a traceback that are shown; of a deep one the last."""
+
+
+class FunctionError(HeadwaterError):
+    """The base class of errors of a project's functions. `function`: its name."""
+
+    def __init__(self, function: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.function = function
+
+
+class FunctionRaisedError(FunctionError):
+    """A function has raised an error. `lines`: its traceback, as far as it is in `functions/`, the last call last."""
+
+    def __init__(self, function: PythonFunction, cause: BaseException, what: str = "") -> None:
+        self.lines = tuple(_lines(cause, function.code.texts))
+        shown = "".join(f"\n  {line}" for line in self.lines)
+        super().__init__(function.name, f"{function.name}{f' ({what})' if what else ''} raised {named(cause)}{shown}")
+        self.cause = cause
+
+
+class FunctionResultError(FunctionError):
+    """A function has returned what its step cannot take."""
+
+
+class FunctionLoadError(FunctionError):
+    """A module cannot be imported, or lacks the name. `lines`: as of a FunctionRaisedError; `known`: its names."""
+
+    def __init__(self, function: PythonFunction, cause: BaseException | None, known: tuple[str, ...] = ()) -> None:
+        self.lines = tuple(_lines(cause, function.code.texts)) if cause is not None else ()
+        self.known = known
+        shown = "".join(f"\n  {line}" for line in self.lines)
+        name = function.name.partition(":")[2]
+        # A SyntaxError's own text has the name of the file without its folder.
+        what = f"SyntaxError: {cause.msg}" if isinstance(cause, SyntaxError) else named(cause) if cause else ""
+        said = f"cannot be loaded: {what}{shown}" if cause else f"is not there: its module has no {name!r}"
+        super().__init__(function.name, f"{function.name} {said}")
+        self.cause = cause
+
+
+def _lines(error: BaseException, texts: Mapping[str, str]) -> Iterator[str]:
+    """`functions/text.py:12, in slug: return ...` of each call in the project's files."""
+    places: list[tuple[str, int, str]] = [
+        (frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_code.co_filename in texts
+    ]
+    if isinstance(error, SyntaxError) and error.filename is not None and error.filename in texts:
+        places.append((error.filename, error.lineno or 1, ""))
+    for path, line, name in places[-_MOST_LINES:]:
+        lines = texts[path].splitlines()
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        yield f"{path}:{line}{f', in {name}' if name and name != '<module>' else ''}{f': {text}' if text else ''}"

@@ -1,0 +1,106 @@
+"""Rows as the objects that a project's functions are given and return: read-only, with an attribute for each column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from ..records.arrays import Bools
+from .results import normal, taken
+from .values import UnfitValueError, to_column, to_python
+
+Row = Any
+"""An object with an attribute for each column, as RowType makes it."""
+
+
+class RowType:
+    """What rows with these columns are. Rows are equal if their columns are; they show as `Row(a=1, b=None)`."""
+
+    def __init__(self, columns: Mapping[str, pa.DataType]) -> None:
+        self.columns = dict(columns)
+        self._normal = tuple(normal(data_type) for data_type in columns.values())
+        self._class = _row_class(tuple(columns.items()))
+        self._nested = any(pa.types.is_nested(data_type) for data_type in columns.values())
+
+    def rows(self, columns: Mapping[str, pa.Array], exists: Bools) -> list[Row | None]:
+        """A row for each place of the columns; None where `exists` is false. Raises UnfitRowError."""
+        values = [self._python(name, columns[name]) for name in self.columns]
+        new, kind = tuple.__new__, self._class
+        if not values:
+            return [new(kind) if is_ else None for is_ in exists.tolist()]
+        if exists.all():
+            return [new(kind, row) for row in zip(*values, strict=True)]
+        return [
+            new(kind, row) if is_ else None for row, is_ in zip(zip(*values, strict=True), exists.tolist(), strict=True)
+        ]
+
+    def of(self, value: Any) -> Row:
+        """A row from a mapping by column, or from an object with the columns as attributes. Raises UnfitValueError."""
+        if type(value) is self._class and not self._nested:
+            return value
+        found = []
+        for name, each, into in zip(self.columns, taken(value, self.columns), self._normal, strict=True):
+            try:
+                found.append(None if each is None else into(each))
+            except UnfitValueError as error:
+                raise UnfitValueError(f"{name}: {error.cause}") from None
+        return tuple.__new__(self._class, found)
+
+    def copy(self, row: Row | None) -> Row | None:
+        """The row for a call of a function, which may change the lists and dicts in it."""
+        if row is None or not self._nested:
+            return row
+        return tuple.__new__(self._class, map(_copy, tuple.__iter__(row)))
+
+    def to_columns(self, rows: Sequence[Row | None]) -> dict[str, pa.Array]:
+        """The columns of rows, null where there is no row."""
+        return {
+            name: to_column([None if row is None else tuple.__getitem__(row, number) for row in rows], data_type)
+            for number, (name, data_type) in enumerate(self.columns.items())
+        }
+
+    def _python(self, name: str, column: pa.Array) -> list[Any]:
+        try:
+            return to_python(column)
+        except UnfitValueError as error:
+            row = next(row for row in range(len(column)) if not _fits(column.slice(row, 1)))
+            raise UnfitRowError(row, f"{name} holds {error.cause}") from None
+
+
+class UnfitRowError(UnfitValueError):
+    """A row that cannot be given to Python: the first such, `row`."""
+
+    def __init__(self, row: int, cause: str) -> None:
+        super().__init__(cause)
+        self.row = row
+
+
+def _fits(column: pa.Array) -> bool:
+    try:
+        to_python(column)
+    except UnfitValueError:
+        return False
+    return True
+
+
+def _copy(value: Any) -> Any:
+    if type(value) is list:
+        return [_copy(each) for each in value]
+    return {name: _copy(each) for name, each in value.items()} if type(value) is dict else value
+
+
+# Rows of the same columns are of the same class: what one step was given another one may return.
+@lru_cache(maxsize=1024)
+def _row_class(columns: tuple[tuple[str, pa.DataType], ...]) -> type[tuple[Any, ...]]:
+    """A tuple whose places have names. Unlike those of a NamedTuple, they may be any words."""
+    names = [name for name, _ in columns]
+
+    def shown(self: tuple[Any, ...]) -> str:
+        return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(names, self, strict=True))})"
+
+    places: Iterable[tuple[str, Any]] = ((name, property(itemgetter(place))) for place, name in enumerate(names))
+    return type("Row", (tuple,), {"__slots__": (), "__repr__": shown, **dict(places)})

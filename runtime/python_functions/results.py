@@ -1,0 +1,193 @@
+"""Results of a project's functions as values of columns.
+
+A result is made the value that would be read from a store again (`1` of a double is `1.0`): what a function sees of it
+later must not depend on where an epoch ends. Nothing is rounded, and no text is read as a number. The values are those
+of `values.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation
+from functools import lru_cache, partial
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from ...suggestions import guess
+from ..records.bad_values import no
+from .values import UnfitValueError
+
+Normal = Callable[[Any], Any]
+"""Makes a result the value of a column; a null is not given to it. Raises UnfitValueError."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_NTZ = datetime(1970, 1, 1)
+_WIDE = Context(prec=80)
+"""Enough digits that no decimal of a column is rounded."""
+
+
+@lru_cache(maxsize=1024)
+def normal(data_type: pa.DataType) -> Normal:
+    """What makes a result a value of this type."""
+    if pa.types.is_boolean(data_type):
+        return partial(_boolean, data_type)
+    if pa.types.is_integer(data_type):
+        limit = 1 << (data_type.bit_width - 1)
+        return partial(_integer, data_type, -limit, limit)
+    if pa.types.is_floating(data_type):
+        return partial(_float32 if pa.types.is_float32(data_type) else _float, data_type)
+    if pa.types.is_string(data_type):
+        return partial(_text, data_type)
+    if pa.types.is_binary(data_type):
+        return partial(_bytes, data_type)
+    if pa.types.is_decimal(data_type):
+        return partial(_decimal, data_type, Decimal(1).scaleb(-data_type.scale))
+    if pa.types.is_timestamp(data_type):
+        return partial(_timestamp if data_type.tz else _timestamp_ntz, data_type)
+    if pa.types.is_date(data_type):
+        return partial(_date, data_type)
+    if pa.types.is_list(data_type):
+        return partial(_list, data_type, normal(data_type.value_type))
+    if pa.types.is_struct(data_type):
+        return partial(_struct, {field.name: normal(field.type) for field in data_type})
+    if pa.types.is_map(data_type):
+        return partial(_map, data_type, normal(data_type.key_type), normal(data_type.item_type))
+    return partial(_refused, data_type)
+
+
+def _refused(data_type: pa.DataType, value: Any) -> NoReturn:
+    raise UnfitValueError(no(value, data_type))
+
+
+def _boolean(data_type: pa.DataType, value: Any) -> bool:
+    return bool(value) if isinstance(value, bool | np.bool_) else _refused(data_type, value)
+
+
+def _integer(data_type: pa.DataType, least: int, end: int, value: Any) -> int:
+    whole = value if type(value) is int else _whole(value)
+    return whole if whole is not None and least <= whole < end else _refused(data_type, value)
+
+
+def _whole(value: Any) -> int | None:
+    # To Python a bool is an int; to SQL it is no number.
+    return None if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
+
+
+def _float(data_type: pa.DataType, value: Any) -> float:
+    if type(value) is float:
+        return value
+    try:
+        return _refused(data_type, value) if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:
+        _refused(data_type, value)
+
+
+def _float32(data_type: pa.DataType, value: Any) -> float:
+    wide = _float(data_type, value)
+    with np.errstate(over="ignore"):
+        narrow = float(np.float32(wide))
+    return _refused(data_type, value) if math.isinf(narrow) and not math.isinf(wide) else narrow
+
+
+def _text(data_type: pa.DataType, value: Any) -> str:
+    if not isinstance(value, str):
+        _refused(data_type, value)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise UnfitValueError(f"{value!r} is no text that UTF-8 can write") from None
+    return str(value)
+
+
+def _bytes(data_type: pa.DataType, value: Any) -> bytes:
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _refused(data_type, value)
+
+
+def _decimal(data_type: pa.DataType, unit: Decimal, value: Any) -> Decimal:
+    number = value if isinstance(value, Decimal) else _whole(value)
+    if number is None:
+        hint = "; make it a Decimal first, rounded as it should be" if isinstance(value, float) else ""
+        raise UnfitValueError(f"{no(value, data_type)}{hint}")
+    try:
+        exact = Decimal(number).quantize(unit, context=_WIDE)
+    except InvalidOperation:
+        _refused(data_type, value)
+    fits = exact == number and len(exact.as_tuple().digits) <= data_type.precision
+    return exact if fits else _refused(data_type, value)
+
+
+def _timestamp(data_type: pa.DataType, value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        _refused(data_type, value)
+    if value.tzinfo is None:
+        raise UnfitValueError(f"{value!r} has no time zone; a timestamp needs one, such as `datetime.UTC`")
+    if type(value) is datetime and value.tzinfo is UTC:
+        return value
+    return _EPOCH + timedelta(microseconds=(value - _EPOCH) // timedelta(microseconds=1))
+
+
+def _timestamp_ntz(data_type: pa.DataType, value: Any) -> datetime:
+    if not isinstance(value, datetime) or value.tzinfo is not None:
+        _refused(data_type, value)
+    if type(value) is datetime:
+        return value
+    return _EPOCH_NTZ + timedelta(microseconds=(value - _EPOCH_NTZ) // timedelta(microseconds=1))
+
+
+def _date(data_type: pa.DataType, value: Any) -> date:
+    if not isinstance(value, date) or isinstance(value, datetime):
+        _refused(data_type, value)
+    return value if type(value) is date else date(value.year, value.month, value.day)
+
+
+def _list(data_type: pa.DataType, item: Normal, value: Any) -> list[Any]:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | Mapping):
+        _refused(data_type, value)
+    return [None if each is None else item(each) for each in value]
+
+
+def _struct(fields: Mapping[str, Normal], value: Any) -> dict[str, Any]:
+    found = zip(fields.items(), taken(value, fields), strict=True)
+    return {name: None if each is None else field(each) for (name, field), each in found}
+
+
+def _map(data_type: pa.DataType, key: Normal, item: Normal, value: Any) -> Any:
+    nested = pa.types.is_nested(data_type.key_type)
+    if not isinstance(value, Mapping) and not (nested and isinstance(value, list | tuple)):
+        _refused(data_type, value)
+    pairs = list(value.items() if isinstance(value, Mapping) else value)
+    if any(name is None for name, _ in pairs):
+        raise UnfitValueError("a map has no key None")
+    made = [(key(name), None if each is None else item(each)) for name, each in pairs]
+    return made if nested else dict(made)
+
+
+def taken(value: Any, names: Iterable[str]) -> list[Any]:
+    """The values of these names, of a mapping by name or of an object with these attributes. Raises UnfitValueError."""
+    wanted = list(names)
+    if isinstance(value, Mapping):
+        missing = [name for name in wanted if name not in value]
+        unknown = [name for name in value if name not in wanted]
+        if missing or unknown:
+            raise UnfitValueError(_mismatch(missing, unknown))
+        return [value[name] for name in wanted]
+    try:
+        return [getattr(value, name) for name in wanted]
+    except AttributeError:
+        missing = [name for name in wanted if not hasattr(value, name)]
+        raise UnfitValueError(f"{type(value).__name__} {value!r:.100} has no {', '.join(missing)}") from None
+
+
+def _mismatch(missing: Sequence[str], unknown: Sequence[Any]) -> str:
+    guesses = [guess(str(each), missing, "") for each in unknown]
+    parts = [f"it lacks {', '.join(missing)}"] if missing else []
+    parts += [
+        f"{each!r} is no column{f': {hint}' if hint else ''}" for each, hint in zip(unknown, guesses, strict=True)
+    ]
+    return ", and ".join(parts)
