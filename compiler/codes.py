@@ -588,6 +588,11 @@ TOPOLOGY: dict[str, Code] = {
         "Read the topic as a table, or write every update of the table: `emit: each_update`.",
         Severity.WARNING,
     ),
+    "HW521": Code(
+        "final results without a window",
+        "With `emit: on_close` a row comes out when its window closes. Without a window no row is ever final.",
+        "Put a `window` step before the aggregate, or use another `emit`.",
+    ),
 }
 
 # HW6xx: plugins

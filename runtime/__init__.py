@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .environment import duration, env_var, whole_number
     from .generated_code import topology_beside
     from .operators.aggregate import Aggregate
+    from .operators.closing.final_results import FinalResults
     from .operators.columns import KeyBy, Select
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
@@ -46,6 +47,7 @@ _HOMES = {
     "operators.aggregate": ("Aggregate",),
     "operators.sessions.aggregate_sessions": ("AggregateSessions",),
     "operators.columns": ("KeyBy", "Select"),
+    "operators.closing.final_results": ("FinalResults",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
     "operators.materialize": ("Materialize",),
@@ -72,6 +74,7 @@ __all__ = [
     "Aggregate",
     "AggregateSessions",
     "Assignment",
+    "FinalResults",
     "Fork",
     "GlobalJoin",
     "GlobalTable",

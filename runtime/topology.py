@@ -98,6 +98,16 @@ class Window:
         """How long a row can still change after the start of its window."""
         return self.size_ms + self.grace_ms
 
+    @property
+    def closed_after_ms(self) -> int:
+        """How far stream time is behind the end of a window when it closes."""
+        return self.grace_ms
+
+    @property
+    def unseen_ms(self) -> int:
+        """For how long a row stays in its store although no step finds it any more."""
+        return 0
+
 
 @dataclass(frozen=True)
 class SessionWindow:
@@ -118,6 +128,16 @@ class SessionWindow:
     def kept_ms(self) -> int:
         """How long a row can still change after the end of its window."""
         return self.gap_ms + self.grace_ms
+
+    @property
+    def closed_after_ms(self) -> int:
+        """How far stream time is behind the end of a session when it closes."""
+        return self.gap_ms + self.grace_ms + 1
+
+    @property
+    def unseen_ms(self) -> int:
+        """For how long a row stays in its store although no step finds it any more: it is gone before it is closed."""
+        return 1
 
 
 StoreType = Literal["key_value", "window", "session"]
@@ -180,6 +200,12 @@ class Store:
         if self.retention_ms is not None or self.window is None:
             return self.retention_ms
         return self.window.kept_ms
+
+    @property
+    def held_ms(self) -> int | None:
+        """How long a row stays in the store, whether a step finds it or not; None for ever."""
+        kept = self.kept_ms
+        return kept if kept is None or self.window is None else kept + self.window.unseen_ms
 
     @property
     def is_windowed(self) -> bool:

@@ -15,6 +15,7 @@ _POSITIONAL = {
     "Agg": 3,
     "Aggregate": 2,
     "AggregateSessions": 2,
+    "FinalResults": 2,
     "Flow": 2,
     "GlobalTable": 1,
     "PluginRef": 2,

@@ -33,12 +33,7 @@ class Reader:
     def emit(self, node: Mapping | None) -> Emit:
         """The `emit` of a table: `per_epoch` or `each_update`."""
         emit = scalar(node, "emit")
-        if emit is None:
-            return "per_epoch"
-        if emit.text == "on_close":
-            self.later(emit.position, "Emission at the close of a window is")
-            return "per_epoch"
-        return "each_update" if emit.text == "each_update" else "per_epoch"
+        return "each_update" if emit is not None and emit.text == "each_update" else "per_epoch"
 
     def columns(self, pairs: Iterable[tuple[Scalar, Scalar]]) -> Pairs:
         """New columns, each with an expression. Reserved names are reported."""

@@ -19,9 +19,10 @@ from ..language.reader import Pairs, Reader
 from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, scope_of
-from .base.shape import WINDOW_COLUMNS, Rekey, Shape
+from .base.shape import UNKNOWN, WINDOW_COLUMNS, Rekey, Shape
 from .base.step import References, Refusal, Step, StepAction
 from .parts.aggregation import AggregateArgument, Aggregation, Materialization
+from .parts.closing import Closing
 from .parts.projection import Projection, with_arguments
 
 
@@ -32,6 +33,7 @@ class AggregateStep(StepAction):
     store: Scalar | None
     emit: Emit
     values: Pairs
+    on_close: Scalar | None = None
 
     passes_tombstones = False
 
@@ -40,8 +42,9 @@ class AggregateStep(StepAction):
         if not isinstance(node, MappingNode):
             return None
         values = reader.columns(pairs(node, "values"))
-        emit = reader.emit(node)
-        return cls(scalar(node, "store"), emit, values) if values else None
+        emit = scalar(node, "emit")
+        on_close = emit if emit is not None and emit.text == "on_close" else None
+        return cls(scalar(node, "store"), reader.emit(node), values, on_close) if values else None
 
     def references(self) -> References:
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
@@ -64,13 +67,24 @@ class AggregateStep(StepAction):
         value_types: dict[str, str | None] = {name.text: None for name, _ in self.values}
         value_types |= {value.name.text: type_ for value, type_ in zip(found, results, strict=True)}
         after = self._after(shape, value_types)
+        if self.on_close is not None and shape.window is None and not shape.open:
+            message = "Only windows close, and this aggregate has none."
+            hint = "Put a `window` step right before it, or leave `emit` out."
+            context.report("HW521", self.on_close.position, message, hint)
+            return UNKNOWN
         if len(found) < len(values) or not has_key or shape.open:
-            return after
+            return self._going_on(after)
         shape = _grouped(context, step, shape)
         store = _aggregate_store(context, self, shape, value_types)
-        return _aggregated(
-            context, step, shape, replace(after, partitions=shape.partitions), store, found, calls, types
-        )
+        made, final = replace(after, partitions=shape.partitions), self.on_close is not None
+        after = _aggregated(context, step, shape, made, store, found, calls, types, final)
+        if self.on_close is None:
+            return after
+        return context.add(Closing(store), after, self._going_on(after), step)
+
+    def _going_on(self, table: Shape) -> Shape:
+        """What the steps behind it read: the table, or a stream of its final rows."""
+        return table if self.on_close is None else replace(table, kind="stream", store=None)
 
     def _after(self, shape: Shape, value: Mapping[str, str | None]) -> Shape:
         """The resulting table."""
@@ -202,8 +216,12 @@ def _aggregated(
     values: Sequence[AggregateValue],
     calls: Mapping[str, AggregateCall],
     types: Mapping[str, str | None],
+    final: bool,
 ) -> Shape:
-    """Add the operations of an aggregate: its arguments, the aggregation, and expressions over its results."""
+    """Add the operations of an aggregate: its arguments, the aggregation, and expressions over its results.
+
+    `final`: whether only the rows go on whose windows have closed.
+    """
     ready = with_arguments(context, step, shape, [call.argument for call in calls.values() if call.argument])
     names = {name: name for name in calls}
     for value in values:
@@ -225,7 +243,7 @@ def _aggregated(
         )
         for name, call in calls.items()
     )
-    operation = Aggregation(store, arguments, "table" if shape.is_table else "stream")
+    operation = Aggregation(store, arguments, "table" if shape.is_table else "stream", final)
     aggregated = replace(after, value={names[name]: types[name] for name in calls}, store=store)
     done = list(aggregated.value) == list(after.value) or (
         aggregated.value.keys() == after.value.keys() and all(v.result.plain for v in values)

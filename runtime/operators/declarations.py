@@ -138,12 +138,16 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class AggregateSessions:
-    """Aggregates by key and session; `store.window` is a SessionWindow. The fields are those of `Aggregate`."""
+    """Aggregates by key and session; `store.window` is a SessionWindow. The fields are those of `Aggregate`.
+
+    `headers`: whether results have the headers of their records, which only final results of sessions do.
+    """
 
     flow: str
     store: Store
     emit: Emit = "each_update"
     old: bool = False
+    headers: bool = False
     at: Place = ""
 
 
@@ -169,6 +173,18 @@ class ToStream:
     """Turns a table's changes into records. Replaced rows are dropped."""
 
     flow: str
+    at: Place = ""
+
+
+@dataclass(frozen=True)
+class FinalResults:
+    """Turns the updates of a windowed aggregate into a stream: one record for each row whose window has closed.
+
+    `store`: the aggregate's, which has all of these updates already.
+    """
+
+    flow: str
+    store: Store
     at: Place = ""
 
 
@@ -218,6 +234,7 @@ Declaration = (
     | Materialize
     | Settle
     | ToStream
+    | FinalResults
     | Fork
     | Merge
     | Sink

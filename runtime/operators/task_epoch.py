@@ -82,7 +82,8 @@ class TaskEpoch:
     """One task's epoch in one stage.
 
     `partition`: the task's. `now`: the planned time of the epoch, ms. `clocks`: of window stores, -1 before the first
-    record. `open_store` returns a store at its planned position. `stores`, `global_tables`: those that were opened.
+    record; `began`: the same when the epoch began, where earlier stages have moved them. `open_store` returns a store
+    at its planned position. `stores`, `global_tables`: those that were opened.
     """
 
     def __init__(
@@ -92,10 +93,12 @@ class TaskEpoch:
         clocks: Mapping[str, int],
         open_store: Callable[[Store], CommittedRows],
         open_global: Callable[[GlobalTable], CommittedRows],
+        began: Mapping[str, int] | None = None,
     ) -> None:
         self.partition = partition
         self.now = now
         self.clocks = dict(clocks)
+        self._began = clocks if began is None else began
         self.dropped: Counter[str] = Counter()
         self.stores: dict[str, EpochStore] = {}
         self.global_tables: set[str] = set()
@@ -106,6 +109,10 @@ class TaskEpoch:
     def clock(self, name: str) -> int:
         """The stream time that a window store has observed, ms; -1 before its first record."""
         return self.clocks.get(name, -1)
+
+    def clock_before(self, name: str) -> int:
+        """The same when the epoch began: up to where all epochs before have come."""
+        return self._began.get(name, -1)
 
     def advance(self, name: str, time: int) -> None:
         """Move the clock of a window store. It never goes back."""

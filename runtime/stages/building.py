@@ -21,7 +21,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..operators.declarations import Aggregate, AggregateSessions, Declaration, Materialize, Place, Sink, Source, Table
+from ..operators.declarations import (
+    Aggregate,
+    AggregateSessions,
+    Declaration,
+    FinalResults,
+    Materialize,
+    Place,
+    Sink,
+    Source,
+    Table,
+)
 from ..records.types import split_columns
 from ..topology import GlobalTable, OnError, Store, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
@@ -179,13 +189,21 @@ def subtopology(
             dead_letters=letters,
             starts={n.topic.name: n.start for n in nodes if isinstance(n, Source) and n.start is not None},
             fillers=tuple(fillers(nodes)),
-            settings=tuple((n.flow, "emit", n.emit) for n in nodes if isinstance(n, _EMITTING)),
+            settings=tuple(_emits(nodes)),
         )
 
     return of
 
 
 _EMITTING = Aggregate | AggregateSessions | Table
+
+
+def _emits(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
+    """Flow, `emit` and its value of all tables."""
+    final = {node.flow for node in nodes if isinstance(node, FinalResults)}
+    for node in nodes:
+        if isinstance(node, _EMITTING):
+            yield node.flow, "emit", "on_close" if node.flow in final else node.emit
 
 
 def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
     Declaration,
+    FinalResults,
     Flow,
     Fork,
     GlobalJoin,
@@ -56,7 +57,7 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (node.flow,), node.into
         case Merge():
             return node.flows, (node.into,)
-        case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream():
+        case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream() | FinalResults():
             return (node.flow,), (node.flow,)
         case Aggregate() | AggregateSessions():
             return (node.flow,), (node.flow,)
@@ -94,7 +95,7 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return _aggregated(node.store)
         case Merge():
             return flows[node.flows[0]]
-        case Table() | Materialize() | Settle() | ToStream() | Fork():
+        case Table() | Materialize() | Settle() | ToStream() | FinalResults() | Fork():
             return flows[node.flow]
         case Sink():
             raise AssertionError("a sink makes no edge")

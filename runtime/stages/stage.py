@@ -250,6 +250,7 @@ class Stage:
             commit.clocks,
             lambda store: stopwatch.opened(store.name, lambda: worker.store(task, store)),
             lambda table: stopwatch.opened(table.store.name, lambda: worker.global_table(table)),
+            task.clocks,
         )
         failed = self._run_nodes(task, work, epoch, stopwatch)
         with stopwatch.phase("write"):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..operators.declarations import (
     Declaration,
+    FinalResults,
     Fork,
     GlobalJoin,
     KeyBy,
@@ -83,6 +84,8 @@ def _operator(node: Declaration) -> str:
             return f"merge {', '.join(node.flows)}"
         case ToStream():
             return "to_stream"
+        case FinalResults():
+            return "emit on_close"
     return ""
 
 

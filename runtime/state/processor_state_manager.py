@@ -227,9 +227,10 @@ class ProcessorStateManager:
 
 def expire_below(store: Store, planned: StoreInput) -> bytes | None:
     """The key below which all rows of a window or session store are out of retention."""
-    if not store.is_windowed or store.kept_ms is None or planned.clock < store.kept_ms:
+    held = store.held_ms
+    if not store.is_windowed or held is None or planned.clock < held:
         return None
-    return first_kept_key(planned.clock, store.kept_ms, row_step(store))
+    return first_kept_key(planned.clock, held, row_step(store))
 
 
 def _all_done(work: Iterable[Callable[[], None]]) -> None:

@@ -28,12 +28,14 @@ class AggregateArgument:
 class Aggregation(PythonOperation):
     """Aggregates by key, or by key and window.
 
-    `store` has no `aggregates` yet; the layout adds them with column names.
+    `store` has no `aggregates` yet; the layout adds them with column names. `final`: whether only the rows go on whose
+    windows have closed.
     """
 
     store: Store
     arguments: tuple[AggregateArgument, ...]
     of: Side
+    final: bool = False
 
     has_effect = True
     null_keys = "dropped"
@@ -48,7 +50,8 @@ class Aggregation(PythonOperation):
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         role = "KTABLE-AGGREGATE" if of_table else "KSTREAM-AGGREGATE"
-        return Description(f"aggregate into {self.store.name}", (Processor(role, stores=(self.store.name,)),))
+        text = f"aggregate into {self.store.name}{', emit on_close' if self.final else ''}"
+        return Description(text, (Processor(role, stores=(self.store.name,)),))
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, shape = site.input, site.output.shape
@@ -60,7 +63,7 @@ class Aggregation(PythonOperation):
         site.declared.stores[store.name] = store
         emit, old = site.changes(self._counts(), self.of == "table")
         node = (
-            AggregateSessions(edge.name, store, emit, old, site.at)
+            AggregateSessions(edge.name, store, emit, old, self.final, site.at)
             if store.type == "session"
             else Aggregate(edge.name, store, emit, old, self.of, site.at)
         )

@@ -88,7 +88,7 @@ def policy_of(topic: Topic) -> Policy:
 def _of_changelog(store: Store, subtopology: str, deletions_ms: int) -> Policy:
     cleanup = store.changelog_cleanup.split(",")
     compact = "compact" in cleanup
-    kept = store.kept_ms if store.is_windowed and "delete" in cleanup else None
+    kept = store.held_ms if store.is_windowed and "delete" in cleanup else None
     return Policy(
         key=("key",) if compact else (),
         deletions=Kept(subtopology, store.name, deletions_ms) if compact else None,

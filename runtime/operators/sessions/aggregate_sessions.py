@@ -41,7 +41,7 @@ class AggregateSessions(declarations.AggregateSessions):
     """Aggregates by key and session. The aggregates are in `store.aggregates`.
 
     Null keys are dropped and counted, and records for a session that is closed. Null values are aggregated. A row's
-    timestamp is the end of its session; results have no headers. `emit`, `old`: see `Aggregate`.
+    timestamp is the end of its session. `emit`, `old`: see `Aggregate`.
     """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -51,7 +51,9 @@ class AggregateSessions(declarations.AggregateSessions):
         assert kept is not None
         null = null_keys(list(edges[self.flow].keys.values()), len(edges[self.flow]))
         epoch.drop(step_name(self), "null_key", int(null.sum()))
-        rows = replace(edges[self.flow].filter(~null), headers=None)
+        rows = edges[self.flow].filter(~null)
+        if not self.headers:
+            rows = replace(rows, headers=None)
         code, first = group_by([*rows.keys.values()])
         distinct = encode_keys([column.take(pa.array(first)) for column in rows.keys.values()])
         code, _, ordered = by_key(code, first, distinct)

@@ -50,6 +50,7 @@ OPERATORS: dict[str, set[str]] = {
     "GlobalJoin": {"flow", "table", "how", "by", "values"},
     "Aggregate": {"flow", "store", "emit"},
     "AggregateSessions": {"flow", "store", "emit"},
+    "FinalResults": {"flow", "store"},
     "Materialize": {"store"},
     "Settle": set(),
     "ToStream": {"flow"},
@@ -59,7 +60,7 @@ OPERATORS: dict[str, set[str]] = {
 }
 """Operator -> its fields that are compared. `keep`, `old`, `of`, `mode` and the like follow from the wiring."""
 
-WIRING = {"at", "into", "columns", "keep", "old", "of", "mode", "keep_null_keys", "flow", "store"}
+WIRING = {"at", "into", "columns", "keep", "old", "of", "mode", "keep_null_keys", "flow", "store", "headers"}
 
 
 @pytest.mark.parametrize("kind", COMPARED, ids=lambda kind: kind.__name__)

@@ -72,6 +72,6 @@ TOPOLOGY = Topology(
     project="site",
     name="site",
     version="1.0",
-    content_hash="28261fe5dfc2aa8e8ccfb1bc6f1d20ac1ddc2a39b9e30d8572a9035220a8edef",
+    content_hash="1b12f04c6080485cd1f467c0c93b77ea0e1393a799956eb6df05a5b4f1f1636d",
     subtopologies=(sessions,),
 )

@@ -1,0 +1,1 @@
+"""What comes of windows once they are closed."""

@@ -1,0 +1,157 @@
+"""The operator of `emit: on_close`: the rows of a windowed aggregate, each once, when its window closes.
+
+A row is closed by the record that moves the step's clock so far. It comes out at that record's place, behind all that
+the record has done before. Kafka Streams looks for closed rows after it has put the record into its store, where they
+may have expired by then; here they come out first. Up to where rows have come out follows from the committed clock, so
+an epoch that is repeated gives the same rows, and none twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ...records.arrays import Int64s, to_numpy
+from ...records.key_order import last_in_order
+from ...records.key_reading import decode_keys
+from ...records.kinds import Kind
+from ...records.schema import WINDOW_COLUMNS
+from ...records.session_segments import row_step, unpacked
+from ...records.types import parse_columns
+from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
+from ...topology import SessionWindow, Store, Window
+from .. import declarations
+from ..keyed.codes import bytes_of, group_codes, last_rows
+from ..keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns
+from ..node import Edges
+from ..rows import Rows, concat
+from ..task_epoch import EpochStore, TaskEpoch
+from ..windows import window_column
+
+
+@dataclass(frozen=True)
+class FinalResults(declarations.FinalResults):
+    """Takes every update of the aggregate, and gives the rows whose windows close, by start and then by key bytes.
+
+    Sessions come by end, start and key bytes. A row keeps its timestamp, and has the headers of the record that closed
+    its window. A row that is open stays in the store, also at the end of the input.
+    """
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        rows = edges[self.flow]
+        assert self.store.window is not None
+        behind = self.store.window.closed_after_ms
+        before = epoch.clock_before(self.store.name)
+        # A record that moves the clock is never late, and its window has the record's timestamp then.
+        clock = np.maximum(np.maximum.accumulate(rows.timestamp), before)
+        closing = _Closing(clock - behind, before - behind)
+        found, changed = _updated(self.store, rows, closing)
+        if len(clock) and clock[-1] > before:
+            found = concat([found, _unchanged(self.store, rows, closing, epoch.store(self.store), changed)])
+        edges[self.flow] = _in_order(self.store, found, rows, closing)
+
+
+@dataclass(frozen=True)
+class _Closing:
+    """`upto`: up to which end (ms) windows are closed at each row; `before`: up to which they were before all rows."""
+
+    upto: Int64s
+    before: int
+
+    def at(self, ends: Int64s) -> Int64s:
+        """The row that closes windows with these ends; the number of rows for one that stays open."""
+        place: Int64s = np.searchsorted(self.upto, ends)
+        return place
+
+
+def _updated(store: Store, rows: Rows, closing: _Closing) -> tuple[Rows, set[bytes]]:
+    """Of the rows of this epoch those that are there when they close, and the keys of all that had changed by then."""
+    ends = _times(rows, WINDOW_COLUMNS[1])
+    at = closing.at(ends)
+    # A session that came out already may still be joined with a later one, where its store keeps it for longer.
+    until = np.flatnonzero((np.arange(len(rows)) <= at) & (at < len(rows)) & (ends > closing.before))
+    some = rows.take(until)
+    keys = _places(store, some)
+    code, first = group_codes(keys)
+    last = last_rows(code, len(first))
+    changed = set(bytes_of(keys.take(pa.array(last))))
+    return some.take(np.sort(last[some.kind[last] == Kind.VALUE])), changed
+
+
+def _unchanged(store: Store, rows: Rows, closing: _Closing, opened: EpochStore, changed: set[bytes]) -> Rows:
+    """The rows of earlier epochs that close now, without those of `changed`."""
+    upto = int(closing.upto[-1])
+    held = _held_sessions if isinstance(store.window, SessionWindow) else _held
+    found = [(key, row) for key, row in held(store, opened, closing.before, upto) if key not in changed]
+    first, plain = split_window_keys([key for key, _ in found])
+    if isinstance(store.window, SessionWindow):
+        end, (start, plain) = first, split_window_keys(plain)
+    else:
+        start, end = first, first + _length(store)
+    types = parse_columns(store.key)
+    key = dict(zip(types, decode_keys(pa.array(plain, pa.binary()), list(types.values())), strict=True))
+    key |= zip(WINDOW_COLUMNS, (window_column(start), window_column(end)), strict=True)
+    stored = StoredRows.of(stored_columns(store), [row for _, row in found])
+    value = visible_columns(store, stored)
+    bare = replace(rows, columns={}, key=(), value=(), state=None).take(closing.at(end))
+    made = bare.with_columns(key, {name: value[name] for name in rows.value})
+    return replace(made, kind=np.full(len(found), Kind.VALUE, np.int8), timestamp=stored.timestamp)
+
+
+def _in_order(store: Store, found: Rows, rows: Rows, closing: _Closing) -> Rows:
+    """The rows at the places of the records that close them."""
+    order = last_in_order(_places(store, found))
+    at = closing.at(_times(found, WINDOW_COLUMNS[1]))
+    order = order[np.argsort(at[order], kind="stable")]
+    at = at[order]
+    number = np.arange(len(at)) - np.searchsorted(at, at)
+    closed = found.take(order)
+    return replace(
+        closed,
+        path=(*(level[at] for level in rows.path), number),
+        order=rows.order[at],
+        headers=None if rows.headers is None else rows.headers.take(pa.array(at)),
+        state=None,
+    )
+
+
+def _places(store: Store, rows: Rows) -> pa.BinaryArray:
+    """Bytes in whose order rows come that close together: start, then key; of sessions end, start, then key."""
+    plain, start, end = session_keys(rows.keys)
+    keys = window_keys(start, plain)
+    return window_keys(end, keys) if isinstance(store.window, SessionWindow) else keys
+
+
+def _held(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
+    """The stored rows whose windows end after `after` (ms) and at `upto` at the latest, by `_places`."""
+    length = _length(store)
+    return opened.range(first_window_key(after - length + 1), first_window_key(upto - length + 1))
+
+
+def _held_sessions(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same of sessions: of segments that may have some."""
+    first = max(after + 1, 0) // row_step(store) * row_step(store)
+    for key, segment in opened.range(first_window_key(first), first_window_key(upto + 1)):
+        # The value of a segment begins with its greatest end.
+        if int.from_bytes(segment[:8], "little", signed=True) <= after:
+            continue
+        plain = without_window(key)
+        for end, start, row in unpacked(segment):
+            if after < end <= upto:
+                yield first_window_key(end) + first_window_key(start) + plain, row
+
+
+def _length(store: Store) -> int:
+    """How far the windows of a store that are no sessions reach from their start to their end, in ms."""
+    assert isinstance(store.window, Window)
+    return store.window.size_ms
+
+
+def _times(rows: Rows, name: str) -> Int64s:
+    """A window column in ms."""
+    times: Int64s = to_numpy(rows.keys[name].cast(pa.int64())) // 1000
+    return times
