@@ -63,10 +63,11 @@ class Runs:
         check_methods("stop", stop, "is_set", "wait")
         check_engine(engine)
         self._target.log_to_read()  # before `topologies`, which may have to start Spark
-        settings = self._target.settings()
-        chosen = replace(settings, go_on=go_on, engine=engine or settings.engine)
-        with traced(trace, chosen, observer or Silent()) as (settings, watched):
-            results = self._run(settings, watched, until_caught_up, stop)
+        with self._spark.beginning():
+            settings = self._target.settings()
+            chosen = replace(settings, go_on=go_on, engine=engine or settings.engine)
+            with traced(trace, chosen, observer or Silent()) as (settings, watched):
+                results = self._run(settings, watched, until_caught_up, stop)
         write_text(self._files.root / TARGET / RUN_RESULTS, json.dumps(results.to_json(), indent=2) + "\n")
         if check:
             results.check()

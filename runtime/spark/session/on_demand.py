@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+
+from ....errors import HeadwaterError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..analysis.analyzer import Refused, SparkAnalyzer
+    from .session import BegunStart
 
 
 class SparkOnDemand:
@@ -21,22 +25,39 @@ class SparkOnDemand:
         self._settings = settings
         self._given = given
         self._started: SparkSession | None = None
+        self._begun: BegunStart | None = None
         self._analyzer: SparkAnalyzer | None = None
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """Have the JVM start meanwhile, and end it if nobody has asked for the session.
+
+        What is wrong with the start is raised by `session`, if it comes to that.
+        """
+        from .session import begin_start
+
+        if self._given is None and self._started is None:
+            with suppress(HeadwaterError):
+                self._begun = begin_start(self._settings())
+        try:
+            yield
+        finally:
+            if self._begun is not None:
+                self._begun.end()
+                self._begun = None
 
     def session(self) -> SparkSession:
         """The session. Raises JavaError, SettingError, ConnectError, SessionError."""
-        from .session import start_session
+        from .session import begin_start, start_session
         from .settings import require_fitting
 
         if self._given is not None:
             require_fitting(self._given)
             return self._given
         if self._started is None:
-            from pyspark import SparkContext
-
-            shared = SparkContext._active_spark_context is not None
-            session = start_session(self._settings())
-            if shared:
+            begun, self._begun = self._begun or begin_start(self._settings()), None
+            session = start_session(self._settings(), begun=begun)
+            if begun.folder is None:
                 self._given = session
             self._started = session
         return self._started

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shlex
@@ -10,11 +9,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .gone_jvm import quiet_py4j
 from .java import check_java
+from .jvm import Jvm, spark_home, start_jvm
 from .settings import ConnectError, require_fitting, settings_of
 from .spark_folder import sockets_in, spark_folder
 from .starting import LOG_LEVEL, starting
@@ -23,17 +24,38 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
-"""The environment variable with the arguments for PySpark's start of the JVM."""
-
+_OFF = "OFF"
+"""The level of Spark's own log unless a user asks for more."""
 
 POOLS = ("epochs", "restore")
 
 
-def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkSession:
-    """Start the run's Spark session, or use the classic one of this process.
+@dataclass(frozen=True)
+class BegunStart:
+    """A start of Spark that has begun. `level`: of Spark's own log. `folder`: for its files; None if Spark runs
+    already in this process. `jvm`: its JVM; None if there is one already.
+    """
 
-    Raises JavaError, SettingError, ConnectError, SessionError, SparkStartError.
+    settings: Mapping[str, str]
+    level: str
+    folder: Path | None = None
+    jvm: Jvm | None = None
+
+    @property
+    def log(self) -> Path | None:
+        """The file with what the JVM prints; None if a user wants to see that."""
+        return self.folder / "spark.log" if self.folder is not None and self.level == _OFF else None
+
+    def end(self) -> None:
+        """End the JVM, which nobody needs after all."""
+        if self.jvm is not None:
+            self.jvm.end()
+
+
+def begin_start(profile: Mapping[str, Any]) -> BegunStart:
+    """Start Spark's JVM, if this process has none, without waiting for it.
+
+    Raises JavaError, SettingError, ConnectError, SparkStartError.
     """
     settings = settings_of(profile)
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
@@ -41,68 +63,52 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater") -> SparkS
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    import pyspark
+    level = os.environ.get(LOG_LEVEL, _OFF).upper()
+    if settings["spark.master"].startswith("local-cluster"):
+        os.environ.setdefault("SPARK_HOME", spark_home())
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)  # importing it takes long
+    if context is not None and context._active_spark_context is not None:
+        return BegunStart(settings, level)
+    with starting():
+        folder = spark_folder()
+        settings["spark.scheduler.allocation.file"] = _pools(folder)
+        if settings["spark.master"].startswith("local"):
+            _keep_in(folder, settings)
+        if level == _OFF:
+            settings["spark.driver.extraJavaOptions"] = _quiet(settings, folder)
+        begun = BegunStart(settings, level, folder)
+        if context is not None and context._gateway is not None:
+            return begun
+        return replace(begun, jvm=start_jvm(settings, folder, begun.log))
+
+
+def start_session(profile: Mapping[str, Any], name: str = "headwater", begun: BegunStart | None = None) -> SparkSession:
+    """Start the run's Spark session, or use the classic one of this process. `begun`: a start with the same profile.
+
+    Raises JavaError, SettingError, ConnectError, SessionError, SparkStartError.
+    """
+    begun = begun or begin_start(profile)
     from pyspark.sql import SparkSession
 
-    if settings["spark.master"].startswith("local-cluster"):
-        os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    submitted = pyspark.SparkContext._active_spark_context is not None
-    level = os.environ.get(LOG_LEVEL, "OFF").upper()
     # Spark logs every failed query as a page of JSON. The caller reports a failure once, in a sentence.
-    logging.getLogger("SQLQueryContextLogger").disabled = level == "OFF"
-    if level == "OFF":
+    logging.getLogger("SQLQueryContextLogger").disabled = begun.level == _OFF
+    if begun.level == _OFF:
         quiet_py4j()
-    builder = SparkSession.builder.appName(name)
-    if submitted:
+    builder = SparkSession.builder.appName(name).config(map=dict(begun.settings))
+    if begun.folder is None:
         with starting():
-            session = builder.config(map=settings).getOrCreate()
-        session.sparkContext.setLogLevel(level)
+            session = builder.getOrCreate()
+        session.sparkContext.setLogLevel(begun.level)
         require_fitting(session)
         return session
-    directory = spark_folder()
-    settings["spark.scheduler.allocation.file"] = _pools(directory)
-    if settings["spark.master"].startswith("local"):
-        _keep_in(directory, settings)
-    if level == "OFF":
-        settings["spark.driver.extraJavaOptions"] = _quiet(settings, directory)
-    with starting(directory / "spark.log" if level == "OFF" else None), _temporary_files_in(directory):
-        _start_java(settings, directory)
-        session = builder.config(map=settings).getOrCreate()
-    if level == "OFF":
+    with starting(begun.log), _temporary_files_in(begun.folder):
+        if begun.jvm is not None:
+            begun.jvm.connect()
+        session = builder.getOrCreate()
+    if begun.level == _OFF:
         _quiet_accumulators(session)
-    session.sparkContext.setLogLevel(level)
+    session.sparkContext.setLogLevel(begun.level)
     return session
-
-
-def _start_java(settings: Mapping[str, str], directory: Path) -> None:
-    """Start the JVM, if there is none, with its settings in a private file that is removed at once.
-
-    PySpark itself would put them on the command line, which everybody on the machine can read. The JVM gets a session
-    of its own: a signal to this process's group, such as Ctrl-C in a terminal, must not end Spark before the open epoch
-    is committed. The JVM ends with this process in any case, because it then reads the end of its standard input.
-    """
-    from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
-
-    if SparkContext._gateway is not None:
-        return
-    path = directory / "spark.properties"
-    path.touch(mode=0o600)
-    # JSON's escapes are valid in a file of Java properties, and cover all that needs escaping there.
-    own = {key: value for key, value in settings.items() if key.startswith("spark.")}  # the context gets the others
-    path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in own.items()), "ascii")
-    given = os.environ.get(_ARGUMENTS)
-    os.environ[_ARGUMENTS] = " ".join(
-        ["--properties-file", shlex.quote(str(path)), "--load-spark-defaults", given or "pyspark-shell"]
-    )
-    try:
-        SparkContext._ensure_initialized(gateway=launch_gateway(popen_kwargs={"start_new_session": True}))
-    finally:
-        path.unlink()
-        if given is None:
-            del os.environ[_ARGUMENTS]
-        else:
-            os.environ[_ARGUMENTS] = given
 
 
 @contextmanager

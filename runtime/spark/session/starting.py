@@ -60,12 +60,12 @@ def starting(path: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Redirect stderr to a file for the JVM that is started meanwhile."""
+    """Redirect stderr to the end of a file, in which the JVM writes too."""
     sys.stderr.flush()
-    # The descriptor and not `sys.stderr`, because the JVM inherits it.
+    # The descriptor and not `sys.stderr`, for whatever the start begins.
     kept = os.dup(2)
     try:
-        with path.open("wb") as file:
+        with path.open("ab") as file:
             os.dup2(file.fileno(), 2)
         yield
     finally:

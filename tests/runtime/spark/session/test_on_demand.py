@@ -14,7 +14,7 @@ def test_session_whose_jvm_was_killed_can_be_closed(monkeypatch: pytest.MonkeyPa
         def stop(self) -> None:
             raise error
 
-    monkeypatch.setattr("headwater.runtime.spark.session.session.start_session", lambda _: Killed())
+    monkeypatch.setattr("headwater.runtime.spark.session.session.start_session", lambda _, begun: Killed())
     spark = SparkOnDemand(dict)
     spark.session()
     spark.close()

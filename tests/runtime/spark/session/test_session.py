@@ -47,3 +47,35 @@ def test_secret_setting_reaches_spark_and_no_command_line() -> None:
     found = json.loads(done.stdout.splitlines()[-1])
 
     assert found == {"java": True, "shown": [], "found": SECRET, "arguments": None}
+
+
+BEGUN = """
+import json, os, signal, tempfile
+from pathlib import Path
+from headwater.runtime.spark.session.on_demand import SparkOnDemand
+
+spark = SparkOnDemand(lambda: {"master": "local[1]"})
+with spark.beginning():
+    unneeded = spark._begun.jvm
+    folder = unneeded.folder
+with spark.beginning():
+    begun = spark._begun.jvm.process.pid
+    session = spark.session()
+from pyspark import SparkContext
+
+print(json.dumps({
+    "ended": unneeded.process.returncode is not None,
+    "settings left": (folder / "spark.properties").exists(),
+    "the same": SparkContext._gateway.proc.pid == begun,
+    "rows": session.range(3).count(),
+}))
+spark.close()
+"""
+
+
+def test_jvm_that_was_started_ahead_is_that_of_the_session_and_ends_if_nobody_needs_it() -> None:
+    done = subprocess.run([sys.executable, "-c", BEGUN], capture_output=True, text=True, check=True)
+
+    found = json.loads(done.stdout.splitlines()[-1])
+
+    assert found == {"ended": True, "settings left": False, "the same": True, "rows": 3}
