@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from .compiler.outcomes import InvalidProjectError, UnknownNameError
     from .errors import HeadwaterError
     from .runtime.driver.reports.results import RunFailedError
+    from .runtime.operators.processing.record import Record
 
 __all__ = [
     "HeadwaterError",
     "InvalidProjectError",
     "Project",
+    "Record",
     "RunFailedError",
     "TestsFailedError",
     "TopologyTestDriver",
@@ -30,6 +32,7 @@ _HOMES = {
     "HeadwaterError": ".errors",
     "InvalidProjectError": ".compiler.outcomes",
     "Project": ".api.project",
+    "Record": ".runtime.operators.processing.record",
     "RunFailedError": ".runtime.driver.reports.results",
     "TestsFailedError": ".api.case_results",
     "TopologyTestDriver": ".api.driver",

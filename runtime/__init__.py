@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
     from .operators.materialize import Materialize
+    from .operators.processing.process import Process
     from .operators.sessions.aggregate_sessions import AggregateSessions
     from .operators.sink import Sink
     from .operators.source import Source
@@ -51,6 +52,7 @@ _HOMES = {
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
     "operators.materialize": ("Materialize",),
+    "operators.processing.process": ("Process",),
     "operators.sink": ("Sink",),
     "operators.source": ("Source",),
     "operators.table": ("Table",),
@@ -83,6 +85,7 @@ __all__ = [
     "Merge",
     "Pipe",
     "PluginRef",
+    "Process",
     "Select",
     "SessionWindow",
     "Settings",

@@ -254,7 +254,7 @@ class Subtopology:
     `on_error`: of flows that have one, by the places of their steps. `dead_letters`: source -> the topic that keeps its
     failed records, which is one of the sinks. `starts`: source -> where it begins, see `starts.py`; others at the first
     record. `fillers`: of each store what writes its rows. `settings`: flow, setting and value of what its operators are
-    told beside that, for people.
+    told beside that, for people. `processors`: the names of those that a project's Python is.
     """
 
     number: int
@@ -273,6 +273,7 @@ class Subtopology:
     starts: Mapping[str, str] = field(default_factory=dict)
     fillers: tuple[StoreFiller, ...] = ()
     settings: tuple[tuple[str, str, str], ...] = ()
+    processors: tuple[str, ...] = ()
 
     @property
     def read(self) -> tuple[Topic, ...]:

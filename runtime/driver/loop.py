@@ -101,7 +101,7 @@ class EpochLoop:
         self._commits = commits
         self._planner = Planner(committed, settings.max_records)
         self._group = group
-        clock = feed.now if feed is not None else wall_clock
+        clock = self._clock = feed.now if feed is not None else wall_clock
         self._plans = EpochPlans(topology, settings, committed, committer, commits, group, clock)
         self._rebalancer = Rebalancer(group, committer, placed)
         self._observer = observer
@@ -156,7 +156,13 @@ class EpochLoop:
                         self._commits.flush()
                         break
                     over = until_caught_up or self._stranded()
-                    if over and restored and not self._rebalancer.in_progress and self._nothing_left():
+                    over = (
+                        over
+                        and restored
+                        and not self._rebalancer.in_progress
+                        and not self._punctuating(until_caught_up)
+                    )
+                    if over and self._nothing_left():
                         if looked and not self._fed():
                             self._commits.flush()
                             self._cleaning.finish(stop)
@@ -172,8 +178,18 @@ class EpochLoop:
         return self.tally
 
     def _fed(self) -> bool:
-        """Whether there is more to take, now that all is consumed."""
+        """Whether there is more to take, now that all is consumed; or more time has passed."""
+        self._quiet_until = 0.0
         return self._feed is not None and self._feed.more()
+
+    def _punctuating(self, until_caught_up: bool) -> set[TaskId]:
+        """The tasks with a wall-clock punctuation that is due. A run that ends with its input does not wait for time:
+        there they run with the next records, unless the time is the feed's.
+        """
+        if until_caught_up and self._feed is None:
+            return set()
+        now = self._clock()
+        return {task for part in self._topology.subtopologies for task in self._planner.punctuating(part, now)}
 
     def _look(self) -> None:
         """Notice what others have committed. Raises FencedError, TopicRepartitionedError, LogError."""
@@ -247,7 +263,8 @@ class EpochLoop:
         version = self._committed.version
         interval = self._settings.epoch_interval_ms / 1000
         any_unread = False
-        for part, due in self._due():
+        punctuating = self._punctuating(until_caught_up)
+        for part, due in self._due(punctuating):
             for member in self._group.members.values():
                 if id(self._units.get((part.number, member.client.name))) in busy:
                     any_unread = True  # its tasks are looked at when its epoch is over, and not each time until then
@@ -261,7 +278,8 @@ class EpochLoop:
                 now = time.monotonic()
                 # With nothing running, nothing more can come before the next epoch: the interval would be waited out.
                 eager = until_caught_up and not self._running
-                if not unit.due(now, interval, version, eager):
+                punctuates = any(task.id in punctuating for task in tasks)
+                if not unit.due(now, interval, version, eager=eager, punctuates=punctuates):
                     continue
                 unit.started = now
                 with timed("planning"):
@@ -272,8 +290,8 @@ class EpochLoop:
                 self._running[pool.submit(self._job, unit, plan, self._troubles.examined)] = opened
         return any_unread
 
-    def _due(self) -> Iterator[tuple[Subtopology, Sequence[TaskId]]]:
-        """The tasks of each subtopology that have records to take, and have not stopped."""
+    def _due(self, punctuating: Set[TaskId]) -> Iterator[tuple[Subtopology, Sequence[TaskId]]]:
+        """The tasks of each subtopology that have records to take or are `punctuating`, and have not stopped."""
         version = self._committed.version
         if self._unread_at != version:  # otherwise they are the same ones: nothing was committed
             self._unread = {part.number: self._planner.with_unread(part) for part in self._topology.subtopologies}
@@ -281,6 +299,8 @@ class EpochLoop:
         application, failed = self._topology.application, self.failed.tasks
         for part in self._topology.subtopologies:
             unread = self._unread[part.number]
+            if punctuating:
+                unread = sorted({*unread, *(task for task in punctuating if task.subtopology == part.number)})
             yield part, [task for task in unread if not failed or task.key(application) not in failed]
 
     def _may_run(self, member: GroupMember, task: StreamTask) -> bool:

@@ -23,6 +23,7 @@ from ..operators.declarations import (
     GlobalJoin,
     KeyBy,
     Merge,
+    Process,
     Select,
     Sink,
     Source,
@@ -79,6 +80,11 @@ class _Edge:
         if name in _OWN:
             return _NOTHING
         return self.value[name] if name in self.value else self.key.get(name, self.key.get(name.removeprefix("key.")))
+
+    @classmethod
+    def unknown(cls, key: Iterable[str], value: Iterable[str]) -> _Edge:
+        """One of which nobody knows what enters its columns: Python makes them."""
+        return cls(dict.fromkeys(key), dict.fromkeys(value))
 
 
 class _Tracing:
@@ -144,6 +150,12 @@ class _Tracing:
                 }
         edge = edges[node.flow]
         match node:
+            case Process():
+                made = {
+                    name: _Edge.unknown(parse_columns(flow.key), parse_columns(flow.value))
+                    for name, flow in node.into.items()
+                }
+                return made or {node.flow: _Edge.unknown(edge.key, edge.value)}
             case Select():
                 value = {name: edge.at(name) for name in node.keep}
                 return {

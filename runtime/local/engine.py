@@ -39,10 +39,12 @@ class LocalEngine:
     """An Engine (`stages/steps.py`). Its rows are the functions so far.
 
     `open_worker`: called when a stage runs. `expressions`: functions in place of SQL steps, by their place in the YAML.
+    `numbered`: see `Stage`.
     """
 
     open_worker: Callable[[], AbstractContextManager[Worker]]
     expressions: Mapping[str, Step]
+    numbered: bool = False
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
         """Every step without a function of its own."""
@@ -52,7 +54,7 @@ class LocalEngine:
         self, rows: tuple[Step, ...], nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]
     ) -> tuple[Step, ...]:
         """Add a Python stage, the same as on Spark."""
-        stage = Stage(nodes, self.open_worker, reads, yields)
+        stage = Stage(nodes, self.open_worker, reads, yields, self.numbered)
         return (*rows, lambda batches: with_facts(stage(batches)))
 
     def sql(self, rows: tuple[Step, ...], step: str, arguments: Mapping[str, Any]) -> tuple[Step, ...]:

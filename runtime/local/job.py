@@ -32,7 +32,7 @@ class LocalJob:
         self._client = client
         self._plan: EpochPlan | None = None
         self._cancelled = False
-        self._steps: tuple[Step, ...] = built(part, LocalEngine(self._worker, expressions))
+        self._steps: tuple[Step, ...] = built(part, LocalEngine(self._worker, expressions, bool(part.processors)))
 
     def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
         """Run one epoch, thread by thread. Raises StageFailedError, and ClientLostError after `cancel`."""

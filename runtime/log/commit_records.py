@@ -40,6 +40,23 @@ class CommitMark:
 
 
 @dataclass(frozen=True)
+class Scheduled:
+    """A punctuation of a processor. `kind`: `stream_time` or `wall_clock`. `due`: when it runs next, ms; -1: never, as
+    it was cancelled. `callback`: the method that runs; empty for one that the processor's `init` makes. `number`: among
+    those of `init` with this kind and interval, or else among all others of the processor.
+    """
+
+    processor: str
+    kind: str
+    interval_ms: int
+    number: int
+    due: int
+    callback: str = ""
+
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class TaskCommit:
     """One task's epoch: how far it read, its clocks, what it wrote.
 
@@ -49,6 +66,7 @@ class TaskCommit:
     `applied`: store -> changelog position that the local store holds (not durable). Plans begin there. Of a store
     without changelog, changes before it are removed.
     `globals_`: global table -> partition -> position this epoch saw. `records`: records consumed in this epoch.
+    `scheduled`: the punctuations of its processors.
     """
 
     subtopology: str
@@ -61,6 +79,9 @@ class TaskCommit:
     applied: Mapping[str, int] = field(default_factory=dict)
     globals_: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     records: int = 0
+    scheduled: tuple[Scheduled, ...] = ()
+
+    seldom: ClassVar = ("scheduled",)
 
     def key(self, application: str) -> TaskKey:
         """Which task, in the log of `application`."""

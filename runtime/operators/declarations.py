@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from ..python_functions.code import PythonFunction
 from ..topology import GlobalTable, Store, Topic
 
 Place = int | str
@@ -189,6 +190,27 @@ class FinalResults:
 
 
 @dataclass(frozen=True)
+class Process:
+    """Gives each record to an object of a project's class, which forwards records and keeps rows in stores.
+
+    `name`: of the processor, in its topology: by it the times of its punctuations are kept. `into`: the columns of the
+    records that it forwards, by edge; without any that is the flow, and their columns are those that come. `named`:
+    whether it says to which of these edges each one goes. `options`: arguments of the class. `sources`: what
+    the task reads, where another stage does that; the pipe adds them.
+    """
+
+    flow: str
+    function: PythonFunction
+    name: str
+    into: Mapping[str, Flow] = field(default_factory=dict)
+    named: bool = False
+    stores: tuple[Store, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    at: Place = ""
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True)
 class Fork:
     """A copy of each row for each reader, in order."""
 
@@ -235,6 +257,7 @@ Declaration = (
     | Settle
     | ToStream
     | FinalResults
+    | Process
     | Fork
     | Merge
     | Sink

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from ..log.commit_records import Scheduled
 from ..records.arrays import Int64s
 from ..topology import GlobalTable, Store, Topic
+from .order.origins import Origins
 from .rows import Rows
 
 
@@ -81,9 +83,10 @@ class Written:
 class TaskEpoch:
     """One task's epoch in one stage.
 
-    `partition`: the task's. `now`: the planned time of the epoch, ms. `clocks`: of window stores, -1 before the first
-    record; `began`: the same when the epoch began, where earlier stages have moved them. `open_store` returns a store
-    at its planned position. `stores`, `global_tables`: those that were opened.
+    `partition`: the task's; `task`: how it is shown. `now`: the planned time of the epoch, ms. `clocks`: of window
+    stores, -1 before the first record; `began`: the same when the epoch began, where earlier stages have moved them.
+    `open_store` returns a store at its planned position. `stores`, `global_tables`: those that were opened. `origins`:
+    of the task's records. `scheduled`: the punctuations of its processors.
     """
 
     def __init__(
@@ -94,8 +97,15 @@ class TaskEpoch:
         open_store: Callable[[Store], CommittedRows],
         open_global: Callable[[GlobalTable], CommittedRows],
         began: Mapping[str, int] | None = None,
+        origins: Origins | None = None,
+        scheduled: Sequence[Scheduled] = (),
+        task: str = "",
     ) -> None:
         self.partition = partition
+        self.task = task
+        self.origins = origins
+        self.scheduled = tuple(scheduled)
+        self.processors = 0
         self.now = now
         self.clocks = dict(clocks)
         self._began = clocks if began is None else began
@@ -128,6 +138,11 @@ class TaskEpoch:
         if store.name not in self.stores:
             self.stores[store.name] = EpochStore(self._open_store(store))
         return self.stores[store.name]
+
+    def schedule(self, processor: str, scheduled: Iterable[Scheduled]) -> None:
+        """Keep the punctuations of a processor, in place of those that it had."""
+        others = (each for each in self.scheduled if each.processor != processor)
+        self.scheduled = (*others, *scheduled)
 
     def global_table(self, table: GlobalTable) -> CommittedRows:
         """A global table at the position that the epoch pins."""

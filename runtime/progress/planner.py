@@ -33,6 +33,18 @@ class Planner:
         unread = self._committed.unread_by_partition(self._committed.application, part.name, part.partitions)
         return tuple(TaskId(part.number, partition, part.name) for partition, count in enumerate(unread) if count)
 
+    def punctuating(self, part: Subtopology, now: int) -> tuple[TaskId, ...]:
+        """The tasks of a subtopology for which a wall-clock punctuation is due at `now`, ms."""
+        if not part.processors:
+            return ()
+        tasks = (TaskId(part.number, partition, part.name) for partition in range(part.partitions))
+        return tuple(task for task in tasks if self._punctuates(task, part, now))
+
+    def _punctuates(self, task: TaskId, part: Subtopology, now: int) -> bool:
+        scheduled = self._committed.own.tasks.of(task.key(self._committed.application)).scheduled
+        of_part = (each for each in scheduled if each.kind == "wall_clock" and each.processor in part.processors)
+        return any(0 <= each.due <= now for each in of_part)
+
     def task(
         self,
         part: Subtopology,
@@ -55,6 +67,7 @@ class Planner:
             max_records=self._max_records,
             stream_time=done.stream_time,
             clocks=dict(done.clocks),
+            scheduled=done.scheduled,
             inputs=tuple(
                 self._topic(part, topic, partition, done.positions.get(topic.name, {}), failed, network, idle)
                 for topic in part.sources

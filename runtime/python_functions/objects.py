@@ -56,6 +56,10 @@ class RowType:
             return row
         return tuple.__new__(self._class, map(_copy, tuple.__iter__(row)))
 
+    def made(self, values: Iterable[Any]) -> Row:
+        """A row of values that are as this module makes them, in the order of the columns."""
+        return tuple.__new__(self._class, values)
+
     def to_columns(self, rows: Sequence[Row | None]) -> dict[str, pa.Array]:
         """The columns of rows, null where there is no row."""
         return {

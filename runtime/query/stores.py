@@ -29,7 +29,7 @@ from ..records.session_segments import split_sessions
 from ..records.types import parse_columns
 from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
 from ..state.catch_up import changes, slices
-from ..state.codec import RowCodec
+from ..state.codec import RowCodec, timestamp_of
 from ..state.directories.directory import StateDirectory
 from ..state.directories.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
@@ -118,9 +118,14 @@ class StoreQuery:
                 low = lower or b""
             for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
                 if key >= low and (upper is None or key < upper):
-                    yield from sessions.rows(key, value) if is_session else [(key, value)]
+                    yield from sessions.rows(key, value) if is_session else self._there(key, value, oldest)
         except StoreDamagedError as error:
             raise DamagedStoreError(self.store, partition, error) from error
+
+    def _there(self, key: bytes, value: bytes, oldest: int | None) -> Iterator[Encoded]:
+        """The row, unless it has expired by its own time: a key-value store has rows of any time beside each other."""
+        if self.store.is_windowed or oldest is None or timestamp_of(value) >= oldest:
+            yield key, value
 
     def _found(self, state: LogState, partition: int) -> tuple[StateStore | None, dict[bytes, bytes | None]]:
         """The copy to read, and what the changelog has beyond it. A lost store without changelog has no rows."""

@@ -25,7 +25,7 @@ def built(part: Subtopology, placed: DataFrame, in_tasks: bool = False) -> DataF
 
     Its result has one row `commit` for each task.
     """
-    rows: DataFrame = part.build(placed, SparkEngine(part.leaves_out, in_tasks))
+    rows: DataFrame = part.build(placed, SparkEngine.of(part, in_tasks))
     return rows
 
 
@@ -34,12 +34,19 @@ class SparkEngine:
     """See `Engine`.
 
     Its rows are a DataFrame: first the placed threads, then the pipe of `sql_steps`, at the end commits. `numbered`:
-    whether the pipe says of each row which record it comes from, see `stages/pipe.py`. `in_tasks`: whether expressions
-    are computed within Python stages where that is proven to give the same.
+    whether the pipe says of each row which record it comes from, see `stages/pipe.py`. `leaves_out`: whether records
+    are left out that a step cannot process. `in_tasks`: whether expressions are computed within Python stages where
+    that is proven to give the same.
     """
 
     numbered: bool = False
     in_tasks: bool = False
+    leaves_out: bool = False
+
+    @classmethod
+    def of(cls, part: Subtopology, in_tasks: bool = False) -> SparkEngine:
+        """That of a subtopology's epochs."""
+        return cls(part.leaves_out or bool(part.processors), in_tasks, part.leaves_out)
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
         """See `Engine`. A stage more costs far more than a simple step, whose rows are in Spark SQL already."""
@@ -51,7 +58,7 @@ class SparkEngine:
         """One `mapInArrow`."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        stage = Stage(nodes, spark_worker, reads, yields, self.numbered)
+        stage = Stage(nodes, spark_worker, reads, yields, self.numbered, self.leaves_out)
         if reads:
             rows = sql_steps.ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
             # A stage reads columns by position, but `mapInArrow` asks by name and reads a dot as access to a field.

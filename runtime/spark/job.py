@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count()
 
-_IN_TASKS = SparkEngine(in_tasks=True)
-"""Without numbers: a step that cannot process a record ends the job."""
-
 
 class SparkJob:
     """An EpochJob: one Spark job for all tasks. The first error ends it."""
@@ -114,7 +111,10 @@ class SparkJob:
 
     def _failing_in_tasks(self, plan: EpochPlan) -> tuple[Failing, ...]:
         """Records for which a task fails, but not Spark, which looks at a filter behind the step first."""
-        steps = self._part.build(placed(self._session, self._client.threads, self._client.executor), _IN_TASKS)
+        steps = self._part.build(
+            placed(self._session, self._client.threads, self._client.executor),
+            replace(SparkEngine.of(self._part, True), leaves_out=False),
+        )
         self._set(plan)
         try:
             steps.collect()

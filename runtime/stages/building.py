@@ -28,6 +28,7 @@ from ..operators.declarations import (
     FinalResults,
     Materialize,
     Place,
+    Process,
     Sink,
     Source,
     Table,
@@ -170,7 +171,7 @@ def subtopology(
         sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
         sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
         letters = {n.topic.name: n.dead_letter for n in nodes if isinstance(n, Source) and n.dead_letter is not None}
-        kept = [(store, node.at) for node in nodes if isinstance(store := getattr(node, "store", None), Store)]
+        kept = [(store, node.at) for node in nodes for store in stores_of(node)]
         stores = {store.name: store for store, _ in kept}
         tables = {table.name: table for node in nodes if isinstance(table := getattr(node, "table", None), GlobalTable)}
         return Subtopology(
@@ -190,6 +191,7 @@ def subtopology(
             starts={n.topic.name: n.start for n in nodes if isinstance(n, Source) and n.start is not None},
             fillers=tuple(fillers(nodes)),
             settings=tuple(_emits(nodes)),
+            processors=tuple(node.name for node in nodes if isinstance(node, Process)),
         )
 
     return of
@@ -206,6 +208,12 @@ def _emits(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
             yield node.flow, "emit", "on_close" if node.flow in final else node.emit
 
 
+def stores_of(node: Declaration) -> tuple[Store, ...]:
+    """The stores that an operator uses. Global tables are none."""
+    store = getattr(node, "store", None)
+    return node.stores if isinstance(node, Process) else (store,) if isinstance(store, Store) else ()
+
+
 def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:
     """The names of the topics that these write for other subtopologies of their application alone."""
     return (node.topic.name for node in nodes if isinstance(node, Sink) and node.mode == "repartition")
@@ -215,9 +223,12 @@ def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:
     """What writes the rows of each store."""
     filled: dict[str, str] = {}
     for node in nodes:
-        if isinstance(node, _EMITTING | Materialize) and node.store.name not in filled:
-            filled[node.store.name] = node.flow
-            yield StoreFiller(node.store.name, node.flow, [*filled.values()].count(node.flow))
+        if not isinstance(node, _EMITTING | Materialize | Process):
+            continue
+        for store in stores_of(node):
+            if store.name not in filled:
+                filled[store.name] = node.flow
+                yield StoreFiller(store.name, node.flow, [*filled.values()].count(node.flow))
 
 
 def _placed(step: Step, file: str) -> Step:

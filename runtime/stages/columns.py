@@ -24,6 +24,7 @@ from ..operators.declarations import (
     KeyBy,
     Materialize,
     Merge,
+    Process,
     Select,
     Settle,
     Sink,
@@ -57,6 +58,8 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (node.flow,), node.into
         case Merge():
             return node.flows, (node.into,)
+        case Process():
+            return (node.flow,), tuple(node.into) or (node.flow,)
         case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream() | FinalResults():
             return (node.flow,), (node.flow,)
         case Aggregate() | AggregateSessions():
@@ -68,6 +71,8 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def behind_operator(node: Declaration, flows: Mapping[str, Flow]) -> Flows:
     """The edges after an operator."""
     _, makes = edges_of(node)
+    if isinstance(node, Process):
+        return {**flows, **(node.into or {node.flow: flows[node.flow]})}
     return {**flows, **{name: _made(node, flows) for name in makes}}
 
 
@@ -99,6 +104,8 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return flows[node.flow]
         case Sink():
             raise AssertionError("a sink makes no edge")
+        case Process():
+            raise AssertionError("a processor says the columns of its edges")
         case unknown:
             assert_never(unknown)
 

@@ -12,7 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import HeadwaterError
-from ..operators.declarations import Aggregate, AggregateSessions, GlobalJoin, Materialize, Sink, StreamTableJoin, Table
+from ..operators.declarations import (
+    Aggregate,
+    AggregateSessions,
+    GlobalJoin,
+    Materialize,
+    Process,
+    Sink,
+    StreamTableJoin,
+    Table,
+)
 from ..operators.node import Edges, Node
 from ..operators.task_epoch import TaskEpoch
 from ..records.arrays import Bools, Int64s
@@ -41,11 +50,18 @@ class Numbering:
     @classmethod
     def of_taken(cls, records: int) -> Numbering:
         """That of the first stage, whose rows are the records that the task takes."""
-        return cls(np.arange(records))
+        # Where there is no record, what wall-clock punctuations forward has the number 0.
+        return cls(np.arange(max(records, 1)))
 
     def run(self, node: Node, edges: Edges, epoch: TaskEpoch) -> None:
         """Run an operator, and note what it touches: all that it stores or writes, and of a join what it drops."""
         match node:
+            case Process():
+                # Also what it has not stored may decide what becomes of other records.
+                self._touched[edges[node.flow].path[0]] = True
+                node.run(edges, epoch)
+                for name in node.into or (node.flow,):
+                    self._touched[edges[name].path[0]] = True
             case Table() | Aggregate() | AggregateSessions() | Materialize() | Sink():
                 self._touched[edges[node.flow].path[0]] = True
                 node.run(edges, epoch)
@@ -55,6 +71,11 @@ class Numbering:
                 self._touched[np.setdiff1d(came, edges[node.flow].path[0])] = True
             case _:
                 node.run(edges, epoch)
+
+    @property
+    def records(self) -> Int64s:
+        """The numbers of the records, by the first level of their rows' path, whether they are touched or not."""
+        return np.where(self._numbers < 0, -1 - self._numbers, self._numbers)
 
     def leave_out(self, records: Int64s, edges: Edges) -> tuple[int, ...]:
         """Remove all rows of the records that some rows come from, by the first level of their paths; their numbers.

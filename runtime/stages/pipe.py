@@ -195,7 +195,8 @@ def _arrived(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: p
         numbers = numbers[kept]
         columns = {name: column.take(pa.array(kept)) for name, column in columns.items()}
     first = ~after_old(_kinds(columns))
-    return Arrived(_edges(columns, flows), end, numbers[first], tuple(failed.tolist()))
+    # What punctuations forward before the first row has the path 0, and no record.
+    return Arrived(_edges(columns, flows), end, np.concatenate([[0], numbers[first]]), tuple(failed.tolist()))
 
 
 def _kinds(columns: Mapping[str, pa.Array]) -> Int8s:
@@ -207,7 +208,7 @@ def _edges(columns: Mapping[str, pa.Array], flows: Mapping[str, Flow]) -> dict[s
         _check_text(column, name)
     _, timestamp, order, meta, *data = columns.values()
     kinds = _kinds(columns)
-    path: Int64s = np.cumsum(~after_old(kinds)) - 1
+    path: Int64s = np.cumsum(~after_old(kinds))
     headers, state = _unpack(meta)
     whole = Rows((path,), kinds, to_numpy(timestamp), to_numpy(order), headers, {}, (), (), state)
     if len(flows) == 1:

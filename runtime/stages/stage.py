@@ -22,10 +22,11 @@ from ..log.commit_records import Listed, TaskCommit
 from ..log.errors import RangeMissingError
 from ..log.log import Log, Writer
 from ..operators.aggregates.sums import SumOverflowError
-from ..operators.declarations import Flow
+from ..operators.declarations import Flow, Process
 from ..operators.node import Edges, Node, RowFailedError, RowsFailedError
+from ..operators.order.origins import Origins
 from ..operators.order.partition_group import NegativeTimestampError, TakenRecords
-from ..operators.source import Source, take
+from ..operators.source import Source, take, take_bare
 from ..operators.task_epoch import TaskEpoch
 from ..state.store import StateStore
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
@@ -81,15 +82,19 @@ class Worker(Protocol):
 
 @dataclass(frozen=True)
 class _Work:
-    """A task on its way through a stage: what it has come to so far, and its rows. `numbering`: of a numbered pipe."""
+    """A task on its way through a stage: what it has come to so far, and its rows. `numbering`: of a numbered pipe.
+
+    `origins`: of the records, where a step asks for them.
+    """
 
     outcome: TaskOutcome
     edges: Edges = field(default_factory=dict)
     numbering: Numbering | None = None
+    origins: Origins | None = None
 
-    def run(self, node: Node, epoch: TaskEpoch) -> tuple[int, ...]:
+    def run(self, node: Node, epoch: TaskEpoch, *, leaves_out: bool) -> tuple[int, ...]:
         """Have an operator change the rows. Returns the numbers of records that it has left out, as it cannot process
-        them. Raises RowsFailedError where rows have no numbers.
+        them. Raises RowsFailedError where it may not.
         """
         if self.numbering is None:
             node.run(self.edges, epoch)
@@ -98,6 +103,8 @@ class _Work:
             self.numbering.run(node, self.edges, epoch)
             return ()
         except RowsFailedError as error:
+            if not leaves_out:
+                raise
             failed = self.numbering.leave_out(error.records, self.edges)
             self.numbering.run(node, self.edges, epoch)
             return failed
@@ -109,7 +116,8 @@ class Stage:
 
     `reads`: edges that come through the pipe; none in the first stage, whose input has a column `thread`. `yields`:
     edges that go on; none in the last stage, which yields OUTCOME rows. `open_worker` is called where the stage runs.
-    `numbered`: whether rows travel with the numbers of their records (`pipe.py`).
+    `numbered`: whether rows travel with the numbers of their records (`pipe.py`). `leaves_out`: whether records are
+    left out that an expression cannot be computed for.
     """
 
     nodes: tuple[Node, ...]
@@ -117,6 +125,7 @@ class Stage:
     reads: Mapping[str, Flow] = field(default_factory=dict)
     yields: Mapping[str, Flow] = field(default_factory=dict)
     numbered: bool = False
+    leaves_out: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -169,7 +178,8 @@ class Stage:
                 outcome = replace(before, failed=(*before.failed, *arrived.failed))
                 numbering = None if arrived.numbers is None else Numbering(arrived.numbers)
                 task = plans[before.key(worker.plan.application)]
-                yield self._done(task, _Work(outcome, arrived.edges, numbering), worker, waited)
+                origins = self._origins_again(task, numbering, worker)
+                yield self._done(task, _Work(outcome, arrived.edges, numbering, origins), worker, waited)
             ready = now()
 
     def _done(self, task: TaskPlan, arrived: _Work | None, worker: Worker, waited: float = 0.0) -> _Work:
@@ -212,16 +222,28 @@ class Stage:
             taken.positions,
             taken.stream_time,
             clocks=task.clocks,
+            scheduled=task.scheduled,
             segments=letters,
             dropped=counted(taken.left_out.values()),
             records=len(taken),
         )
         stopwatch.volume += Volume(read_bytes=bytes_taken(task, taken.positions))
+        origins = Origins.of(taken, task.stream_time) if any(isinstance(each, Process) for each in self.nodes) else None
         if worker.plan.trial:
             first = worker.plan.first_number(task.key)
             edges = {name: replace(rows, order=rows.path[0] + first) for name, rows in edges.items()}
+            origins = origins and replace(origins, first=first)
         numbering = Numbering.of_taken(len(taken)) if self.numbered else None
-        return _Work(TaskOutcome.done(commit), edges, numbering)
+        return _Work(TaskOutcome.done(commit), edges, numbering, origins)
+
+    def _origins_again(self, task: TaskPlan, numbering: Numbering | None, worker: Worker) -> Origins | None:
+        """The origins of a task's records, of which the stage that has taken them tells only the numbers."""
+        sources = next((node.sources for node in self.nodes if isinstance(node, Process)), None)
+        if sources is None or numbering is None:
+            return None
+        taken = take_bare(task, sources, worker.log)
+        first = worker.plan.first_number(task.key) if worker.plan.trial else None
+        return replace(Origins.of(taken, task.stream_time), numbers=numbering.records, first=first)
 
     def _letters(
         self, task: TaskPlan, taken: TakenRecords, sources: Sequence[Source], worker: Worker, stopwatch: Stopwatch
@@ -251,13 +273,18 @@ class Stage:
             lambda store: stopwatch.opened(store.name, lambda: worker.store(task, store)),
             lambda table: stopwatch.opened(table.store.name, lambda: worker.global_table(table)),
             task.clocks,
+            work.origins,
+            commit.scheduled,
+            str(task.key),
         )
-        failed = self._run_nodes(task, work, epoch, stopwatch)
+        leaves_out = self.leaves_out and not worker.plan.trial
+        failed = self._run_nodes(task, work, epoch, stopwatch, leaves_out=leaves_out)
         with stopwatch.phase("write"):
             written = tuple(write_records(worker.plan, task, epoch, worker.writer, stopwatch))
         done = replace(
             commit,
             clocks=epoch.clocks,
+            scheduled=epoch.scheduled,
             segments=(*commit.segments, *written),
             globals_={**commit.globals_, **{table: _seen(worker.plan, table) for table in epoch.global_tables}},
             dropped=dict(epoch.dropped + Counter(commit.dropped)),
@@ -265,13 +292,15 @@ class Stage:
         )
         return done, failed
 
-    def _run_nodes(self, task: TaskPlan, work: _Work, epoch: TaskEpoch, stopwatch: Stopwatch) -> tuple[int, ...]:
+    def _run_nodes(
+        self, task: TaskPlan, work: _Work, epoch: TaskEpoch, stopwatch: Stopwatch, *, leaves_out: bool
+    ) -> tuple[int, ...]:
         name = str(task.key)
         failed: list[int] = []
         for node in self.nodes:
             try:
                 with stopwatch.phase("operators"), timed(_named(node)):
-                    failed += work.run(node, epoch)
+                    failed += work.run(node, epoch, leaves_out=leaves_out)
             except RowsFailedError as error:
                 numbers = sorted({*error.orders.tolist()})
                 raise StepError(type(node).__name__, str(node.at), name, error, numbers) from error

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..operators.declarations import Flow
+from ..operators.declarations import Flow, Process
 from ..operators.node import Node
 from ..topology import Subtopology
 from .sql_step import SqlStep
@@ -41,7 +41,8 @@ class _Stages:
         yields: Mapping[str, Flow],  # noqa: ARG002
     ) -> Any:
         """Note whether an operator has a store."""
-        self.stores.append(any(getattr(node, "store", None) is not None for node in nodes))
+        # What a processor remembers may be no store.
+        self.stores.append(any(isinstance(node, Process) or getattr(node, "store", None) for node in nodes))
         return rows
 
     def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ..dataclass_json import compact
 from ..operators.declarations import (
     Declaration,
     FinalResults,
@@ -15,6 +16,7 @@ from ..operators.declarations import (
     GlobalJoin,
     KeyBy,
     Merge,
+    Process,
     Select,
     Sink,
     Source,
@@ -86,7 +88,22 @@ def _operator(node: Declaration) -> str:
             return "to_stream"
         case FinalResults():
             return "emit on_close"
+        case Process():
+            return _processor(node)
     return ""
+
+
+def _processor(node: Process) -> str:
+    """Without the code, which is told by itself."""
+    parts = [f"process by {node.function.name}"]
+    if node.options:
+        parts.append(f"options {compact(dict(node.options))}")
+    if node.stores:
+        parts.append(f"stores {', '.join(store.name for store in node.stores)}")
+    for name, flow in node.into.items():
+        into = f" to {name}" if node.named else ""
+        parts.append(f"forwards key ({flow.key}), value ({flow.value}){into}")
+    return ", ".join(parts)
 
 
 def _edges(node: Declaration) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from ..operators.declarations import Declaration, Flow
+from ..operators.declarations import Declaration, Flow, Process, Source
 from ..records.types import parse_columns
 from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
 from .sql_step import SqlStep
@@ -63,6 +63,9 @@ Step = PythonStep | SqlStep
 def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
     """The engine's result of all steps on `rows`. Raises ValueError if a step reads an edge that no step makes."""
     stage: _Stage | None = None
+    sources = tuple(
+        node for step in steps if isinstance(step, PythonStep) for node in step.nodes if isinstance(node, Source)
+    )
     for each in _placed(steps, engine):
         if isinstance(each.step, PythonStep):
             stage = _Stage.going_on(stage, each.before, each.step.nodes, each.step.makes(each.before))
@@ -70,9 +73,9 @@ def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
             stage = _Stage.going_on(stage, each.before, each.operators, each.behind)
         else:
             if stage is not None:
-                rows = engine.process(rows, stage.nodes, stage.reads, each.before)
+                rows = engine.process(rows, stage.told(sources), stage.reads, each.before)
             stage, rows = None, engine.sql(rows, each.step.kind, sql_arguments(each.step, each.before, each.behind))
-    return rows if stage is None else engine.process(rows, stage.nodes, stage.reads, {})
+    return rows if stage is None else engine.process(rows, stage.told(sources), stage.reads, {})
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,12 @@ class _Stage:
     reads: Flows
     nodes: tuple[Any, ...]
     made: Flows
+
+    def told(self, sources: tuple[Source, ...]) -> tuple[Any, ...]:
+        """The operators; processors behind the stage that reads the sources are told of them."""
+        if not self.reads:
+            return self.nodes
+        return tuple(replace(node, sources=sources) if isinstance(node, Process) else node for node in self.nodes)
 
     @classmethod
     def going_on(cls, stage: _Stage | None, flows: Flows, nodes: tuple[Any, ...], made: Flows) -> _Stage:

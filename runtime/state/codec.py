@@ -31,6 +31,11 @@ NO_TIMESTAMP = -1
 _TIME = 8
 
 
+def timestamp_of(value: bytes) -> int:
+    """The timestamp of a row (ms), without decoding the rest of it."""
+    return int.from_bytes(value[:_TIME], "little", signed=True)
+
+
 class _Body(Protocol):
     def encode(self, columns: Sequence[pa.Array], timestamps: Int64s) -> list[bytes]: ...
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from ..log.commit_records import CommitMark, TaskCommit
+from ..log.commit_records import CommitMark, Scheduled, TaskCommit
 from ..log.ranges import LogRange
 from ..task_id import TaskKey
 
@@ -98,7 +98,7 @@ class Shown:
 @dataclass(frozen=True)
 class TaskPlan:
     """One task's epoch. `left_out`: records that it consumes without giving them to any step. `shown`: in a trial, what
-    steps get of the others; None: all.
+    steps get of the others; None: all. `scheduled`: the punctuations of its processors.
     """
 
     key: TaskKey
@@ -109,13 +109,18 @@ class TaskPlan:
     stores: tuple[StoreInput, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     shown: Shown | None = None
+    scheduled: tuple[Scheduled, ...] = ()
 
     def advanced_by(self, commit: TaskCommit) -> bool:
-        """Whether an epoch has made progress: it has taken records, or passed positions without records."""
-        return commit.records > 0 or any(
-            commit.positions.get(topic.topic, {}).get(lane.lane, 0) > lane.position
-            for topic in self.inputs
-            for lane in topic.lanes
+        """Whether an epoch has made progress: it has taken records, passed positions without records, or punctuated."""
+        return (
+            commit.records > 0
+            or commit.scheduled != self.scheduled
+            or any(
+                commit.positions.get(topic.topic, {}).get(lane.lane, 0) > lane.position
+                for topic in self.inputs
+                for lane in topic.lanes
+            )
         )
 
 

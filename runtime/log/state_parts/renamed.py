@@ -151,6 +151,9 @@ def _task(task: TaskCommit, renames: Renames) -> TaskCommit:
         subtopology=renames.subtopologies.get(task.subtopology, task.subtopology),
         positions=_keys(task.positions, renames.topics),
         clocks=_keys(task.clocks, renames.stores),
+        scheduled=tuple(
+            replace(each, processor=renames.steps.get(each.processor, each.processor)) for each in task.scheduled
+        ),
         segments=tuple(_segment(each, renames) for each in task.segments),
         dropped={_counted(name, renames): count for name, count in task.dropped.items()},
         applied=_keys(task.applied, renames.stores),

@@ -55,7 +55,7 @@ class TakenRecords:
     """The records that a task takes in an epoch. `rows`: for each topic read, with their places in the order of taking.
 
     `positions`: topic -> lane -> where reading continues. `stream_time`: the task's clock after the last record.
-    `left_out`: those of `rows` that no step may get, by their places.
+    `left_out`: those of `rows` that no step may get, by their places. `offsets`: of each record of `rows`.
     """
 
     rows: tuple[Rows, ...]
@@ -66,6 +66,7 @@ class TakenRecords:
     places: tuple[tuple[Int64s, Int64s], ...] = field(repr=False)
     left_out: Mapping[int, LeftOut] = field(default_factory=dict)
     shown: Shown | None = None
+    offsets: tuple[Int64s, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
@@ -164,7 +165,8 @@ class LaneFeed:
         # A single lane is in order by itself, so `_order` is not even read.
         keys = to_numpy(fetched.records.column("_order")) if self._keyed else np.zeros(count, np.int64)
         self._last = int(keys[-1])
-        return Chunk(keys, fetched.records, np.broadcast_to(np.int64(self.rank), count), fetched.positions)
+        lanes = np.broadcast_to(np.int64(self.rank), count)
+        return Chunk(keys, fetched.records, lanes, fetched.positions, fetched.offsets)
 
 
 def read_task(
@@ -199,6 +201,7 @@ def read_task(
         plan.key.partition,
         tuple(reading.topic.name for reading in readings),
         tuple((_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position) for chunk, _ in chunks),
+        offsets=tuple(_NONE if chunk is None else chunk.offset for chunk, _ in chunks),
     )
     taken = replace(taken, left_out=_left_out(taken, plan.left_out), shown=plan.shown)
     # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.

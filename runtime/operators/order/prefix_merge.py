@@ -19,12 +19,16 @@ from ...records.arrays import Int64s
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some records of an input. `keys` never fall. `lane`, `position`: the place of each record in its partition."""
+    """Some records of an input. `keys` never fall. `lane`, `position`: the place of each record in its partition.
+
+    `offset`: of each record.
+    """
 
     keys: Int64s
     batch: pa.RecordBatch
     lane: Int64s
     position: Int64s
+    offset: Int64s
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -36,6 +40,7 @@ class Chunk:
             self.batch.slice(start, end - start),
             self.lane[start:end],
             self.position[start:end],
+            self.offset[start:end],
         )
 
 
@@ -48,10 +53,12 @@ def concat_chunks(chunks: Sequence[Chunk], order: Int64s | None = None) -> Chunk
         pa.concat_batches([chunk.batch for chunk in chunks]),
         np.concatenate([chunk.lane for chunk in chunks]),
         np.concatenate([chunk.position for chunk in chunks]),
+        np.concatenate([chunk.offset for chunk in chunks]),
     )
     if order is None:
         return whole
-    return Chunk(whole.keys[order], whole.batch.take(pa.array(order)), whole.lane[order], whole.position[order])
+    places = (whole.lane[order], whole.position[order], whole.offset[order])
+    return Chunk(whole.keys[order], whole.batch.take(pa.array(order)), *places)
 
 
 class Feed(Protocol):

@@ -52,6 +52,7 @@ OPERATORS: dict[str, set[str]] = {
     "AggregateSessions": {"flow", "store", "emit"},
     "FinalResults": {"flow", "store"},
     "Materialize": {"store"},
+    "Process": {"flow", "function", "stores", "options", "into", "named", "sources", "name"},
     "Settle": set(),
     "ToStream": {"flow"},
     "Fork": set(),

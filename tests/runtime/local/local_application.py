@@ -25,6 +25,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.state import LogState
+from headwater.runtime.operators.processing.process import Process
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.placing.client import Client
@@ -98,6 +99,7 @@ def part(
             {node.store.name: node.at for node in nodes if getattr(node, "store", None) in stores},
             tuple(repartition_topics(nodes)),
             fillers=tuple(fillers(nodes)),
+            processors=tuple(node.name for node in nodes if isinstance(node, Process)),
         ),
         {place: stage for place, stage in zip(places, stages, strict=True) if not isinstance(stage, tuple)},
     )

@@ -1,0 +1,165 @@
+"""The records that a processor forwards, collected one by one, as rows on the edges behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...python_functions.objects import Row, RowType
+from ...python_functions.values import UnfitValueError
+from ...records.arrays import Int64s
+from ...records.kinds import Kind
+from ...records.types import parse_columns
+from ..declarations import Flow
+from ..order.origins import Origins
+from ..rows import Rows
+from .moment import Moment
+from .punctuation import Position
+
+_LATEST = 2**63 // 1000
+"""No timestamp in ms is as late: Spark counts microseconds in 64 bits."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """An edge: the types of its records, and what was forwarded there.
+
+    `rows`: the row that each comes from, or -1 - the number of its punctuation. `places`: among all that the record or
+    punctuation has forwarded, to all edges.
+    """
+
+    key: RowType
+    value: RowType
+    rows: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    headers: list[str | None] = field(default_factory=list)
+    keys: list[Row | None] = field(default_factory=list)
+    values: list[Row | None] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, flow: Flow) -> Output:
+        """One of these columns."""
+        return cls(RowType(parse_columns(flow.key)), RowType(parse_columns(flow.value)))
+
+
+class Forwarded:
+    """What one processor has forwarded in an epoch."""
+
+    def __init__(self, outputs: Mapping[str, Output], named: bool, moment: Moment) -> None:
+        self._outputs = outputs
+        self._named = named
+        self._only = None if named else next(iter(outputs.values()))
+        self._moment = moment
+        self._from: tuple[int | None, Position] | None = None
+        self._place = 0
+        self._punctuations: list[tuple[Position, int]] = []
+
+    def add(self, record: Any, flow: str | None) -> None:
+        """Take a record that is forwarded now. Raises UnfitValueError."""
+        output = self._only if flow is None and self._only is not None else self._named_output(flow)
+        moment = self._moment
+        try:
+            key, value, timestamp, headers = record.key, record.value, record.timestamp, record.headers
+        except AttributeError:
+            raise UnfitValueError(f"`forward` takes a `headwater.Record`, not {record!r:.100}") from None
+        if type(timestamp) is not int or not 0 <= timestamp < _LATEST:
+            raise UnfitValueError(f"the timestamp of a record is a whole number of ms since 1970, not {timestamp!r}")
+        key = None if key is None else _row(output.key, key, "key")
+        value = None if value is None else _row(output.value, value, "value")
+        text = _header_text(headers) if headers else None
+        if self._from != (moment.row, moment.at):
+            self._from, self._place = (moment.row, moment.at), 0
+            if moment.row is None:
+                self._punctuations.append((moment.at, len(self._punctuations)))
+        output.rows.append(-len(self._punctuations) if moment.row is None else moment.row)
+        output.places.append(self._place)
+        output.timestamps.append(timestamp)
+        output.headers.append(text)
+        output.keys.append(key)
+        output.values.append(value)
+        self._place += 1
+
+    def edges(self, rows: Rows, origins: Origins) -> dict[str, Rows]:
+        """The rows on all edges. `rows`: those that the processor was given."""
+        return {name: self._edge(output, rows, origins) for name, output in self._outputs.items()}
+
+    def _named_output(self, flow: str | None) -> Output:
+        if not self._named:
+            raise UnfitValueError(f"this step has no `flows`, so `forward` cannot name one: {flow!r}")
+        known = ", ".join(self._outputs)
+        if flow is None:
+            raise UnfitValueError(f"`forward` must name one of the step's `flows`: {known}")
+        if flow not in self._outputs:
+            raise UnfitValueError(f"{flow!r} is none of the step's `flows`: {known}")
+        return self._outputs[flow]
+
+    def _edge(self, output: Output, rows: Rows, origins: Origins) -> Rows:
+        source = np.array(output.rows, np.int64)
+        path, numbers, order = self._paths(source, np.array(output.places, np.int64), rows, origins)
+        kinds = [Kind.TOMBSTONE if value is None else Kind.VALUE for value in output.values]
+        some = any(text is not None for text in output.headers)
+        plain = Rows(
+            path,
+            np.array(kinds, np.int8),
+            np.array(output.timestamps, np.int64),
+            np.where(source < 0, origins.order_of(numbers), order),
+            pa.array(output.headers, pa.string()) if some else None,
+            {},
+            (),
+            (),
+        )
+        return plain.with_columns(output.key.to_columns(output.keys), output.value.to_columns(output.values))
+
+    def _paths(
+        self, source: Int64s, places: Int64s, rows: Rows, origins: Origins
+    ) -> tuple[tuple[Int64s, ...], Int64s, Int64s]:
+        """Their paths; the records that punctuations follow, 0 for others; the order of the rows that others are of."""
+        of_row = source >= 0
+        if of_row.all():
+            levels = tuple(level[source] for level in rows.path)
+            return (*levels, places), np.zeros(len(source), np.int64), rows.order[source]
+        width = max(len(rows.path), max(len(at) for at, _ in self._punctuations) + 1)
+        punctuated = [(*at, number) for at, number in self._punctuations]
+        padded = np.array([[*at, *[-1] * (width - len(at))] for at in punctuated], np.int64)
+        number = padded[-1 - source[~of_row], 0]
+        padded[:, 0] = origins.levels_of(padded[:, 0])
+        table = np.full((len(source), width + 1), -1)
+        table[~of_row, :width] = padded[-1 - source[~of_row]]
+        for place, level in enumerate(rows.path):
+            table[of_row, place] = level[source[of_row]]
+        order = np.zeros(len(source), np.int64)
+        order[of_row] = rows.order[source[of_row]]
+        numbers = np.zeros(len(source), np.int64)
+        numbers[~of_row] = number
+        # The place among what was forwarded stands behind the path that it goes on from.
+        ends = np.where(
+            of_row, len(rows.path), np.array([len(at) for at in punctuated])[np.where(of_row, 0, -1 - source)]
+        )
+        table[np.arange(len(source)), ends] = places
+        return tuple(table.T), numbers, order
+
+
+def _row(kind: RowType, value: Any, side: str) -> Row:
+    try:
+        return kind.of(value)
+    except UnfitValueError as error:
+        raise UnfitValueError(f"the {side} of a forwarded record: {error.cause}") from None
+
+
+def _header_text(headers: Any) -> str:
+    if not isinstance(headers, Mapping) or not all(
+        isinstance(name, str) and isinstance(text, str) for name, text in headers.items()
+    ):
+        raise UnfitValueError(f"headers are texts by name, not {headers!r:.100}")
+    return json.dumps(dict(headers), ensure_ascii=False, separators=(",", ":"))
+
+
+def headers_of(texts: Sequence[str | None]) -> list[dict[str, str]]:
+    """The headers of records, from their texts in topics."""
+    return [json.loads(text) if text else {} for text in texts]

@@ -1,0 +1,186 @@
+"""When punctuations of a processor are due. The rules are Kafka Streams' (`PunctuationQueue`, `PunctuationSchedule`).
+
+Stream time is looked at after each record that the task takes, also after those that do not reach the processor. A
+punctuation whose time has come runs once, with the time there is then, however many intervals have passed. Wall-clock
+time is that of the epoch, and is looked at behind its last record.
+
+Schedules outlast an epoch, although processors do not: one that `init` makes is made again by the next `init` and goes
+on with its time, or stays cancelled; of one that is made later the name of the method is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Literal
+
+from ...durations import parse_duration
+from ...log.commit_records import Scheduled
+from ...python_functions.values import UnfitValueError
+from ..order.origins import Origins
+
+Kind = Literal["stream_time", "wall_clock"]
+Callback = Callable[[int], object]
+
+CANCELLED = -1
+"""The time of a schedule of `init` that was cancelled."""
+
+Position = tuple[int, ...]
+"""Where in the epoch something happens: the number of the record, then `BEHIND` for what happens after that record;
+then 0 for stream time and 1 for the wall clock, the time for which it was due, and the processor's number."""
+
+BEHIND = 2**62
+"""The second level of paths of what punctuations forward: behind everything that comes of the record itself."""
+
+
+class Cancellable:
+    """A schedule. `interval`: ms."""
+
+    def __init__(self, kind: Kind, interval: int, callback: Callback, method: str, number: int) -> None:
+        """`method`: the name by which a later epoch finds the callback; empty for a schedule of `init`.
+
+        `number`: among those of `init` with this kind and interval, or else among all others of the processor.
+        """
+        self.kind = kind
+        self.interval = interval
+        self.callback = callback
+        self.method = method
+        self.number = number
+        self.due = 0
+        self.cancelled = False
+        self.tie: tuple[int, int] = (0, 0)
+
+    def cancel(self) -> None:
+        """Run it no more."""
+        self.cancelled = True
+
+    def go_on(self, now: int) -> None:
+        """It has run at `now`: it is due at the next of its times."""
+        self.due += (max(now - self.due, 0) // self.interval + 1) * self.interval
+
+
+@dataclass(frozen=True)
+class Due:
+    """A punctuation to run: `at`: where in the epoch; `time`: what it is given, ms."""
+
+    schedule: Cancellable
+    at: Position
+    time: int
+
+
+class Schedules:
+    """The schedules of one processor of a task during an epoch."""
+
+    def __init__(self, processor: str, rank: int, before: Iterable[Scheduled], origins: Origins, now: int) -> None:
+        """`rank`: of the processor among those of its stage. `before`: what the epoch before has left behind."""
+        self._processor = processor
+        self._rank = rank
+        self._before = [each for each in before if each.processor == processor]
+        self._origins = origins
+        self._now = now
+        self._all: list[Cancellable] = []
+        self._queue: list[tuple[Position, tuple[int, int], Cancellable]] = []
+        self._made: Counter[tuple[str, int]] = Counter()
+        self._next_number = max((each.number for each in self._before if each.callback), default=-1) + 1
+        self._at: Position = (-1,)
+
+    @property
+    def next_record(self) -> int:
+        """The number of the record after which the next punctuation is due; one beyond all records if none is."""
+        return self._queue[0][0][0] if self._queue else len(self._origins) + 1
+
+    def of_init(self, interval: str, kind: Kind, callback: Callback) -> Cancellable:
+        """Make a schedule in `init`, or take up the one that it has made before. Raises UnfitValueError."""
+        length = _checked(interval, kind)
+        number = self._made[kind, length]
+        self._made[kind, length] += 1
+        made = Cancellable(kind, length, callback, "", number)
+        known = (each for each in self._before if (each.kind, each.interval_ms, each.callback) == (kind, length, ""))
+        found = next((each for each in known if each.number == number), None)
+        made.cancelled = found is not None and found.due == CANCELLED
+        self._begin(made, self._first(made) if found is None else found.due)
+        return made
+
+    def restore(self, method: Callable[[str], Callback]) -> None:
+        """Take up those that were made after `init`. `method`: the callback of a name."""
+        for each in self._before:
+            if each.callback:
+                kind: Kind = "wall_clock" if each.kind == "wall_clock" else "stream_time"
+                made = Cancellable(kind, each.interval_ms, method(each.callback), each.callback, each.number)
+                self._begin(made, each.due)
+
+    def later(self, interval: str, kind: Kind, callback: Callback, method: str, at: Position) -> Cancellable:
+        """Make a schedule while records are processed. `at`: where in the epoch. Raises UnfitValueError."""
+        made = Cancellable(kind, _checked(interval, kind), callback, method, self._next_number)
+        self._next_number += 1
+        self._at = at
+        self._begin(made, self._first(made))
+        return made
+
+    def running(self, method: str) -> list[Cancellable]:
+        """Those of a method that are not cancelled, in the order in which they were made."""
+        return [each for each in self._all if getattr(each.callback, "__name__", "") == method and not each.cancelled]
+
+    def due(self, until: Position | None = None) -> Iterator[Due]:
+        """Those to run before what happens at `until`; None: to the end of the epoch. Each is asked for when the one
+        before has run.
+        """
+        while self._queue and (until is None or self._queue[0][0] < until):
+            at, _, schedule = heappop(self._queue)
+            if schedule.cancelled:
+                continue
+            self._at = at
+            time = self._now if schedule.kind == "wall_clock" else self._origins.time(at[0])
+            yield Due(schedule, at, time)
+            if not schedule.cancelled:
+                schedule.go_on(time)
+                self._enter(schedule)
+
+    def left(self) -> Iterator[Scheduled]:
+        """What the next epoch has to know."""
+        for each in self._all:
+            due = CANCELLED if each.cancelled else each.due
+            if not each.cancelled or not each.method:
+                yield Scheduled(self._processor, each.kind, each.interval, each.number, due, each.method)
+
+    def _first(self, schedule: Cancellable) -> int:
+        return 0 if schedule.kind == "stream_time" else self._now + schedule.interval
+
+    def _begin(self, schedule: Cancellable, due: int) -> None:
+        schedule.due = due
+        # Those of `init` are made in the same order in every epoch, and the others are numbered.
+        schedule.tie = (1, schedule.number) if schedule.method else (0, len(self._all))
+        self._all.append(schedule)
+        if not schedule.cancelled:
+            self._enter(schedule)
+
+    def _enter(self, schedule: Cancellable) -> None:
+        """Put a schedule into the queue, if it is due in this epoch."""
+        last = len(self._origins) - 1
+        if schedule.kind == "wall_clock":
+            if schedule.due <= self._now:
+                self._push(schedule, max(last, 0), 1)
+            return
+        number = max(self._at[0], self._origins.reached(schedule.due))
+        if number <= last and (number, BEHIND, 1) > self._at:
+            self._push(schedule, number, 0)
+
+    def _push(self, schedule: Cancellable, number: int, clock: int) -> None:
+        # One that is due for an earlier time than what runs now comes behind that, so that positions never fall.
+        at = (number, BEHIND, clock, schedule.due, self._rank)
+        heappush(self._queue, (max(at, self._at), schedule.tie, schedule))
+
+
+def _checked(interval: str, kind: str) -> int:
+    """The interval in ms. Raises UnfitValueError."""
+    if kind not in ("stream_time", "wall_clock"):
+        raise UnfitValueError(f'a punctuation goes by "stream_time" or "wall_clock", not by {kind!r}')
+    try:
+        length = parse_duration(interval)
+    except (TypeError, ValueError):
+        raise UnfitValueError(f'the interval of a punctuation is a duration such as "30s", not {interval!r}') from None
+    if not length:
+        raise UnfitValueError("the interval of a punctuation must be longer than 0")
+    return length

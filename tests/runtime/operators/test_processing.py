@@ -1,0 +1,459 @@
+"""Processors beside a computation that takes one record after another, wherever epochs end."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from local_application import WHOLE, LocalApplication, Part, part
+
+from headwater.runtime import subtopology
+from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.operators.edges import Fork, Merge
+from headwater.runtime.operators.processing.process import Process
+from headwater.runtime.operators.sink import Sink
+from headwater.runtime.operators.source import Source
+from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.query.stores import StoreQuery
+from headwater.runtime.records.kinds import Kind
+from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.topology import Store, Topic
+
+FACTS = Topic("facts", 1, "k string", "v bigint")
+OUT = Topic("out", 1, "k string", "n bigint, text string", writer="test-app")
+STORE = Store("seen", 1, "k string", "n bigint, every array<bigint>")
+COUNTING = """
+from headwater import Record
+
+class Counting:
+    def __init__(self, step=1):
+        self.step = step
+
+    def init(self, context):
+        self.context = context
+        self.seen = context.store("seen")
+        context.schedule("10ms", "stream_time", self.tick)
+
+    def process(self, record):
+        if record.key is None:
+            self.context.forward(Record(None, {"n": -1, "text": None}, record.timestamp, record.headers))
+            return
+        before = self.seen.get(record.key)
+        if record.value is None:
+            gone = self.seen.delete(record.key)
+            self.context.forward(Record(record.key, None, record.timestamp))
+            assert gone == before
+            return
+        n = (before.n if before else 0) + self.step
+        every = (before.every if before else []) + [record.value.v]
+        self.seen.put(record.key, {"n": n, "every": every})
+        for number in range(n % 3):
+            self.context.forward(Record(record.key, {"n": n, "text": str(number)}, record.timestamp, record.headers))
+
+    def tick(self, time):
+        rows = [(key.k, row.n, row.every) for key, row in self.seen.all()]
+        self.context.forward(Record({"k": "tick"}, {"n": time, "text": repr(rows)}, time))
+"""
+
+
+def function(text, name):
+    return PythonFunction(f"functions.code:{name}", PythonCode((("functions/code.py", text),)))
+
+
+def topology(text=COUNTING, name="Counting", stores=(STORE,), **fields):
+    step = Process(
+        "f", function(text, name), "f", {"f": Flow(OUT.key, OUT.value)}, stores=stores, at="process", **fields
+    )
+    return (part("only", 1, (((Source(FACTS, "f"), step, Sink("f", OUT)), {}, {}),), stores),)
+
+
+def facts(seed, records=120):
+    rng = random.Random(seed)
+    time, made = 0, []
+    for number in range(records):
+        time += rng.choice([0, 0, 1, 3, 8, 30])
+        key = None if rng.random() < 0.05 else (rng.choice("abc"),)
+        value = None if rng.random() < 0.15 else (number,)
+        made.append((key, value, max(0, time - rng.choice([0, 0, 5, 30]))))
+    return made
+
+
+def written(app, topic=OUT):
+    return [
+        (
+            row["key.k"],
+            None if row["_kind"] == Kind.TOMBSTONE else (row["value.n"], row["value.text"]),
+            row["_timestamp"],
+        )
+        for row in app.read(topic)
+    ]
+
+
+def counted(records, step=1, interval=10):
+    seen, made, due, clock = {}, [], 0, -1
+    for key, value, time in records:
+        clock = max(clock, time)
+        if key is None:
+            made.append((None, (-1, None), time))
+        elif value is None:
+            seen.pop(key[0], None)
+            made.append((key[0], None, time))
+        else:
+            n, every = seen.get(key[0], (0, []))
+            seen[key[0]] = n, every = n + step, [*every, value[0]]
+            made += [(key[0], (n, str(number)), time) for number in range(n % 3)]
+        if clock >= due:
+            rows = [(k, *seen[k]) for k in sorted(seen)]
+            made.append(("tick", (clock, repr(rows)), clock))
+            due = (clock // interval + 1) * interval
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_records_are_those_of_one_after_another(application, seed, max_records):
+    app = application(*topology(options={"step": 1}))
+    app.append(FACTS, facts(seed))
+    app.run(max_records)
+    assert written(app) == counted(facts(seed))
+
+
+def dropping(keep):
+    """In place of a step in SQL: a filter between two Python stages."""
+
+    def step(batches):
+        for batch in batches:
+            yield batch.filter(pa.array([row["_kind"] < 0 or bool(keep(row)) for row in batch.to_pylist()], pa.bool_()))
+
+    return step
+
+
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_stream_time_is_that_of_all_records_also_of_those_that_another_stage_drops(tmp_path, max_records):
+    step = Process("f", function(COUNTING, "Counting"), "f", {"f": Flow(OUT.key, OUT.value)}, stores=(STORE,), at=5)
+
+    def steps(rows):
+        rows = rows.process(Source(FACTS, "f"))
+        rows = rows.where("f", "v % 5 <> 0", at=4)
+        return rows.process(step, Sink("f", OUT))
+
+    built = subtopology(0, "f", file="t.yml")(steps)
+    for name, expressions in (
+        ("task", {}),
+        ("sql", {"t.yml:4": dropping(lambda row: row["v"] is not None and row["v"] % 5)}),
+    ):
+        app = LocalApplication(tmp_path / name, [Part(built, expressions)])
+        app.append(FACTS, facts(4))
+        app.run(max_records)
+        assert written(app) == counted_but(facts(4), lambda value: value is not None and value[0] % 5)
+
+
+def counted_but(records, keep):
+    """`counted`, for which some records only move stream time."""
+    seen, made, due, clock = {}, [], 0, -1
+    for key, value, time in records:
+        clock = max(clock, time)
+        if keep(value):
+            if key is None:
+                made.append((None, (-1, None), time))
+            else:
+                n, every = seen.get(key[0], (0, []))
+                seen[key[0]] = n, every = n + 1, [*every, value[0]]
+                made += [(key[0], (n, str(number)), time) for number in range(n % 3)]
+        if clock >= due:
+            made.append(("tick", (clock, repr([(k, *seen[k]) for k in sorted(seen)])), clock))
+            due = (clock // 10 + 1) * 10
+    return made
+
+
+ALARMS = """
+from headwater import Record
+
+class Alarms:
+    def init(self, context):
+        self.context = context
+        self.left = context.store("left")
+        self.ticks = context.schedule("100ms", "stream_time", self.tick)
+
+    def process(self, record):
+        word = record.key.k
+        if word == "start":
+            self.context.schedule(f"{record.value.v}ms", "stream_time", self.alarm)
+        elif word == "stop":
+            for each in self.context.schedules(self.alarm):
+                if each.interval == record.value.v:
+                    each.cancel()
+        elif word == "quiet":
+            self.ticks.cancel()
+        self.say(word, record.timestamp)
+
+    def alarm(self, time):
+        self.say("alarm", time)
+        before = self.left.get({"k": "alarms"})
+        self.left.put({"k": "alarms"}, {"n": (before.n if before else 0) + 1})
+
+    def tick(self, time):
+        rows = list(self.left.all())
+        self.say("tick" + str(rows[0][1].n if rows else 0), time)
+
+    def say(self, word, time):
+        self.context.forward(Record({"k": word}, {"n": self.context.stream_time, "text": None}, time))
+"""
+LEFT = Store("left", 1, "k string", "n bigint")
+
+
+def alarms(records):
+    """Schedules as Kafka Streams keeps them: a queue by time, here also by when they were made."""
+    made, clock, count = [], -1, 0
+    queue = [{"due": 0, "every": 100, "what": "tick", "number": 0}]
+    for number, (key, value, time) in enumerate(records, 1):
+        clock, word = max(clock, time), key[0]
+        if word == "start":
+            queue.append({"due": 0, "every": value[0], "what": "alarm", "number": number})
+        elif word == "stop":
+            queue = [each for each in queue if each["what"] != "alarm" or each["every"] != value[0]]
+        elif word == "quiet":
+            queue = [each for each in queue if each["what"] != "tick"]
+        made.append((word, (clock, None), time))
+        while queue and (first := min(queue, key=lambda each: (each["due"], each["number"])))["due"] <= clock:
+            count += first["what"] == "alarm"
+            made.append((f"tick{count}" if first["what"] == "tick" else "alarm", (clock, None), clock))
+            first["due"] += ((clock - first["due"]) // first["every"] + 1) * first["every"]
+            if first["what"] == "tick":
+                made[-1] = (f"tick{count}", *made[-1][1:])
+    return made
+
+
+def words(seed, records=80):
+    rng = random.Random(seed)
+    time, made = 0, []
+    for number in range(records):
+        time += rng.choice([0, 1, 7, 40, 250])
+        word = rng.choice(["start", "start", "stop", "x", "x", "x"]) if number != 60 else "quiet"
+        made.append(((word,), (rng.choice([30, 45]),), max(0, time - rng.choice([0, 0, 60]))))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_punctuations_go_on_in_the_next_run_and_stay_cancelled(application, seed, max_records):
+    app = application(*topology(ALARMS, "Alarms", (LEFT,)))
+    for first in range(0, 80, 20):
+        app.append(FACTS, words(seed)[first : first + 20])
+        app.run(max_records)
+    assert written(app) == alarms(words(seed))
+
+
+WALL = """
+from headwater import Record
+
+class Beating:
+    def init(self, context):
+        self.context = context
+        self.beat = context.schedule("10s", "wall_clock", self.tick)
+
+    def process(self, record):
+        place = {"n": self.context.offset, "text": self.context.topic}
+        self.context.forward(Record(record.key, place, record.timestamp))
+
+    def tick(self, time):
+        assert self.context.topic is None and self.context.offset is None
+        self.context.forward(Record({"k": "beat"}, {"n": self.context.stream_time, "text": self.context.task_id}, time))
+        if time == 66_000:
+            self.beat.cancel()
+"""
+
+
+class Clock:
+    """A feed that appends, and lets time pass, in turn."""
+
+    def __init__(self, app, entries):
+        self.app, self.entries, self.time = app, list(entries), 1_000
+
+    def more(self):
+        if not self.entries:
+            return False
+        entry = self.entries.pop(0)
+        if isinstance(entry, int):
+            self.time = entry
+        else:
+            self.app.append(FACTS, entry)
+        return True
+
+    def now(self):
+        return self.time
+
+
+def test_wall_clock_punctuates_also_where_no_record_comes(application):
+    app = application(*topology(WALL, "Beating", ()))
+    record = [(("a",), (1,), 500)]
+    feed = Clock(app, [record, 10_999, 11_000, 20_999, record, 55_000, 60_000, 66_000, 99_000, record])
+    app.attempt(feed=feed)
+    beats = [("beat", (500, "only_0"), time) for time in (11_000, 55_000, 66_000)]
+    first, second, third = (("a", (offset, "facts"), 500) for offset in range(3))
+    assert written(app) == [first, beats[0], second, beats[1], beats[2], third]
+
+
+TTL = """
+from headwater import Record
+
+class Once:
+    def init(self, context):
+        self.context, self.seen = context, context.store("seen")
+
+    def process(self, record):
+        before = self.seen.put_if_absent(record.key, {"n": record.value.v, "every": []})
+        rows = [key.k for key, _ in self.seen.range({"k": "b"})] + [key.k for key, _ in self.seen.prefix({"k": "a"})]
+        n = before.n if before else None
+        self.context.forward(Record(record.key, {"n": n, "text": "".join(rows)}, record.timestamp))
+"""
+
+
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_rows_expire_by_stream_time_and_leave_the_store(application, max_records):
+    store = replace(STORE, retention_ms=20)
+    app = application(*topology(TTL, "Once", (store,)))
+    records = [(key or ("d",), value or (0,), time) for key, value, time in facts(8)]
+    app.append(FACTS, records)
+    app.run(max_records)
+    seen, expected, clock = {}, [], -1
+    for (k,), (v,), time in records:
+        clock = max(clock, time)
+        seen = {key: row for key, row in seen.items() if row[1] > clock - 20}
+        before = seen.get(k)
+        seen.setdefault(k, (v, time))
+        seen = {key: row for key, row in seen.items() if row[1] > clock - 20}
+        rows = "".join([each for each in sorted(seen) if each >= "b"] + [each for each in seen if each == "a"])
+        expected.append((k, (before and before[0], rows), time))
+    assert written(app) == expected
+    assert sum(row[1][0] is None for row in expected) > 30
+    query = StoreQuery("test-app", "only", store, app.log, app.path / "state", LmdbBackend().open_to_read)
+    assert {row.key["k"] for row in query.rows()} == set(seen)
+    app.append(FACTS, [(("e",), (1,), clock + 1_000)])
+    app.append(FACTS, [(("e",), (1,), clock + 1_001)])
+    app.run(1)
+    kept = StoreQuery("test-app", "only", STORE, app.log, app.path / "state", LmdbBackend().open_to_read)
+    assert [row.key["k"] for row in kept.rows()] == ["e"]
+
+
+SPLIT = """
+from headwater import Record
+
+class Split:
+    def init(self, context):
+        self.context = context
+        context.schedule("50ms", "stream_time", self.tick)
+
+    def process(self, record):
+        for number in range(3):
+            value = None if record.value is None else {"v": record.value.v * 10 + number}
+            self.context.forward(record._replace(value=value), flow="odd" if number % 2 else "even")
+
+    def tick(self, time):
+        self.context.forward(Record(None, None, time), "odd")
+        self.context.forward(Record(None, {"v": 1}, time), "even")
+        self.context.forward(Record(None, {"v": 2}, time), "odd")
+
+class Same:
+    def init(self, context):
+        self.context = context
+        context.schedule("50ms", "stream_time", lambda time: context.forward(Record(None, {"v": -1}, time)))
+
+    def process(self, record):
+        self.context.forward(record)
+"""
+PLAIN = Topic("plain", 1, "k string", "v bigint", writer="test-app")
+
+
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_what_is_forwarded_goes_all_its_way_before_the_next(application, max_records):
+    flow = Flow(FACTS.key, FACTS.value)
+    nodes = (
+        Source(FACTS, "f"),
+        Process("f", function(SPLIT, "Split"), "f", {"even": flow, "odd": flow}, named=True),
+        Fork("even", ("even", "copy")),
+        Process("copy", function(SPLIT, "Same"), "copy"),
+        Merge(("even", "odd", "copy"), "all"),
+        Sink("all", PLAIN),
+    )
+    app = application(part("only", 1, ((nodes, {}, {}),)))
+    app.append(FACTS, facts(6), headers=['{"h":"1"}', *[None] * 119])
+    app.run(max_records)
+    expected, due, clock = [], 0, -1
+    for key, value, time in facts(6):
+        clock, k = max(clock, time), key and key[0]
+        v = None if value is None else value[0]
+        for number in range(3):
+            made = (k, None if v is None else v * 10 + number, time)
+            expected += [made] if number % 2 else [made, made]
+        if clock >= due:
+            split = [(None, None, clock), (None, 1, clock), (None, 1, clock), (None, 2, clock)]
+            expected += [*split, (None, -1, clock)]
+            due = (clock // 50 + 1) * 50
+    found = app.read(PLAIN)
+    assert [(row["key.k"], row["value.v"], row["_timestamp"]) for row in found] == expected
+    assert [row["_headers"] for row in found if row["_headers"]] == ['{"h":"1"}'] * 5
+
+
+FAILING = """
+from headwater import Record
+
+class Failing:
+    def init(self, context):
+        self.context, self.left = context, context.store("left")
+
+    def process(self, record):
+        row = self.left.get(record.key)
+        n = (row.n if row else 0) + 1
+        self.left.put(record.key, {"n": n})
+        self.context.forward(Record(record.key, {"n": n, "text": None}, record.timestamp))
+        if record.value.v % 7 == 3:
+            raise ValueError("seven")
+        if record.value.v == 50:
+            self.context.forward(Record(record.key, {"m": n, "text": None}, record.timestamp))
+"""
+
+
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_failing_record_is_left_out_with_all_that_it_has_stored_and_forwarded(application, max_records):
+    topic = replace(FACTS, on_error="skip")
+    step = Process("f", function(FAILING, "Failing"), "f", {"f": Flow(OUT.key, OUT.value)}, stores=(LEFT,), at="p:1")
+    app = application(part("only", 1, (((Source(topic, "f"), step, Sink("f", OUT)), {}, {}),), (LEFT,)))
+    records = [(("ab"[number % 2],), (number,), number) for number in range(60)]
+    app.append(topic, records)
+    app.run(max_records)
+    counts, expected = {"a": 0, "b": 0}, []
+    for (k,), (v,), time in records:
+        if v % 7 != 3 and v != 50:
+            counts[k] += 1
+            expected.append((k, (counts[k], None), time))
+    assert written(app) == expected
+    assert app.dropped.total() == 60 - len(expected)
+
+
+def test_failing_record_stops_its_task_and_names_the_line(application):
+    app = application(*topology(FAILING, "Failing", (LEFT,)))
+    app.append(FACTS, [(("a",), (1,), 5), (("a",), (50,), 6)])
+    error = app.attempt().error
+    assert "record facts[0]@1 cannot be processed" in error
+    assert "functions/code.py:16, in process" in error
+    assert "'m' is no column" in error
+    assert written(app) == []
+
+
+def test_punctuation_that_fails_blames_no_record(application):
+    tick = """
+        context.schedule("1s", "stream_time", self.tick)
+
+    def tick(self, time):
+        raise KeyError(time)
+"""
+    text = FAILING.replace("\n    def process", f"{tick}\n    def process")
+    app = application(*topology(text, "Failing", (LEFT,)))
+    app.append(replace(FACTS, on_error="skip"), [(("a",), (1,), 5), (("a",), (2,), 6)])
+    error = app.attempt().error
+    assert "functions.code:Failing (tick, a punctuation) raised KeyError: 5" in error
+    assert "functions/code.py:" in error
+    assert written(app) == []
