@@ -593,6 +593,12 @@ TOPOLOGY: dict[str, Code] = {
         "With `emit: on_close` a row comes out when its window closes. Without a window no row is ever final.",
         "Put a `window` step before the aggregate, or use another `emit`.",
     ),
+    "HW525": Code(
+        "a join that the two sides do not allow",
+        "Of a stream only the records give results, so its join with a table is `inner` or `left`. Two tables are joined "
+        "by the changes of both, so neither can be global, nor have windows, whose rows are forgotten after a while.",
+        "Make both sides tables of the same key, or put `to_stream` before the join; the hint says which.",
+    ),
 }
 
 # HW6xx: plugins

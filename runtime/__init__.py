@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .operators.columns import KeyBy, Select
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
+    from .operators.joins.tables import TableTableJoin
     from .operators.materialize import Materialize
     from .operators.processing.process import Process
     from .operators.sessions.aggregate_sessions import AggregateSessions
@@ -51,6 +52,7 @@ _HOMES = {
     "operators.closing.final_results": ("FinalResults",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
+    "operators.joins.tables": ("TableTableJoin",),
     "operators.materialize": ("Materialize",),
     "operators.processing.process": ("Process",),
     "operators.sink": ("Sink",),
@@ -96,6 +98,7 @@ __all__ = [
     "StreamTableJoin",
     "Subtopology",
     "Table",
+    "TableTableJoin",
     "ToStream",
     "Topic",
     "Topology",

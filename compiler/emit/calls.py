@@ -24,6 +24,7 @@ _POSITIONAL = {
     "Materialize": 2,
     "KeyBy": 2,
     "StreamTableJoin": 3,
+    "TableTableJoin": 5,
     "Select": 2,
     "Sink": 2,
     "Source": 2,

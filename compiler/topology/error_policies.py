@@ -15,6 +15,7 @@ from ..language.dead_letters import dead_letter_name
 from ..language.entries import TopicModel
 from ..model.dead_letters import kept_topics
 from ..model.project import TopologyModel
+from ..operations.base.operation import Lookup
 from .connections import Forking, Merging, Reading, Writing
 from .operation_graph import Vertex, Wired
 
@@ -74,7 +75,7 @@ def _of_repartition_topics(wired: Wired, topology: TopologyModel) -> dict[str, O
         if isinstance(operation, Reading):
             policy = of_topics[operation.topic.name] if operation.repartition else operation.topic.on_error
         else:
-            policy = max((of_edges[edge] for edge in vertex.inputs), key=_STRICT.index, default="fail")
+            policy = max((of_edges[edge] for edge in _read(vertex)), key=_STRICT.index, default="fail")
         if isinstance(operation, Writing) and operation.mode == "repartition":
             (edge,) = vertex.inputs
             of_table = wired.shapes[edge].is_table
@@ -111,12 +112,18 @@ def _sources(wired: Wired, vertex: Vertex) -> list[Reading]:
     return [each.operation for each in _behind(wired, vertex) if isinstance(each.operation, Reading)]
 
 
+def _read(vertex: Vertex) -> tuple[int, ...]:
+    """The edges whose records an operation takes, not those in which it only looks up rows."""
+    operation = vertex.operation
+    return (*vertex.inputs, *vertex.lookups) if isinstance(operation, Lookup) and operation.triggered else vertex.inputs
+
+
 def _behind(wired: Wired, vertex: Vertex) -> list[Vertex]:
     """An operation and those whose output reaches it, in its subtopology."""
     found = {vertex.number: vertex}
     todo = [vertex]
     while todo:
-        for edge in todo.pop().inputs:
+        for edge in _read(todo.pop()):
             producer = wired.producer[edge]
             if producer.number not in found:
                 found[producer.number] = producer

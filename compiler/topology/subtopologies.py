@@ -98,7 +98,16 @@ class _Build:
             *steps,
         )
         names = {each.name.text: tuple(former.text for former in each.was) for each in parts if each.name and each.was}
-        return {**names, **self._former_owners()}
+        return {**names, **self._former_owners(), **self._former_sides(names)}
+
+    def _former_sides(self, former: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """What stores of one side of a join were called, which are named after its flow and after step or table."""
+        found: dict[str, tuple[str, ...]] = {}
+        for store in self.declared.stores:
+            flow, dash, what = store.partition("-")
+            names = [f"{a}-{b}" for a in (flow, *former.get(flow, ())) for b in (what, *former.get(what, ()))]
+            found |= {store: tuple(names[1:])} if dash and len(names) > 1 else {}
+        return found
 
     def _former_owners(self) -> dict[str, tuple[str, ...]]:
         """What topics and subtopologies behind a step with a name are called, with the names of before.

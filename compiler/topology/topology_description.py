@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..operations.base.operation import Processor
+from ..operations.base.operation import Lookup, Processor
 from .graph import ProcessorNode, TopologyGraph
 from .operation_graph import Vertex, Wired
 
@@ -41,16 +41,29 @@ class _Nodes:
         """Make the nodes of a vertex. Returns the last ones."""
         shapes = self._wired.shapes
         of_table = bool(vertex.inputs) and shapes[vertex.inputs[0]].is_table
-        found = vertex.operation.describe(of_table, [shapes[edge] for edge in vertex.lookups])
+        operation = vertex.operation
+        both = isinstance(operation, Lookup) and operation.triggered
+        looked_at = (*vertex.inputs, *vertex.lookups) if both else vertex.lookups
+        found = operation.describe(of_table, [shapes[edge] for edge in looked_at])
         about = _about(vertex, found.text)
         last = tuple(self._end[edge] for edge in vertex.inputs)
-        for processor in found.chain:
+        if found.sides:
+            # Kafka's builder gives the merger a number before it does the sides.
+            number, self._numbered = self._numbered, self._numbered + 1
+            ends = [(self._end[edge],) for edge in looked_at]
+            sides = zip(found.sides, ends, strict=True)
+            last = tuple(self._node(vertex, processor, end, about) for processor, end in sides)
+            last = (self._node(vertex, found.chain[0], last, about, number),)
+        for processor in found.chain[len(found.sides) > 0 :]:
             last = (self._node(vertex, processor, last, about),)
         return tuple(self._node(vertex, processor, last, about) for processor in found.fan) or last
 
-    def _node(self, vertex: Vertex, processor: Processor, before: tuple[str, ...], about: str) -> str:
-        name = f"{processor.role}-{self._numbered:010d}"
-        self._numbered += 1
+    def _node(
+        self, vertex: Vertex, processor: Processor, before: tuple[str, ...], about: str, number: int | None = None
+    ) -> str:
+        if number is None:
+            number, self._numbered = self._numbered, self._numbered + 1
+        name = f"{processor.role}-{number:010d}"
         before = tuple(dict.fromkeys(before))
         node = ProcessorNode(
             processor.kind, name, processor.topics, processor.stores, before, about=about, at=str(vertex.at)

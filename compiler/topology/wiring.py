@@ -136,7 +136,12 @@ class _Wiring:
             if operation.of is not None:
                 return edge
             return self._repartition(operation, placed, edge, flow.name, (flow.name,))[0]
-        lookups = (self._looked_at[operation.looks_at()],) if isinstance(operation, Lookup) else ()
+        lookups: tuple[int, ...] = ()
+        if isinstance(operation, Lookup):
+            table = operation.looks_at()
+            lookups = (self._given[table, _side_name(flow, placed)] if operation.triggered else self._looked_at[table],)
+            if operation.triggered and self._shapes[edge].store is None:
+                edge = self._materialized(f"{flow.name}-{placed.name or table}", edge, placed.at, flow.name)
         return self._vertex(operation, (edge,), (placed.after,), flow.name, placed.at, placed.name, lookups)[0]
 
     def _repartition(
@@ -162,19 +167,15 @@ class _Wiring:
 
     def _finish(self, name: str, edge: int, at: str, to: Topic | None = None, to_at: str = "") -> None:
         """Connect the end of a flow or table to its readers, and write it to its topic."""
-        joined = any(
-            isinstance(placed.operation, Lookup) and placed.operation.looks_at() == name
-            for flow in self._topology.flows.values()
-            for placed in flow.operations
-        )
+        lookups = [lookup for flow in self._topology.flows.values() for _, lookup in _lookups(flow, name)]
+        joined = any(not lookup.triggered for lookup in lookups)
         shape = self._shapes[edge]
         # A join looks rows up by key, so the table needs a store, as in Kafka Streams.
-        if joined and shape.store is None:
+        if lookups and shape.store is None:
             edge = self._materialized(name, edge, at)
             shape = self._shapes[edge]
         sharing = [flow for flow in self._flows() if _shares(flow, name) is not None]
-        readers = [flow for flow in self._flows() if name in flow.sources and _shares(flow, name) is None]
-        names = [_edge_name(flow, name) for flow in readers]
+        names = list(self._readers_of(name))
         own = [name] if joined else []
         own += [f"{name}.to" if own else name] if to is not None else []
         own += [f"{name}.repartition" if own else name] if sharing else []
@@ -196,20 +197,44 @@ class _Wiring:
             edges = self._repartition(repartition, sharing[0].operations[0], next(mine), name, into)
             self._given.update({(name, flow.name): found for flow, found in zip(sharing, edges, strict=True)})
 
+    def _readers_of(self, name: str) -> Iterator[str]:
+        """The edges on which the readers of a flow or table get it, in the order of the file."""
+        for flow in self._flows():
+            if name in flow.sources and _shares(flow, name) is None:
+                yield _edge_name(flow, name)
+            yield from (_side_name(flow, placed) for placed, lookup in _lookups(flow, name) if lookup.triggered)
+
     def _flows(self) -> Iterator[CheckedFlow]:
         return (self._topology.flows[name] for name in self._topology.declared)
 
-    def _materialized(self, name: str, edge: int, at: str) -> int:
-        """Add a store to a table that has none and in which joins look up rows."""
+    def _materialized(self, name: str, edge: int, at: str, flow: str | None = None) -> int:
+        """Add a store to a table that has none and in which joins look up rows. `flow`: its own; omitted: `name`."""
+        flow = name if flow is None else flow
         shape = self._shapes[edge]
         store = declared_store(name, None, "key_value", shape.key, shape.value, shape.partitions)
-        (stream,) = self._vertex(ToStream(), (edge,), (replace(shape, kind="stream"),), name, at)
-        return self._vertex(ToTable(store), (stream,), (replace(shape, store=store),), name, at)[0]
+        (stream,) = self._vertex(ToStream(), (edge,), (replace(shape, kind="stream"),), flow, at)
+        return self._vertex(ToTable(store), (stream,), (replace(shape, store=store),), flow, at)[0]
 
 
 def _edge_name(flow: CheckedFlow, source: str) -> str:
     """The name of the edge that a reader gets. If it reads several sources, the source's name is added."""
     return flow.name if len(flow.sources) == 1 else f"{flow.name}.{source}"
+
+
+def _lookups(flow: CheckedFlow, table: str) -> Iterator[tuple[PlacedOperation, Lookup]]:
+    """The operations of a flow that look up rows of a table."""
+    for placed in flow.operations:
+        if isinstance(placed.operation, Lookup) and placed.operation.looks_at() == table:
+            yield placed, placed.operation
+
+
+def _side_name(flow: CheckedFlow, placed: PlacedOperation) -> str:
+    """The name of the edge on which a join of two tables gets the changes of the other one."""
+    assert isinstance(placed.operation, Lookup)
+    table = placed.operation.looks_at()
+    same = [each for each, lookup in _lookups(flow, table) if lookup.triggered]
+    number = next(number for number, each in enumerate(same) if each is placed)
+    return f"{flow.name}.{table}" if number == 0 else f"{flow.name}.{number + 1}.{table}"
 
 
 def _shares(flow: CheckedFlow, name: str) -> Repartition | None:

@@ -28,6 +28,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     StreamTableJoin,
+    TableTableJoin,
 )
 from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..records.types import parse_columns
@@ -163,7 +164,7 @@ class _Tracing:
                 }
             case KeyBy():
                 return {node.flow: replace(edge, key={new: edge.at(old) for new, old in node.key.items()})}
-            case StreamTableJoin():
+            case StreamTableJoin() | TableTableJoin():
                 table = edges[node.table]
                 added = {new: table.at(column) for new, column in node.values.items()}
                 return {node.flow: replace(edge, value={**edge.value, **added})}

@@ -24,6 +24,9 @@ Emit = Literal["each_update", "per_epoch"]
 How = Literal["inner", "left"]
 """Whether a join drops the records without a match (`inner`) or keeps them (`left`)."""
 
+TableHow = Literal["inner", "left", "outer"]
+"""Of which rows a join of two tables has one: of both, of this side's, or of either side's."""
+
 SinkMode = Literal["append", "each_update", "per_epoch", "repartition"]
 """What a sink writes: see `sink.Sink`."""
 
@@ -106,6 +109,26 @@ class StreamTableJoin:
     store: Store
     how: How
     values: Mapping[str, str]
+    at: Place = ""
+
+
+@dataclass(frozen=True)
+class TableTableJoin:
+    """Joins the rows of two tables with the same key; changes of either give changes of the result.
+
+    `flow`: the edge of this side, which becomes the result; its rows are also in `store`. `table`: that of the other
+    side, with `other_store`. `values`: new -> column of the other side. `emit`: every update, or one change for each
+    key and epoch. `old`: with the replaced rows.
+    """
+
+    flow: str
+    table: str
+    store: Store
+    other_store: Store
+    how: TableHow
+    values: Mapping[str, str]
+    emit: Emit = "each_update"
+    old: bool = False
     at: Place = ""
 
 
@@ -250,6 +273,7 @@ Declaration = (
     | Select
     | KeyBy
     | StreamTableJoin
+    | TableTableJoin
     | GlobalJoin
     | Aggregate
     | AggregateSessions

@@ -32,6 +32,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     Table,
+    TableTableJoin,
 )
 from ..records.types import split_columns
 from ..topology import GlobalTable, OnError, Store, StoreFiller, Subtopology
@@ -197,7 +198,8 @@ def subtopology(
     return of
 
 
-_EMITTING = Aggregate | AggregateSessions | Table
+_FILLING = Aggregate | AggregateSessions | Table | Materialize
+_EMITTING = Aggregate | AggregateSessions | Table | TableTableJoin
 
 
 def _emits(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
@@ -223,7 +225,7 @@ def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:
     """What writes the rows of each store."""
     filled: dict[str, str] = {}
     for node in nodes:
-        if not isinstance(node, _EMITTING | Materialize | Process):
+        if not isinstance(node, _FILLING | Process):
             continue
         for store in stores_of(node):
             if store.name not in filled:

@@ -31,6 +31,7 @@ from ..operators.declarations import (
     Source,
     StreamTableJoin,
     Table,
+    TableTableJoin,
     ToStream,
 )
 from ..records.schema import WINDOW_COLUMNS
@@ -52,7 +53,7 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (), node.edges
         case Sink():
             return (node.flow,), ()
-        case StreamTableJoin():
+        case StreamTableJoin() | TableTableJoin():
             return (node.flow, node.table), (node.flow,)
         case Fork():
             return (node.flow,), node.into
@@ -94,6 +95,8 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             )
         case StreamTableJoin():
             return _joined(flows[node.flow], node.values, node.store)
+        case TableTableJoin():
+            return _joined(flows[node.flow], node.values, node.other_store)
         case GlobalJoin():
             return _joined(flows[node.flow], node.values, node.table.store)
         case Aggregate() | AggregateSessions():

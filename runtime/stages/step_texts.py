@@ -21,6 +21,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     StreamTableJoin,
+    TableTableJoin,
     ToStream,
 )
 from ..topology import StepText
@@ -78,6 +79,10 @@ def _operator(node: Declaration) -> str:
             return f"key_by {_columns(node.key)}"
         case Select() if node.columns:
             return f"select {_columns(node.columns)}"
+        case TableTableJoin():
+            # The edge is named after its reader too, where the table has several.
+            table = node.table.rpartition(".")[2]
+            return f"{node.how} join {table}, values {_columns(node.values)}"
         case StreamTableJoin():
             return f"{node.how} join {node.table}, values {_columns(node.values)}"
         case GlobalJoin():

@@ -58,11 +58,13 @@ class Description:
     """An operation in `describe`. `text`: the step as the user wrote it, with rendered templates.
 
     `chain`: its nodes, each after the one before. `fan`: nodes after the last one, one for each output; or none.
+    `sides`: nodes before the chain, one for each edge that it reads; or none.
     """
 
     text: str = ""
     chain: tuple[Processor, ...] = ()
     fan: tuple[Processor, ...] = ()
+    sides: tuple[Processor, ...] = ()
 
 
 class Operation(ABC):
@@ -97,7 +99,8 @@ class Operation(ABC):
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         """What `describe` shows.
 
-        `of_table`: whether its input is a table. `lookups`: the tables in which it looks up rows.
+        `of_table`: whether its input is a table. `lookups`: the tables in which it looks up rows; of a join that either
+        side triggers, both sides.
         """
 
 
@@ -139,6 +142,11 @@ class EitherOperation(Operation):
 
 class Lookup(PythonOperation):
     """An operation that looks up rows in a table of the same topology, which must come before it."""
+
+    @property
+    @abstractmethod
+    def triggered(self) -> bool:
+        """Whether changes of the table give results, too. It then reads them on an edge of its own."""
 
     @abstractmethod
     def looks_at(self) -> str:

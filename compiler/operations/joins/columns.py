@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ....runtime.operators.declarations import How
+from ....runtime.operators.declarations import TableHow
 from ...diagnostics import Position, did_you_mean
 from ...language.expressions import Expression, Scope, column
 from ...language.reader import Pairs
@@ -21,7 +21,8 @@ class WrittenJoin:
     """`join:` with a table, as it is written. `by` and `values` are None if omitted."""
 
     table: Scalar
-    how: How
+    how: TableHow
+    how_position: Position
     by: Pairs | None
     by_position: Position | None
     values: Pairs | None
@@ -69,14 +70,20 @@ def co_partitioned(context: FlowContext, join: WrittenJoin, shape: Shape, side: 
     table, position = join.table.text, join.table.position
     if shape.partitions != side.partitions:
         message = f"The flow has {shape.partitions} partitions, the table '{table}' {side.partitions}."
-        hint = f"Put `repartition` with `partitions: {side.partitions}` before the join, or make the table global."
+        step = f"`repartition` with `partitions: {side.partitions}`"
+        hint = (
+            f"Put `to_stream`, {step} and `to_table` before the join."
+            if shape.is_table
+            else f"Put {step} before the join, or make the table global."
+        )
         context.report("HW503", position, message, hint)
     mine, theirs = list(shape.key.values()), list(side.key.values())
     if None in mine or None in theirs:
         return
     if mine != theirs:
         message = f"The flow's key is ({_signature(shape)}), that of the table '{table}' ({_signature(side)})."
-        context.report("HW503", position, message, "Give the flow the table's key types with `key_by`.")
+        way = "`to_stream`, `key_by` and `to_table`" if shape.is_table else "`key_by`"
+        context.report("HW503", position, message, f"Give the flow the table's key types with {way}.")
 
 
 def _signature(shape: Shape) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ....runtime.operators.declarations import How
 from ...diagnostics import did_you_mean
 from ...language.expressions import Expression
 from ..base.checked import CheckedTable
@@ -20,6 +21,8 @@ def check_lookup(context: FlowContext, step: Step, join: WrittenJoin, shape: Sha
     table = context.topology.tables.get(join.table.text)
     side = joined_table(context, join)
     columns = added(context, join, shape, side)
+    if join.how == "outer":
+        _report_outer(context, join)
     if table is not None and table.global_table is not None:
         by = _by(context, join, shape, side)
     else:
@@ -34,6 +37,12 @@ def check_lookup(context: FlowContext, step: Step, join: WrittenJoin, shape: Sha
             shape = context.rekeyed(shape, step, side.partitions)
             co_partitioned(context, join, shape, side)
     return _looked_up(context, step, join, shape, side, table, by, columns)
+
+
+def _report_outer(context: FlowContext, join: WrittenJoin) -> None:
+    message = f"An outer join has rows of '{join.table.text}' alone; of a stream, only its records give results."
+    hint = "Write `left`; or put `to_table` before the join, for a row of each key."
+    context.report("HW525", join.how_position, message, hint)
 
 
 def _by(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> dict[str, Expression]:
@@ -77,11 +86,12 @@ def _looked_up(
     if not plan.complete:
         return plan.after
     found = plan.found
+    how: How = "inner" if join.how == "inner" else "left"
     if table is not None and table.global_table is not None:
         ready = with_arguments(context, step, shape, list((by or {}).values()))
         found = ready.with_value({**ready.value, **found.value})
-        context.add(GlobalTableJoin(table.global_table, join.how, by or {}, plan.values), ready, found, step)
+        context.add(GlobalTableJoin(table.global_table, how, by or {}, plan.values), ready, found, step)
     else:
-        context.add(TableJoin(join.table.text, join.how, plan.values), shape, found, step)
+        context.add(TableJoin(join.table.text, how, plan.values), shape, found, step)
     compute(context, step, join, plan, found)
     return plan.after

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from ...language.node_values import entries, mapping, pairs, scalar, text
+from ....runtime.operators.declarations import TableHow
+from ...language.node_values import entries, mapping, pairs, scalar
 from ...language.reader import Reader
 from ...reading.nodes import Mapping as MappingNode
 from ...reading.nodes import Node
@@ -14,6 +16,9 @@ from ..base.shape import Shape
 from ..base.step import References, Refusal, Step, StepAction
 from .columns import WrittenJoin
 from .lookup import check_lookup
+from .tables import check_tables
+
+_HOW: Mapping[str, TableHow] = {"inner": "inner", "left": "left", "outer": "outer"}
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,12 @@ class JoinStep(StepAction):
         table = scalar(node, "table")
         if table is None:
             return None
-        by = mapping(node, "by")
+        by, how = mapping(node, "by"), scalar(node, "type")
         return cls(
             WrittenJoin(
                 table,
-                "left" if text(node, "type", "inner") == "left" else "inner",
+                "inner" if how is None else _HOW[how.text],
+                table.position if how is None else how.position,
                 None if by is None else tuple(entries(by)),
                 None if by is None else node.key_position("by"),
                 reader.columns(pairs(node, "values")) if "values" in node else None,
@@ -49,11 +55,10 @@ class JoinStep(StepAction):
         return References(tables=(self.join.table,))
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
-        if not shape.is_table:
-            return None
-        message = "The join of two tables is not there yet; 'join' of a table is reserved for it."
-        return Refusal("HW502", message, "Put `to_stream` before it.")
+        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Check the kind of join that it is for such a flow."""
+        if shape.is_table:
+            return check_tables(context, step, self.join, shape)
         return check_lookup(context, step, self.join, shape)

@@ -32,6 +32,7 @@ class TableJoin(Lookup):
     values: Mapping[str, str]
 
     has_effect = False
+    triggered = False
 
     @property
     def null_keys(self) -> NullKeys:

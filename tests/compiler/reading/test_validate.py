@@ -145,7 +145,7 @@ def test_everything_that_the_language_has_is_valid(schema, text):
         ("repartition: {partitions: 4.0}", ("HW203", 27, "'partitions' must be a whole number, not the number 4.0.")),
         ("join: {type: left}", ("HW210", 1, "'join' needs one of these keys.")),
         ("join: {table: a, stream: b, within: 1m}", ("HW210", 18, "'stream' cannot stand beside 'table'.")),
-        ("join: {table: a, type: outer}", ("HW204", 24, "'type' must be inner or left, not 'outer'.")),
+        ("join: {table: a, by: {x: y}, type: outer}", ("HW204", 36, "'type' must be inner or left, not 'outer'.")),
         ("join: {table: a, within: 1m}", ("HW210", 18, "'within' needs 'stream' beside it.")),
         ("window: {grace: 1m}", ("HW210", 1, "'window' needs one of these keys.")),
         ("window: {tumbling: 1h, session: 1h}", ("HW210", 24, "'session' cannot stand beside 'tumbling'.")),

@@ -47,6 +47,7 @@ OPERATORS: dict[str, set[str]] = {
     "Select": {"flow", "columns"},
     "KeyBy": {"flow", "key"},
     "StreamTableJoin": {"flow", "table", "how", "values"},
+    "TableTableJoin": {"flow", "table", "how", "values", "emit"},
     "GlobalJoin": {"flow", "table", "how", "by", "values"},
     "Aggregate": {"flow", "store", "emit"},
     "AggregateSessions": {"flow", "store", "emit"},
@@ -61,7 +62,20 @@ OPERATORS: dict[str, set[str]] = {
 }
 """Operator -> its fields that are compared. `keep`, `old`, `of`, `mode` and the like follow from the wiring."""
 
-WIRING = {"at", "into", "columns", "keep", "old", "of", "mode", "keep_null_keys", "flow", "store", "headers"}
+WIRING = {
+    "at",
+    "other_store",
+    "into",
+    "columns",
+    "keep",
+    "old",
+    "of",
+    "mode",
+    "keep_null_keys",
+    "flow",
+    "store",
+    "headers",
+}
 
 
 @pytest.mark.parametrize("kind", COMPARED, ids=lambda kind: kind.__name__)

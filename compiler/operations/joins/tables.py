@@ -1,0 +1,113 @@
+"""The join of two tables with the same key: a table, whose row of a key changes with the rows of either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ....runtime.operators.declarations import TableHow, TableTableJoin
+from ....runtime.topology import Store
+from ..base.context import FlowContext
+from ..base.edge import NOW, LiveEdge
+from ..base.operation import EVERY_CHANGE, Description, Lookup, Processor, TableUse, store_names
+from ..base.shape import UNKNOWN, Shape
+from ..base.site import PythonLayout, Site
+from ..base.step import Step
+from .columns import WrittenJoin, added, co_partitioned, compute, joined_table, planned
+
+
+def check_tables(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> Shape:
+    """Require a table with the same key and number of partitions, of which neither has windows."""
+    table = context.topology.tables.get(join.table.text)
+    side = joined_table(context, join)
+    columns = added(context, join, shape, side)
+    if table is not None and table.global_table is not None:
+        message = f"'{join.table.text}' is a global table, whose changes do not reach the tables that are joined."
+        hint = "Leave `global` out, so that it is joined by its key; or put `to_stream` before the join."
+        context.report("HW525", join.table.position, message, hint)
+    elif join.by_position is not None:
+        message = "The join of two tables by a foreign key, `by`, is not there yet."
+        context.report("HW502", join.by_position, message, "Leave `by` out: tables are joined by their keys.")
+    elif not shape.open and not side.open:
+        if _in_windows(context, join, shape, side):
+            return UNKNOWN
+        co_partitioned(context, join, shape, side)
+    plan = planned(join, shape, side, columns)
+    if plan.complete:
+        context.add(JoinOfTables(join.table.text, join.how, plan.values), shape, plan.found, step)
+        compute(context, step, join, plan, plan.found)
+    return plan.after
+
+
+def _in_windows(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> bool:
+    """Whether a side has windows, which is reported.
+
+    A window store forgets rows as time goes on, without deleting them from what is made of them. What a change of the
+    other side finds would depend on when.
+    """
+    what = {(True, True): "Both tables have", (True, False): "The flow has"}.get(
+        (shape.windowed, side.windowed), f"The table '{join.table.text}' has"
+    )
+    if not shape.windowed and not side.windowed:
+        return False
+    message = f"{what} windows, whose rows are forgotten after a while; tables with windows are not joined."
+    hint = (
+        "Make a plain table of it first: `to_stream`, `key_by` with the key and `window_start` under another name, "
+        "`to_table`."
+    )
+    context.report("HW525", join.table.position, message, hint)
+    return True
+
+
+@dataclass(frozen=True)
+class JoinOfTables(Lookup):
+    """Joins two tables by their keys. `values`: new column -> column of the other table."""
+
+    table: str
+    how: TableHow
+    values: Mapping[str, str]
+
+    has_effect = False
+    null_keys = "dropped"
+    triggered = True
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """The columns of this side that are read later."""
+        return output - self.values.keys() - {NOW}
+
+    def looks_at(self) -> str:
+        return self.table
+
+    def needs_of_table(self, output: frozenset[str]) -> frozenset[str]:
+        """The other table's columns that are read later."""
+        return frozenset(self._wanted(output).values())
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """Each change of either side meets the other as it is at that moment."""
+        return EVERY_CHANGE
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """`lookups`: this side and the other. Each side looks into the store of the other one."""
+        this, other = (store_names([shape]) for shape in lookups)
+        return Description(
+            f"{self.how} join {self.table}",
+            chain=(Processor("KTABLE-MERGE"),),
+            sides=(Processor("KTABLE-JOINTHIS", stores=other), Processor("KTABLE-JOINOTHER", stores=this)),
+        )
+
+    def in_python(self, site: Site) -> PythonLayout:
+        this, other = site.input, site.lookups[0]
+        store, other_store = _declared(site, this), _declared(site, other)
+        values = self._wanted(site.output.needed)
+        emit, old = site.changes(frozenset(), True)
+        node = TableTableJoin(this.name, other.name, store, other_store, self.how, values, emit, old, site.at)
+        value = (*this.value, *(name for name in values if name not in this.value))
+        return PythonLayout((node,), (replace(this, shape=site.output.shape, value=value),))
+
+    def _wanted(self, needed: frozenset[str]) -> dict[str, str]:
+        return {new: old for new, old in self.values.items() if new in needed}
+
+
+def _declared(site: Site, edge: LiveEdge) -> Store:
+    assert edge.shape.store is not None, f"{edge.name} has been given a store"
+    return site.declared.stores[edge.shape.store.name]

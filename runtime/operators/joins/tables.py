@@ -1,0 +1,180 @@
+"""The join of two tables with the same key: every change of either side changes the joined row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ...records.arrays import Bools, Int64s, typed
+from ...records.kinds import Kind
+from ...topology import Store
+from .. import declarations
+from ..keyed.changes import Versions, at_points, changes
+from ..keyed.codes import by_key, group_codes
+from ..keyed.groups import Groups
+from ..keyed.lookups import look_up, row_keys
+from ..keyed.stored_rows import visible_columns
+from ..node import Edges
+from ..rows import Rows, concat, path_order
+from ..task_epoch import EpochStore, TaskEpoch
+
+
+@dataclass(frozen=True)
+class TableTableJoin(declarations.TableTableJoin):
+    """Joins each change with the row that the other side has at that moment, in path order.
+
+    The time of a result is the greater one of the change and of the other side's row.
+
+    | | a change of this side gives | a change of the other side gives |
+    |---|---|---|
+    | inner | a row; a deletion; nothing where the other side has no row | the same |
+    | left | a row; a deletion; nothing where neither side has or had a row | nothing where this side has no row |
+    | outer | a row; a deletion; nothing where neither side has or had a row | the same |
+    """
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        this, other = (_new_rows(edges[name]) for name in (self.flow, self.table))
+        key_names = list(this.keys)
+        theirs = dict(zip(key_names, other.keys.values(), strict=True))
+        keys = pa.concat_arrays([row_keys(self.store, this.keys), row_keys(self.other_store, other.keys)])
+        code, first = group_codes(keys)
+        # Stores are read fastest in the order of their keys.
+        code, first, distinct = by_key(code, first, keys.take(pa.array(first)))
+        sides = _Sides(
+            _versions(self.store, epoch.store(self.store), distinct, this, this.value),
+            _versions(self.other_store, epoch.store(self.other_store), distinct, other, self.values.values()),
+            self,
+        )
+        order = path_order([this, other])
+        met = _met(code, order, len(this), len(first))
+        triggers = concat([_bare(this), _bare(other)]).take(order)
+        giving = np.flatnonzero(sides.give(met))
+        of_group, code = np.unique(met.key[giving], return_inverse=True)
+        before = sides.joined(of_group, of_group)
+        groups = Groups(code, len(of_group), self.emit == "each_update", before.exists)
+        points = giving if groups.each else giving[groups.last]
+        after = sides.joined(met.this[points], met.other[points])
+        times = sides.times(met, triggers.timestamp)
+        columns = {
+            name: pa.concat_arrays([column, typed(theirs[name], column.type)]).take(pa.array(first[of_group]))
+            for name, column in this.keys.items()
+        }
+        context = at_points(groups, triggers.take(giving), columns)
+        edges[self.flow] = changes(groups, context, before, replace(after, timestamp=times[points]), self.old)
+
+
+@dataclass(frozen=True)
+class _Met:
+    """The changes of both sides in path order, and the rows that met: numbers in `_versions` of the sides.
+
+    `key`: the number of the key. `of_this`: whether the change is one of this side. `this_before`, `other_before`: the
+    rows at the change of the key before, or at the start of the epoch.
+    """
+
+    key: Int64s
+    of_this: Bools
+    this: Int64s
+    other: Int64s
+    this_before: Int64s
+    other_before: Int64s
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The versions of both sides' rows, and the join."""
+
+    this: Versions
+    other: Versions
+    join: TableTableJoin
+
+    def give(self, met: _Met) -> Bools:
+        """Which changes give one of the result."""
+        this, other = self.this.exists[met.this], self.other.exists[met.other]
+        this_before, other_before = self.this.exists[met.this_before], self.other.exists[met.other_before]
+        match self.join.how:
+            case "inner":
+                return np.where(met.of_this, other, this)
+            case "left":
+                return this | (met.of_this & (other | this_before))
+            case "outer":
+                return this | other | this_before | other_before
+
+    def joined(self, this: Int64s, other: Int64s) -> Versions:
+        """The joined rows of these rows of both sides, each with the greater time of the two."""
+        exists, theirs = self.this.exists[this], self.other.exists[other]
+        values = _picked(self.this, {name: name for name in self.this.values}, this, exists)
+        values |= _picked(self.other, self.join.values, other, theirs)
+        timestamp = np.maximum(self.this.timestamp[this], self.other.timestamp[other])
+        match self.join.how:
+            case "inner":
+                return Versions(values, timestamp, exists & theirs)
+            case "left":
+                return Versions(values, timestamp, exists)
+            case "outer":
+                return Versions(values, timestamp, exists | theirs)
+
+    def times(self, met: _Met, own: Int64s) -> Int64s:
+        """The time of each result. `own`: those of the changes. What a side has deleted before has no time."""
+        met_row = np.where(met.of_this, self.other.exists[met.other], self.this.exists[met.this])
+        its_time = np.where(met.of_this, self.other.timestamp[met.other], self.this.timestamp[met.this])
+        return np.where(met_row, np.maximum(own, its_time), own)
+
+
+def _new_rows(rows: Rows) -> Rows:
+    """The changes without the rows that they replace: what was there before is known from the store."""
+    return rows.filter(rows.kind <= Kind.VALUE)
+
+
+def _bare(rows: Rows) -> Rows:
+    return replace(rows, columns={}, key=(), value=(), state=None)
+
+
+def _versions(store: Store, opened: EpochStore, keys: pa.BinaryArray, rows: Rows, names: Iterable[str]) -> Versions:
+    """The rows of all keys at the start of the epoch, then those after each change."""
+    stored = look_up(store, opened, keys)
+    before, after = visible_columns(store, stored), rows.values
+    return Versions(
+        {name: pa.concat_arrays([before[name], typed(after[name], before[name].type)]) for name in names},
+        np.concatenate([stored.timestamp, rows.timestamp]),
+        np.concatenate([stored.exists, rows.kind == Kind.VALUE]),
+    )
+
+
+def _picked(versions: Versions, names: Mapping[str, str], index: Int64s, there: Bools) -> dict[str, pa.Array]:
+    """The columns (new -> name) of the versions at `index`; null where the row is not there."""
+    places = pa.array(index, mask=~there)
+    return {new: versions.values[name].take(places) for new, name in names.items()}
+
+
+def _met(code: Int64s, order: Int64s, of_this: int, keys: int) -> _Met:
+    """Which rows meet at each change.
+
+    `code`: the key of each change, first `of_this` of this side, then those of the other. `order`: the permutation that
+    sorts them by path. `keys`: their number, so that of the versions at the start of the epoch.
+    """
+    code, mine = code[order], order < of_this
+    sort = np.argsort(code, kind="stable")
+    key, mine_sorted = code[sort], mine[sort]
+    starts = np.ones(len(key), np.bool_)
+    starts[1:] = key[1:] != key[:-1]
+    places = np.arange(len(key))
+    start = np.maximum.accumulate(np.where(starts, places, 0))
+    version = keys + np.where(mine, order, order - of_this)[sort]
+
+    def latest(which: Bools) -> tuple[Int64s, Int64s]:
+        """The version of a side after each change, and the one before it."""
+        last = np.maximum.accumulate(np.where(which, places, -1))
+        now = np.where(last >= start, version[last], key)
+        before = key.copy()
+        before[1:] = np.where(starts[1:], key[1:], now[:-1])
+        in_path_order = np.empty((2, len(key)), np.int64)
+        in_path_order[:, sort] = now, before
+        return in_path_order[0], in_path_order[1]
+
+    this, this_before = latest(mine_sorted)
+    other, other_before = latest(~mine_sorted)
+    return _Met(code, mine, this, other, this_before, other_before)
