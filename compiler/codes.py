@@ -595,8 +595,9 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW525": Code(
         "a join that the two sides do not allow",
-        "Of a stream only the records give results, so its join with a table is `inner` or `left`. Two tables are joined "
-        "by the changes of both, so neither can be global, nor have windows, whose rows are forgotten after a while.",
+        "Of a stream only the records give results, so its join with a table is `inner` or `left`. Two tables are "
+        "joined by the changes of both, so neither can be global, nor have windows, whose rows are forgotten after a "
+        "while.",
         "Make both sides tables of the same key, or put `to_stream` before the join; the hint says which.",
     ),
 }
