@@ -83,6 +83,14 @@ def canonical(text: str) -> str:
     return _spelled(tree, text)
 
 
+def fields(type_: str) -> Mapping[str, str]:
+    """The fields of a canonical struct, and their canonical types; none of any other type."""
+    tree = parse_one(type_, into=exp.DataType, dialect="spark")
+    if not isinstance(tree, exp.DataType) or tree.this is not exp.DataType.Type.STRUCT:
+        return {}
+    return {each.name: _spelled(each.args["kind"], type_) for each in tree.expressions}
+
+
 def advice(text: str) -> str:
     """A sentence that says what to write in place of a text that is no type."""
     for word in re.findall(r"[a-z_][a-z0-9_]*(?![a-z0-9_]|\s*:)", text.lower()):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from ....runtime.records.names import quote
+from .columns_of_texts import columns_type, field_type
 from .forms import Form, Rule, Terms, common, compared, refuse
 from .numbers import WHOLE, is_number
 from .terms import unproven
@@ -90,6 +91,21 @@ def _struct(tree: exp.Expr, terms: Terms) -> str:
     return f"struct<{','.join(f'{name}:{term.type}' for name, term in zip(names, terms, strict=True))}>"
 
 
+def _from_json(tree: exp.Expr, terms: Terms) -> str:
+    """`from_json(s, 'a int')`."""
+    text, columns = terms
+    if text.type != "string" or text.constant or columns.text is None:
+        refuse(tree, terms)
+    return columns_type(columns.text or "")
+
+
+def _field(tree: exp.Expr, terms: Terms) -> str:
+    """`from_json(s, 'a int').a`."""
+    if not isinstance(tree.expression, exp.Identifier):
+        refuse(tree, terms)
+    return field_type(terms[0].type, tree.expression.name)
+
+
 _ONE = ("this",)
 _TWO = ("this", "expression")
 
@@ -130,6 +146,8 @@ CALLS: Mapping[type[exp.Expr], Form] = {
     exp.ArraySize: Form(_size, _ONE),
     exp.ArrayContains: Form(_contains, _TWO),
     exp.Struct: Form(_struct, ("expressions",)),
+    exp.FromJson: Form(_from_json, _TWO),
+    exp.Dot: Form(_field, _ONE, frozenset({"expression"})),
 }
 
 _NAMED: Mapping[str, Rule] = {

@@ -1,6 +1,6 @@
 """All forms of SQL that tasks can compute, by families. A function is one entry of the table of its family."""
 
-from . import casts, choices, intervals, leaves, logic, nested, numbers, texts, times
+from . import casts, choices, intervals, json, leaves, logic, nested, numbers, texts, times
 from .form import Forms
 
 FORMS: Forms = {
@@ -13,5 +13,6 @@ FORMS: Forms = {
     **times.FORMS,
     **intervals.FORMS,
     **nested.FORMS,
+    **json.FORMS,
 }
 """How each form is read, and which of its parts it may have."""

@@ -11,6 +11,7 @@ from sqlglot import exp
 from ...records.types import TIMESTAMP
 from .. import nested
 from ..function import Function
+from ..json.node import FromJson
 from ..nodes import BOOLEAN, Constant, Node
 from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_null, name_of, unproven, unproven_of
 from . import leaves
@@ -46,7 +47,9 @@ def _field_of(tree: exp.Expr, node: Node, name: exp.Expr) -> Node:
     fits = [each for each in data_type if each.name.lower() == name.name.lower()]
     if len(fits) != 1 or fits[0].name != name.name:
         unproven(f"which field `{tree.sql('spark')}` is, is only known to Spark SQL")
-    index = data_type.get_field_index(name.name)
+    if isinstance(node, FromJson):
+        node = node.only(name.name)
+    index = node.data_type.get_field_index(name.name)
     return Function(partial(nested.field, index=index), (node,), fits[0].type)
 
 

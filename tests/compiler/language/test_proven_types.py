@@ -100,6 +100,8 @@ FORMS = {
         "least({n}, {n}, {n})",
     ],
     "s": [
+        "from_json({s}, 'a string, b struct<c double>').A",
+        "from_json({s}, 'a string, b struct<c string>').b.c",
         *(f"cast({{{kind}}} as string)" for kind in "nbdms"),
         "{s} || {s}",
         "{s} || {n}",
@@ -116,7 +118,12 @@ FORMS = {
     "d": ["cast({s} as date)", "cast({m} as date)", "to_date({m})", "to_date({s})"],
     "m": ["cast({s} as timestamp)", "cast({d} as timestamp)", "date_trunc('hour', {m})", "to_timestamp({s})"],
     "a": ["split({s}, ',')", "array({n}, {n})", "array({s}, {s})", "array({m})"],
-    "x": ["named_struct('by', {n}, 'value', {s})", "named_struct('by', {m}, 'v w', {a})"],
+    "x": [
+        "from_json({s}, 'a int, B array<struct<`c`: string>>')",
+        "from_json({s}, 'struct<a: decimal(5,1), b timestamp>')",
+        "named_struct('by', {n}, 'value', {s})",
+        "named_struct('by', {m}, 'v w', {a})",
+    ],
 }
 ALIKE = (
     "coalesce({0}, {1})",
@@ -200,6 +207,9 @@ def test_types_are_those_of_the_spark_that_is_installed() -> None:
         ("sum(sum(i))", "the type of `sum` is only known to Spark"),
         ("null", "the type of `null` is only known to Spark"),
         ("'a\\'b'", "what a backslash stands for is only known to Spark"),
+        ("from_json(s, 'a int not null')", "the type 'a int not null' is only known to Spark"),
+        ("from_json(s, 'a int, A int')", "which of two fields of struct<a:int,A:int> is meant is only known to Spark"),
+        ("from_json(s, 'a int').b", "the field `b` of struct<a:int> is only known to Spark"),
         ("(" * 70 + "i" + ")" * 70, "it is nested very deeply"),
     ],
 )

@@ -1,0 +1,341 @@
+"""The tokens of a JSON text, as the reader in Spark finds them: also of a text that is no JSON, up to where it is none.
+
+Beside JSON it takes texts and names in single quotes, and NaN, INF and Infinity. It looks at what is in double quotes
+only when that is asked for or left behind. It goes on behind an error if it is asked to: what Spark makes of such a
+text depends on where its reader stands then, so this one stands there too.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from .lost import LostError
+
+MOST_LEVELS = 1000
+_MOST_DIGITS = 1000
+_LONGEST_WORD = 256
+"""How much of a word that is no JSON is left behind."""
+
+_PLAIN = {quote: re.compile(rf"[^{quote}\\\x00-\x1f]*") for quote in "\"'"}
+_SPACE = re.compile(r"[ \t\n\r]*")
+_DIGITS = re.compile(r"[0-9]*")
+_LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", **{each: each for each in "\"'/\\"}}
+_WORD_BEGINS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
+_WORD_HAS = _WORD_BEGINS | {"Nd", "Mn", "Mc", "Cf"}
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    NAME = auto()
+    TEXT = auto()
+    WHOLE = auto()
+    FRACTION = auto()
+    TRUE = auto()
+    FALSE = auto()
+    NULL = auto()
+    OBJECT = auto()
+    OBJECT_END = auto()
+    ARRAY = auto()
+    ARRAY_END = auto()
+
+
+_WORDS = {"t": ("true", Kind.TRUE), "f": ("false", Kind.FALSE), "n": ("null", Kind.NULL)}
+_NUMBERS = {"N": "NaN", "I": "Infinity"}
+
+
+@dataclass
+class _Scope:
+    """An object or an array that is not closed, or what is around all. `entries`: how many were begun in it."""
+
+    closing: str
+    name: str | None = None
+    entries: int = 0
+
+
+class Tokens:
+    """A reader of one text. `kind`: of the token that it is at; None: it is at none.
+
+    All its functions raise LostError where there is no JSON.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.kind: Kind | None = None
+        self._text = text if text.isascii() or max(text) < "\U00010000" else _in_units(text)
+        self._at = 0
+        self._end = len(self._text)
+        self._scopes = [_Scope("")]
+        self._behind_name: Kind | None = None
+        self._unread = False
+        self._value = ""
+
+    @property
+    def name(self) -> str | None:
+        """The name of what it is at; None in an array, and around all."""
+        begins = self.kind is Kind.OBJECT or self.kind is Kind.ARRAY
+        return self._scopes[-2 if begins else -1].name
+
+    @property
+    def number(self) -> str:
+        """The number that it is at, as it is written: WHOLE or FRACTION."""
+        return self._value
+
+    def text(self) -> str:
+        """The text that it is at, in units of UTF-16: see `characters`."""
+        if self._unread:
+            self._unread = False
+            self._value = self._quoted('"')
+        return self._value
+
+    def next(self) -> Kind | None:
+        """Go to the next token. None: there is none."""
+        if self.kind is Kind.NAME:
+            kind, self._behind_name = self._behind_name, None
+            return self._go_to(kind)
+        if self._unread:
+            self.text()
+        char = self._behind_space()
+        if char is None:
+            if len(self._scopes) > 1:
+                raise LostError
+            self.kind = None
+            return None
+        scope = self._scopes[-1]
+        if char in "]}":
+            return self._close(char, scope)
+        scope.entries += 1
+        if scope.entries > 1 and scope.closing:
+            if char != ",":
+                raise LostError
+            char = self._taken(self._behind_space())
+        if scope.closing != "}":
+            return self._go_to(self._begun(char))
+        if char not in _PLAIN:
+            raise LostError
+        scope.name = self._quoted(char)
+        self.kind = Kind.NAME
+        if self._behind_space() != ":":
+            raise LostError
+        self._behind_name = self._begun(self._taken(self._behind_space()))
+        return self.kind
+
+    def leave(self) -> None:
+        """Go to the end of the object or array that it is at, if it is at one."""
+        if self.kind is not Kind.OBJECT and self.kind is not Kind.ARRAY:
+            return
+        opened = 1
+        while opened:
+            kind = self.next()
+            if kind is Kind.OBJECT or kind is Kind.ARRAY:
+                opened += 1
+            elif kind is Kind.OBJECT_END or kind is Kind.ARRAY_END:
+                opened -= 1
+            elif kind is None:
+                raise LostError
+
+    def _go_to(self, kind: Kind | None) -> Kind | None:
+        if kind is Kind.OBJECT or kind is Kind.ARRAY:
+            self._scopes.append(_Scope("}" if kind is Kind.OBJECT else "]"))
+            if len(self._scopes) > MOST_LEVELS + 1:
+                raise LostError
+        self.kind = kind
+        return kind
+
+    def _close(self, char: str, scope: _Scope) -> Kind:
+        if char != scope.closing:
+            raise LostError
+        self._scopes.pop()
+        self.kind = Kind.OBJECT_END if char == "}" else Kind.ARRAY_END
+        return self.kind
+
+    def _behind_space(self) -> str | None:
+        """The next character that is no space; None: there is none."""
+        found = _SPACE.match(self._text, self._at)
+        self._at = found.end() if found else self._at
+        if self._at == self._end:
+            return None
+        char = self._taken(self._text[self._at])
+        self._at += 1
+        if char < " " or char == "/":
+            raise LostError
+        return char
+
+    def _take(self) -> str:
+        if self._at == self._end:
+            raise LostError
+        self._at += 1
+        return self._text[self._at - 1]
+
+    @staticmethod
+    def _taken(char: str | None) -> str:
+        if char is None:
+            raise LostError
+        return char
+
+    def _begun(self, char: str) -> Kind:
+        """The value that begins with a character."""
+        match char:
+            case '"':
+                self._unread = True
+                return Kind.TEXT
+            case "'":
+                self._value = self._quoted("'")
+                return Kind.TEXT
+            case "{":
+                return Kind.OBJECT
+            case "[":
+                return Kind.ARRAY
+            case "t" | "f" | "n":
+                word, kind = _WORDS[char]
+                self._match(word, 1)
+                return kind
+            case "N" | "I":
+                return self._not_finite(_NUMBERS[char], 1)
+            case "-":
+                return self._negative()
+            case "+":
+                return self._infinite("+", self._take())
+        if "0" <= char <= "9":
+            return self._number(self._at - 1)
+        if _category(char) in _WORD_BEGINS:
+            self._leave_word(1)
+        raise LostError
+
+    def _negative(self) -> Kind:
+        char = self._take()
+        if "0" <= char <= "9":
+            return self._number(self._at - 1)
+        return self._infinite("-", char)
+
+    def _infinite(self, sign: str, char: str) -> Kind:
+        """What begins with a sign and a character that is no digit."""
+        if char == "I":
+            match self._take():
+                case "N":
+                    return self._not_finite(f"{sign}INF", 3)
+                case "n":
+                    return self._not_finite(f"{sign}Infinity", 3)
+        raise LostError
+
+    def _not_finite(self, word: str, known: int) -> Kind:
+        self._match(word, known)
+        self._value = word
+        return Kind.FRACTION
+
+    def _match(self, word: str, known: int) -> None:
+        """Take the rest of a word, and see that nothing else is behind it."""
+        for number in range(known, len(word)):
+            if self._at == self._end or self._text[self._at] != word[number]:
+                self._leave_word(number)
+                raise LostError
+            self._at += 1
+        if self._at < self._end and _category(self._text[self._at]) in _WORD_HAS:
+            behind = self._text[self._at]
+            if behind >= "0" and behind not in "]}":
+                self._leave_word(len(word))
+                raise LostError
+
+    def _leave_word(self, known: int) -> None:
+        for _ in range(max(_LONGEST_WORD - known, 1)):
+            if self._at == self._end or _category(self._text[self._at]) not in _WORD_HAS:
+                return
+            self._at += 1
+
+    def _number(self, first: int) -> Kind:
+        """A number whose first digit is at a place. Where an error leaves the reader differs behind a 0."""
+        text, end = self._text, self._end
+        begin = first - 1 if text[first - 1 : first] == "-" else first
+        zero = text[first] == "0"
+        at = self._digits(first)
+        if zero and at > first + 1:
+            self._at = first + 1
+            raise LostError
+        if at == end or text[at] not in ".eE":
+            return self._numbered(Kind.WHOLE, begin, at, at - first)
+        behind = at + 1
+        digits = at - first
+        if text[at] == ".":
+            at = self._digits(behind)
+            digits += at - behind
+            if at == behind:
+                self._at = behind if not zero and at < end else min(at + 1, end)
+                raise LostError
+            if at == end or text[at] not in "eE":
+                return self._numbered(Kind.FRACTION, begin, at, digits)
+        at += 1
+        if at < end and text[at] in "+-":
+            at += 1
+        exponent = self._digits(at)
+        if exponent == at:
+            self._at = end if at == end else at + 1 if zero else behind
+            raise LostError
+        return self._numbered(Kind.FRACTION, begin, exponent, digits + exponent - at)
+
+    def _digits(self, at: int) -> int:
+        found = _DIGITS.match(self._text, at)
+        return found.end() if found else at
+
+    def _numbered(self, kind: Kind, begin: int, end: int, digits: int) -> Kind:
+        self._at = end
+        if digits > _MOST_DIGITS:
+            raise LostError
+        self._value = self._text[begin:end]
+        return kind
+
+    def _quoted(self, quote: str) -> str:
+        """What is up to a quote."""
+        parts = []
+        while True:
+            found = _PLAIN[quote].match(self._text, self._at)
+            if found:
+                parts.append(found.group())
+                self._at = found.end()
+            char = self._take()
+            if char == quote:
+                return "".join(parts)
+            if char != "\\":
+                raise LostError
+            parts.append(self._escaped())
+
+    def _escaped(self) -> str:
+        char = self._take()
+        if char != "u":
+            found = _ESCAPES.get(char)
+            if found is None:
+                raise LostError
+            return found
+        number = 0
+        for _ in range(4):
+            # The reader in Spark looks at the lower half of a character only.
+            digit = _HEXADECIMAL.get(ord(self._take()) & 0xFF)
+            if digit is None:
+                raise LostError
+            number = number * 16 + digit
+        return chr(number)
+
+
+_HEXADECIMAL = {ord(digit): int(digit, 16) for digit in "0123456789abcdefABCDEF"}
+
+
+def characters(units: str) -> str:
+    """A text of units of UTF-16 as Spark keeps it: a half of a character that is alone becomes a question mark."""
+    if units.isascii() or not any("\ud800" <= each <= "\udfff" for each in units):
+        return units
+    return _LONE.sub("?", units).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def _in_units(text: str) -> str:
+    return "".join(map(chr, array("H", text.encode("utf-16"))[1:]))
+
+
+def _category(char: str) -> str:
+    """The category of a character in words as Java has them: what it ignores in them counts as one of their parts."""
+    code = ord(char)
+    if code < 9 or 0x0E <= code < 0x1C or 0x7F <= code < 0xA0:
+        return "Cf"
+    return unicodedata.category(char)
