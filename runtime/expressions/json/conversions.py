@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from .lost import LostError, PartlyError
-from .tokens import Kind, Tokens, characters
+from .tokens import Kind, Tokens
+from .units import characters
 from .written import double, written
 
 Convert = Callable[[Tokens], Any]

@@ -8,12 +8,11 @@ text depends on where its reader stands then, so this one stands there too.
 from __future__ import annotations
 
 import re
-import unicodedata
-from array import array
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from .lost import LostError
+from .units import begins_word, in_units, is_in_word
 
 MOST_LEVELS = 1000
 _MOST_DIGITS = 1000
@@ -23,10 +22,7 @@ _LONGEST_WORD = 256
 _PLAIN = {quote: re.compile(rf"[^{quote}\\\x00-\x1f]*") for quote in "\"'"}
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DIGITS = re.compile(r"[0-9]*")
-_LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", **{each: each for each in "\"'/\\"}}
-_WORD_BEGINS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
-_WORD_HAS = _WORD_BEGINS | {"Nd", "Mn", "Mc", "Cf"}
 
 
 class Kind(Enum):
@@ -66,7 +62,7 @@ class Tokens:
 
     def __init__(self, text: str) -> None:
         self.kind: Kind | None = None
-        self._text = text if text.isascii() or max(text) < "\U00010000" else _in_units(text)
+        self._text = in_units(text)
         self._at = 0
         self._end = len(self._text)
         self._scopes = [_Scope("")]
@@ -86,7 +82,7 @@ class Tokens:
         return self._value
 
     def text(self) -> str:
-        """The text that it is at, in units of UTF-16: see `characters`."""
+        """The text that it is at, in units of UTF-16: see `units.characters`."""
         if self._unread:
             self._unread = False
             self._value = self._quoted('"')
@@ -202,7 +198,7 @@ class Tokens:
                 return self._infinite("+", self._take())
         if "0" <= char <= "9":
             return self._number(self._at - 1)
-        if _category(char) in _WORD_BEGINS:
+        if begins_word(char):
             self._leave_word(1)
         raise LostError
 
@@ -234,15 +230,14 @@ class Tokens:
                 self._leave_word(number)
                 raise LostError
             self._at += 1
-        if self._at < self._end and _category(self._text[self._at]) in _WORD_HAS:
-            behind = self._text[self._at]
-            if behind >= "0" and behind not in "]}":
-                self._leave_word(len(word))
-                raise LostError
+        behind = self._text[self._at : self._at + 1]
+        if behind >= "0" and behind not in "]}" and is_in_word(behind):
+            self._leave_word(len(word))
+            raise LostError
 
     def _leave_word(self, known: int) -> None:
         for _ in range(max(_LONGEST_WORD - known, 1)):
-            if self._at == self._end or _category(self._text[self._at]) not in _WORD_HAS:
+            if self._at == self._end or not is_in_word(self._text[self._at]):
                 return
             self._at += 1
 
@@ -320,22 +315,3 @@ class Tokens:
 
 
 _HEXADECIMAL = {ord(digit): int(digit, 16) for digit in "0123456789abcdefABCDEF"}
-
-
-def characters(units: str) -> str:
-    """A text of units of UTF-16 as Spark keeps it: a half of a character that is alone becomes a question mark."""
-    if units.isascii() or not any("\ud800" <= each <= "\udfff" for each in units):
-        return units
-    return _LONE.sub("?", units).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-
-
-def _in_units(text: str) -> str:
-    return "".join(map(chr, array("H", text.encode("utf-16"))[1:]))
-
-
-def _category(char: str) -> str:
-    """The category of a character in words as Java has them: what it ignores in them counts as one of their parts."""
-    code = ord(char)
-    if code < 9 or 0x0E <= code < 0x1C or 0x7F <= code < 0xA0:
-        return "Cf"
-    return unicodedata.category(char)
