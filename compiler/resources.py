@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .language.node_values import named, scalars, text
@@ -140,9 +140,10 @@ def _implicit_stores(model: TopologyModel) -> Iterator[Scalar]:
     looked_up = {table.text for flow in model.flows.values() for step in flow.references for table in step.tables}
     for flow in model.flows.values():
         steps = flow.references
-        unnamed = any(step.stores_result and not step.stores for step in steps)
-        if unnamed or (flow.name.text in looked_up and steps and not steps[-1].stores_result):
-            yield flow.name
+        endings = dict.fromkeys(step.store_ending for step in steps if step.stores_result and not step.stores)
+        if flow.name.text in looked_up and steps and (not steps[-1].stores_result or steps[-1].store_ending):
+            endings[""] = None
+        yield from (replace(flow.name, text=flow.name.text + ending) for ending in endings)
 
 
 def _tags(node: Mapping) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .operators.sessions.aggregate_sessions import AggregateSessions
     from .operators.sink import Sink
     from .operators.source import Source
+    from .operators.suppress.suppress import Suppress
     from .operators.table import Table
     from .spark.runner import main
     from .stages.building import Pipe, subtopology
@@ -57,6 +58,7 @@ _HOMES = {
     "operators.processing.process": ("Process",),
     "operators.sink": ("Sink",),
     "operators.source": ("Source",),
+    "operators.suppress.suppress": ("Suppress",),
     "operators.table": ("Table",),
     "topology": (
         "Agg",
@@ -97,6 +99,7 @@ __all__ = [
     "Store",
     "StreamTableJoin",
     "Subtopology",
+    "Suppress",
     "Table",
     "TableTableJoin",
     "ToStream",

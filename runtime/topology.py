@@ -104,6 +104,11 @@ class Window:
         return self.grace_ms
 
     @property
+    def suppressed_ms(self) -> int:
+        """How far stream time is behind the end of a window when `suppress` takes it for closed."""
+        return self.grace_ms
+
+    @property
     def unseen_ms(self) -> int:
         """For how long a row stays in its store although no step finds it any more."""
         return 0
@@ -130,6 +135,11 @@ class SessionWindow:
         return self.gap_ms + self.grace_ms
 
     @property
+    def suppressed_ms(self) -> int:
+        """How far stream time is behind the end of a session when `suppress` takes it for closed: 1 ms earlier."""
+        return self.gap_ms + self.grace_ms
+
+    @property
     def closed_after_ms(self) -> int:
         """How far stream time is behind the end of a session when it closes."""
         return self.gap_ms + self.grace_ms + 1
@@ -140,8 +150,11 @@ class SessionWindow:
         return 1
 
 
-StoreType = Literal["key_value", "window", "session"]
-"""What the rows of a store are found by: their key, their key and a window's start, or their key and a session."""
+StoreType = Literal["key_value", "window", "session", "window_changes", "changes"]
+"""What the rows of a store are found by: their key, their key and a window's start, or their key and a session.
+
+The last two are those of `suppress`: what waits for its window to be closed, or for some time.
+"""
 
 
 @dataclass(frozen=True)
@@ -192,7 +205,7 @@ class Store:
     @property
     def changelog_cleanup(self) -> str:
         """`cleanup`, or its default, as in Kafka Streams."""
-        return self.cleanup or ("compact" if self.type == "key_value" else "compact,delete")
+        return self.cleanup or ("compact,delete" if self.is_windowed else "compact")
 
     @property
     def kept_ms(self) -> int | None:
@@ -210,7 +223,12 @@ class Store:
     @property
     def is_windowed(self) -> bool:
         """Whether its rows have windows, and expire by stream time."""
-        return self.type != "key_value"
+        return self.type in ("window", "session")
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether its rows are changes that wait (`Suppress`)."""
+        return self.type in ("window_changes", "changes")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ _POSITIONAL = {
     "TableTableJoin": 5,
     "Select": 2,
     "Sink": 2,
+    "Suppress": 2,
     "Source": 2,
     "Assignment": 0,
     "Topology": 0,

@@ -16,6 +16,7 @@ from .joins.step import JoinStep
 from .key_by import KeyByStep
 from .repartition import RepartitionStep
 from .select import DropStep, SelectStep, WithColumnsStep
+from .suppress import SuppressStep
 from .to_stream import ToStreamStep
 from .to_table import ToTableStep
 from .window import WindowStep
@@ -31,11 +32,12 @@ STEPS: Mapping[str, type[StepAction]] = {
     "join": JoinStep,
     "window": WindowStep,
     "aggregate": AggregateStep,
+    "suppress": SuppressStep,
     "to_table": ToTableStep,
     "to_stream": ToStreamStep,
     "branch": BranchStep,
 }
 """The class of each word in `steps:`."""
 
-RESERVED = frozenset({"process", "suppress"})
+RESERVED = frozenset({"process"})
 """Words reserved for later steps."""

@@ -94,6 +94,7 @@ class AggregateStep(StepAction):
             key={**shape.plain_key, **WINDOW_COLUMNS} if shape.window else dict(shape.key),
             value=value,
             windowed=shape.windowed or shape.window is not None,
+            closes_ms=shape.window.suppressed_ms if shape.window else shape.closes_ms,
             rekey=None,
             window=None,
             emit=self.emit,

@@ -23,6 +23,9 @@ _FOLLOWS = {
 }
 """Setting -> what follows if it changes."""
 
+_WAITING = "it counts from now on, also for changes that wait already"
+"""The same, of all settings of `suppress`."""
+
 _PLACING = "it counts for the next assignment of tasks"
 """The same, of any other setting of a topology: those of `assignment`."""
 
@@ -63,7 +66,8 @@ def _what(committed: TopologyDescription, current: TopologyDescription, name: st
         kept = f"records of it that fail are kept in {is_} from now on"
         gone = f"; what {was} has stays" if was != _UNSAID else ""
         return f"{kept if is_ != _UNSAID else 'records of it that fail are not kept any more'}{gone}"
-    return f"its {setting} was {was}, is {is_}; {_FOLLOWS.get(setting, _PLACING)}"
+    follows = _WAITING if setting.startswith("suppress") else _FOLLOWS.get(setting, _PLACING)
+    return f"its {setting} was {was}, is {is_}; {follows}"
 
 
 def _differing(was: Mapping[str, str], is_: Mapping[str, str]) -> list[str]:

@@ -30,6 +30,9 @@ TableHow = Literal["inner", "left", "outer"]
 SinkMode = Literal["append", "each_update", "per_epoch", "repartition"]
 """What a sink writes: see `sink.Sink`."""
 
+WhenFull = Literal["emit", "fail"]
+"""What a full buffer does: the oldest change goes on at once, or the task stops."""
+
 Side = Literal["stream", "table"]
 """What an operator reads: records, or changes of a table."""
 
@@ -185,6 +188,25 @@ class Materialize:
 
 
 @dataclass(frozen=True)
+class Suppress:
+    """Holds changes of a table back in `store`, one for each key: a later one replaces the one that waits.
+
+    In a store of type `window_changes` each waits until `wait_ms` after the end of its window, and a stream of the last
+    rows goes on. In one of type `changes` each waits until `wait_ms` after the first one of its key, and changes of a
+    table go on; `old`: with the replaced rows. `when_full`: what happens if more than `max_records` wait (None: no
+    limit).
+    """
+
+    flow: str
+    store: Store
+    wait_ms: int
+    max_records: int | None = None
+    when_full: WhenFull = "emit"
+    old: bool = False
+    at: Place = ""
+
+
+@dataclass(frozen=True)
 class Settle:
     """Removes deletions of rows that did not exist, after a filter on a table."""
 
@@ -278,6 +300,7 @@ Declaration = (
     | Aggregate
     | AggregateSessions
     | Materialize
+    | Suppress
     | Settle
     | ToStream
     | FinalResults

@@ -38,7 +38,9 @@ def key_types(store: Store) -> dict[str, pa.DataType]:
 def table_schema(store: Store) -> pa.Schema:
     """The columns of the table: the key's with the window's bounds, the value's, `timestamp`."""
     key = key_types(store)
-    if store.is_windowed:
+    if store.is_buffer:
+        key = parse_columns(store.key)
+    elif store.is_windowed:
         key |= dict.fromkeys(WINDOW_COLUMNS[: 2 if store.window is not None else 1], TIMESTAMP)
     value = parse_columns(store.value)
     keys, values = column_names([_TIMESTAMP], key, value)

@@ -36,6 +36,7 @@ from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey
 from ..topology import Store, Window
+from .buffers import waiting_changes, waiting_rows
 from .rows import FoundRows, Row, key_types, moments, table_schema
 from .sessions import WantedSessions
 from .wanted import wanted_columns
@@ -117,7 +118,9 @@ class StoreQuery:
                 lower, upper = sessions.lower(self.store), None
                 low = lower or b""
             for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
-                if key >= low and (upper is None or key < upper):
+                if self.store.is_buffer:
+                    yield from waiting_rows(self.store, key, value)
+                elif key >= low and (upper is None or key < upper):
                     yield from sessions.rows(key, value) if is_session else self._there(key, value, oldest)
         except StoreDamagedError as error:
             raise DamagedStoreError(self.store, partition, error) from error
@@ -189,6 +192,8 @@ class StoreQuery:
         return max(copies, key=itemgetter(0), default=(0, None))[1]
 
     def _decoded(self, batch: list[Encoded]) -> FoundRows:
+        if self.store.is_buffer:
+            return waiting_changes(self.store, batch)
         keys, starts, ends = [key for key, _ in batch], None, None
         if self.store.type == "session":
             starts, ends, keys = split_sessions(keys)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..durations import duration_text
 from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
@@ -31,6 +32,7 @@ from ..operators.declarations import (
     Process,
     Sink,
     Source,
+    Suppress,
     Table,
     TableTableJoin,
 )
@@ -191,14 +193,14 @@ def subtopology(
             dead_letters=letters,
             starts={n.topic.name: n.start for n in nodes if isinstance(n, Source) and n.start is not None},
             fillers=tuple(fillers(nodes)),
-            settings=tuple(_emits(nodes)),
+            settings=(*_emits(nodes), *_waits(nodes)),
             processors=tuple(node.name for node in nodes if isinstance(node, Process)),
         )
 
     return of
 
 
-_FILLING = Aggregate | AggregateSessions | Table | Materialize
+_FILLING = Aggregate | AggregateSessions | Table | Materialize | Suppress
 _EMITTING = Aggregate | AggregateSessions | Table | TableTableJoin
 
 
@@ -231,6 +233,20 @@ def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:
             if store.name not in filled:
                 filled[store.name] = node.flow
                 yield StoreFiller(store.name, node.flow, [*filled.values()].count(node.flow))
+
+
+def _waits(nodes: Iterable[Declaration]) -> Iterator[tuple[str, str, str]]:
+    """Flow, setting and value of what holds changes back. How long a window stays open is told with its store."""
+    seen: list[str] = []
+    for node in nodes:
+        if isinstance(node, Suppress):
+            seen.append(node.flow)
+            number = seen.count(node.flow)
+            word = "suppress" if number == 1 else f"suppress_{number}"
+            if node.store.type == "changes":
+                yield node.flow, f"{word}.for", duration_text(node.wait_ms)
+            yield node.flow, f"{word}.max_records", "none" if node.max_records is None else str(node.max_records)
+            yield node.flow, f"{word}.when_full", node.when_full
 
 
 def _placed(step: Step, file: str) -> Step:

@@ -30,6 +30,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     StreamTableJoin,
+    Suppress,
     Table,
     TableTableJoin,
     ToStream,
@@ -61,9 +62,9 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return node.flows, (node.into,)
         case Process():
             return (node.flow,), tuple(node.into) or (node.flow,)
-        case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream() | FinalResults():
+        case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream():
             return (node.flow,), (node.flow,)
-        case Aggregate() | AggregateSessions():
+        case Aggregate() | AggregateSessions() | FinalResults() | Suppress():
             return (node.flow,), (node.flow,)
         case unknown:
             assert_never(unknown)
@@ -103,7 +104,7 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return _aggregated(node.store)
         case Merge():
             return flows[node.flows[0]]
-        case Table() | Materialize() | Settle() | ToStream() | FinalResults() | Fork():
+        case Table() | Materialize() | Suppress() | Settle() | ToStream() | FinalResults() | Fork():
             return flows[node.flow]
         case Sink():
             raise AssertionError("a sink makes no edge")

@@ -20,6 +20,7 @@ from ..operators.declarations import (
     Process,
     Sink,
     StreamTableJoin,
+    Suppress,
     Table,
 )
 from ..operators.node import Edges, Node
@@ -62,7 +63,7 @@ class Numbering:
                 node.run(edges, epoch)
                 for name in node.into or (node.flow,):
                     self._touched[edges[name].path[0]] = True
-            case Table() | Aggregate() | AggregateSessions() | Materialize() | Sink():
+            case Table() | Aggregate() | AggregateSessions() | Materialize() | Suppress() | Sink():
                 self._touched[edges[node.flow].path[0]] = True
                 node.run(edges, epoch)
             case StreamTableJoin() | GlobalJoin():

@@ -21,6 +21,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     StreamTableJoin,
+    Suppress,
     TableTableJoin,
     ToStream,
 )
@@ -89,6 +90,8 @@ def _operator(node: Declaration) -> str:
             return f"{node.how} join {node.table.name} by {_columns(node.by)}, values {_columns(node.values)}"
         case Merge():
             return f"merge {', '.join(node.flows)}"
+        case Suppress():
+            return "suppress until window_closes" if node.store.type == "window_changes" else "suppress"
         case ToStream():
             return "to_stream"
         case FinalResults():

@@ -159,9 +159,10 @@ class FlowContext:
         key: Mapping[str, str | None],
         value: Mapping[str, str | None],
         shape: Shape,
+        ending: str = "",
     ) -> tuple[Store, StoreModel | None]:
-        """The store of a step: the declared one, or one with the defaults, named after the flow."""
-        name = named.text if named is not None else self.name.text
+        """The store of a step: the declared one, or one with the defaults, named after the flow, with an `ending`."""
+        name = named.text if named is not None else self.name.text + ending
         model = self.topology.stores.get(name) if named is not None else None
         if named is None:
             if name in self.topology.default_stores or name in self.topology.stores:
@@ -172,7 +173,8 @@ class FlowContext:
         elif model is not None and model.type not in (None, type_):
             step = {"window": "A windowed aggregate", "session": "An aggregate of sessions"}.get(type_, "This step")
             message = f"{step} needs a {type_} store; '{name}' is a {model.type} store."
-            self.report("HW506", named.position, message)
+            what_else = {"changes": "Leave its `type` out.", "window_changes": "Leave its `type` out."}.get(type_)
+            self.report("HW506", named.position, message, what_else)
         return declared_store(name, model, type_, key, value, shape.partitions), model
 
     def rekeyed(self, shape: Shape, at: StepPlace, partitions: int | None = None) -> Shape:

@@ -29,7 +29,8 @@ class Shape:
     If `windowed`, `key` includes `window_start` and `window_end`. A type is None if it is unknown. With `open` some
     columns are unknown, because of an error that has been reported. `rekey`: not all records of the stream are in the
     partitions of their keys. `window`: set for a stream between `window` and `aggregate`. `unsettled`: a table after a
-    filter, whose changes may delete rows that did not exist. `store`: the table's own store; None if it has none.
+    filter, whose changes may delete rows that did not exist. `closes_ms`: how long after its end a window of the table
+    is closed, None where nobody says. `store`: the table's own store; None if it has none.
     """
 
     kind: Literal["stream", "table"] = "stream"
@@ -39,6 +40,7 @@ class Shape:
     windowed: bool = False
     rekey: Rekey | None = None
     window: Window | SessionWindow | None = None
+    closes_ms: int | None = None
     emit: Emit = "per_epoch"
     unsettled: bool = False
     store: Store | None = None

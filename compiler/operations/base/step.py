@@ -16,13 +16,15 @@ from .shape import Shape
 class References:
     """The names in a step: tables that it joins, its store, flows that it makes.
 
-    `stores_result`: whether it keeps its result in a store: the one of `stores`, or one that is named after the flow.
+    `stores_result`: whether it keeps its result in a store: the one of `stores`, or one that is named after the flow,
+    with `store_ending` behind.
     """
 
     tables: tuple[Scalar, ...] = ()
     stores: tuple[Scalar, ...] = ()
     flows: tuple[Scalar, ...] = ()
     stores_result: bool = False
+    store_ending: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from headwater.compiler.diagnostics import Position
 from headwater.compiler.emit.job import render_job
 from headwater.compiler.language.reader import Reader
 from headwater.compiler.model import build
-from headwater.compiler.operations import RESERVED, STEPS
+from headwater.compiler.operations import STEPS
 from headwater.compiler.operations.base.context import FlowContext
 from headwater.compiler.operations.base.operation import Description, Processor, PythonOperation, TableUse
 from headwater.compiler.operations.base.shape import Shape
@@ -40,7 +40,7 @@ flows:
 
 @dataclass(frozen=True)
 class SuppressStep(StepAction):
-    """A step of which the compiler has only the word. It is for tables."""
+    """A step in place of the one that the language has. It is for tables."""
 
     passes_tombstones = False
 
@@ -80,7 +80,6 @@ class Suppression(PythonOperation):
 def suppress_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[StepAction]], None]:
     def register(step: type[StepAction]) -> None:
         monkeypatch.setattr(build, "STEPS", {**STEPS, "suppress": step})
-        monkeypatch.setattr(build, "RESERVED", RESERVED - {"suppress"})
 
     return register
 

@@ -54,6 +54,7 @@ OPERATORS: dict[str, set[str]] = {
     "FinalResults": {"flow", "store"},
     "Materialize": {"store"},
     "Process": {"flow", "function", "stores", "options", "into", "named", "sources", "name"},
+    "Suppress": {"flow", "store", "wait_ms", "max_records", "when_full"},
     "Settle": set(),
     "ToStream": {"flow"},
     "Fork": set(),

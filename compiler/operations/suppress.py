@@ -1,0 +1,128 @@
+"""`suppress`: holds changes of a table back, until their windows are closed or for some time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self, cast
+
+from ...runtime.durations import duration_text
+from ...runtime.operators import declarations
+from ...runtime.operators.declarations import WhenFull
+from ...runtime.topology import Store
+from ..language.node_values import integer, milliseconds, scalar, text
+from ..language.reader import Reader
+from ..reading.nodes import Mapping, Node, Scalar
+from .base.context import FlowContext
+from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
+from .base.shape import UNKNOWN, Shape
+from .base.site import PythonLayout, Site
+from .base.step import References, Refusal, Step, StepAction
+
+_NAMED = "_suppress"
+"""What follows the flow's name in that of a store which is not named."""
+
+
+@dataclass(frozen=True)
+class SuppressStep(StepAction):
+    """`suppress:`. `wait_ms`: None until windows are closed."""
+
+    wait_ms: int | None
+    max_records: int | None
+    when_full: WhenFull
+    store: Scalar | None
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        if not isinstance(node, Mapping) or not ("until" in node or "for" in node):
+            return None
+        until = "until" in node
+        full = scalar(node, "when_full")
+        if until and full is not None and full.text == "emit":
+            message = "A window that is not closed has no final result that could go on early."
+            hint = "Write `when_full: fail`, which stops the task, or leave `max_records` out."
+            reader.diagnostics.add("HW204", full.position, message, hint)
+            return None
+        wait = None if until else milliseconds(scalar(node, "for"))
+        if not until and wait is None:
+            return None
+        most = integer(node, "max_records", None)
+        when_full = cast(WhenFull, text(node, "when_full", "fail" if until and most is not None else "emit"))
+        return cls(wait, most, when_full, scalar(node, "store"))
+
+    def references(self) -> References:
+        named = (self.store,) if self.store is not None else ()
+        return References(stores=named, stores_result=True, store_ending=_NAMED)
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        if shape.is_table:
+            return None
+        hint = "Put it right behind the aggregate" if shape.windowed else "Put `to_table` before it"
+        return Refusal("HW501", f"'{word}' is for tables; this is a stream.", f"{hint}.")
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Require windows of which it is known when they are closed, if it waits for that."""
+        if shape.open:
+            return shape
+        final = self.wait_ms is None
+        wait = self.wait_ms if self.wait_ms is not None else self._closing(context, step, shape)
+        if wait is None:
+            return UNKNOWN
+        type_ = "window_changes" if final else "changes"
+        store, _ = context.store(self.store, type_, shape.key, shape.value, shape, _NAMED)
+        # What goes on has waited already, so it is not collapsed once more.
+        after = replace(shape, store=None, emit="each_update", kind="stream" if final else "table")
+        return context.add(Suppression(store, wait, self.max_records, self.when_full), shape, after, step)
+
+    def _closing(self, context: FlowContext, step: Step, shape: Shape) -> int | None:
+        """How long after its end a window is closed (ms); None if that was reported as not known."""
+        if shape.windowed and shape.closes_ms is not None:
+            return shape.closes_ms
+        if shape.windowed:
+            message = "Nobody says when the windows of this table are closed: their aggregate is not in this topology."
+            hint = "Put `suppress` behind the aggregate, before its rows are written to a topic."
+        else:
+            message = "The rows of this table have no windows that could be closed."
+            hint = "Put a `window` step before the aggregate, or write `for`, with how long a change waits."
+        context.report("HW501", step.word.position, message, hint)
+        return None
+
+
+@dataclass(frozen=True)
+class Suppression(PythonOperation):
+    """Holds changes back in `store` for `wait_ms`: after the window's end in one of type `window_changes`."""
+
+    store: Store
+    wait_ms: int
+    max_records: int | None
+    when_full: WhenFull
+
+    has_effect = True
+    null_keys = "dropped"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """A store has all columns."""
+        return offered
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """Every change by itself. One that waits keeps the row that the first change of its key has replaced."""
+        return EVERY_CHANGE if self.store.type == "window_changes" else TableUse("repartition")
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        if self.store.type == "window_changes":
+            what = "until window_closes"
+        else:
+            what = f"for {duration_text(self.wait_ms)}"
+        most = "" if self.max_records is None else f", max_records {self.max_records}, when_full {self.when_full}"
+        return Description(f"suppress {what}{most}", (Processor("KTABLE-SUPPRESS", stores=(self.store.name,)),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        edge, shape = site.input, site.output.shape
+        site.declared.stores[self.store.name] = self.store
+        old = shape.is_table and site.changes(frozenset(), True)[1]
+        node = declarations.Suppress(
+            edge.name, self.store, self.wait_ms, self.max_records, self.when_full, old, site.at
+        )
+        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))

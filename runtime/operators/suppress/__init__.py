@@ -1,0 +1,1 @@
+"""Holds changes of a table back: what waits, when each goes on, and where they are stored."""
