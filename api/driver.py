@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..compiler.diagnostics import did_you_mean
+from ..compiler.emit.code_files import code_of
 from ..compiler.emit.job import render_job
 from ..compiler.outcomes import UnknownNameError
 from ..compiler.target_settings import plugins_of
@@ -19,6 +20,7 @@ from ..compiler.testing.checked import Surface, columns_of_topic
 from ..compiler.topology.engines import StepEngine, step_engines
 from ..compiler.topology.graph import TopologyGraph
 from ..errors import HeadwaterError
+from ..private_files import make_folder
 from ..runtime.durations import parse_duration
 from ..runtime.generated_code import topology_beside
 from ..runtime.ingest.incoming import from_python
@@ -111,6 +113,9 @@ class DrivenProject:
             with tempfile.TemporaryDirectory(prefix="headwater-test-") as folder:
                 job = Path(folder) / "job.py"
                 job.write_text(render_job(self.graphs[name]), "utf-8")
+                for path, text in code_of(self.graphs[name]).files:
+                    make_folder(job.parent.joinpath(path).parent)
+                    job.parent.joinpath(path).write_text(text, "utf-8")
                 self._topologies[name] = topology_beside(job)
         return self._topologies[name]
 

@@ -373,6 +373,11 @@ REFERENCES: dict[str, Code] = {
         "Name it in a step's `store`, or remove it.",
         Severity.WARNING,
     ),
+    "HW312": Code(
+        "a function that cannot be loaded",
+        "`compile` imports the modules of `functions/` that flows name, and this one raises an error.",
+        "Fix it there. A package that it imports must be installed, also on the executors.",
+    ),
 }
 
 # HW4xx: expressions
@@ -599,6 +604,11 @@ TOPOLOGY: dict[str, Code] = {
         "joined by the changes of both, so neither can be global, nor have windows, whose rows are forgotten after a "
         "while.",
         "Make both sides tables of the same key, or put `to_stream` before the join; the hint says which.",
+    ),
+    "HW530": Code(
+        "a function that does not fit its step",
+        "`reduce` calls a function with the old value and the new one.",
+        "Change its parameters, or name another one.",
     ),
 }
 

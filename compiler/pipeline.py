@@ -1,7 +1,7 @@
 """The whole compiler: a folder in, a checked project with its graphs out.
 
 parse     load, render, validate, resolve, check; without Spark and without the project's Python
-compile   the same with Spark's analyzer for types and with the plugins, then graphs
+compile   the same with Spark's analyzer for types, with the plugins and with the functions that flows name, then graphs
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .checks.project import Checked, check_project
 from .checks.spark import check_spark
 from .diagnostics import Diagnostic, Diagnostics
 from .language.judge import Analyzer, Judge, LeftToSpark, VerdictCache
+from .language.python_functions import ProjectFunctions
 from .model.build import build_model
 from .model.project import ProjectModel
 from .model.resolve import resolve
@@ -93,7 +94,8 @@ def compile_project(
     model = build_model(loaded, diagnostics)
     cache = VerdictCache(root / CACHE)
     judge = Judge(analyzer, cache, diagnostics, only_spark=only_spark)
-    checked = check_project(model, resolve(model, diagnostics), judge, diagnostics)
+    functions = ProjectFunctions(root, plugins is not None, diagnostics)
+    checked = check_project(model, resolve(model, diagnostics), judge, functions, diagnostics)
     check_former_names(model, diagnostics)
     check_functions(model, root, diagnostics)
     failures = plugins.failures if plugins is not None else None

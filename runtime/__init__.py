@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .operators.closing.final_results import FinalResults
     from .operators.columns import KeyBy, Select
     from .operators.edges import Fork, Merge, Settle, ToStream
+    from .operators.folding.reduce import Reduce
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
     from .operators.joins.tables import TableTableJoin
     from .operators.materialize import Materialize
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .operators.source import Source
     from .operators.suppress.suppress import Suppress
     from .operators.table import Table
+    from .python_functions.code import PythonCode, PythonFunction
     from .spark.runner import main
     from .stages.building import Pipe, subtopology
     from .topology import (
@@ -51,6 +53,7 @@ _HOMES = {
     "operators.sessions.aggregate_sessions": ("AggregateSessions",),
     "operators.columns": ("KeyBy", "Select"),
     "operators.closing.final_results": ("FinalResults",),
+    "operators.folding.reduce": ("Reduce",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
     "operators.joins.tables": ("TableTableJoin",),
@@ -60,6 +63,7 @@ _HOMES = {
     "operators.source": ("Source",),
     "operators.suppress.suppress": ("Suppress",),
     "operators.table": ("Table",),
+    "python_functions.code": ("PythonCode", "PythonFunction"),
     "topology": (
         "Agg",
         "Assignment",
@@ -90,6 +94,9 @@ __all__ = [
     "Pipe",
     "PluginRef",
     "Process",
+    "PythonCode",
+    "PythonFunction",
+    "Reduce",
     "Select",
     "SessionWindow",
     "Settings",

@@ -262,6 +262,10 @@ class StoreFiller:
     as_list: ClassVar[bool] = True
 
 
+CODE_OF = "code of "
+"""How a setting of a flow begins that tells which code a Python function has: the function's name follows."""
+
+
 @dataclass(frozen=True)
 class Subtopology:
     """A connected part of a topology. It has one task for each partition of its sources, `partitions` in all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as AbstractMapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from ...runtime.assignment.racks.solver import WAY_OUT, uses_solver
 from ...runtime.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..language.entries import PluginUse, StoreModel
+from ..language.python_functions import is_defined
 from ..model.project import AssignmentModel, ProjectModel
 from ..reading.nodes import NOTES, Mapping, Node, Scalar
 from ..reading.nodes import Sequence as SequenceNode
@@ -25,8 +25,6 @@ _WORDS = {
     "store_backend": "store backend",
     "log": "log",
 }
-_MOST_BYTES = 500_000
-"""Of a module: `parse` must end soon and stay small, whatever a project contains."""
 
 
 class PluginCatalog(Protocol):
@@ -223,48 +221,4 @@ def check_functions(model: ProjectModel, root: Path, diagnostics: Diagnostics) -
     for topic in model.topics.values():
         function = topic.seed.get("function") if topic.seed is not None else None
         if isinstance(function, Scalar) and isinstance(function.value, str):
-            _check_function(function, root, diagnostics)
-
-
-def _check_function(function: Scalar, root: Path, diagnostics: Diagnostics) -> None:
-    module, _, name = function.text.partition(":")
-    place = root.joinpath(*module.split("."))
-    file = next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
-    start = function.position_at(0, len(module))
-    if file is None:
-        diagnostics.add("HW305", start, f"There is no module '{module}'.", f"Add {module.replace('.', '/')}.py.")
-        return
-    try:
-        with file.open("rb") as source:
-            content = source.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-        body = ast.parse(content).body
-    except (OSError, SyntaxError, ValueError) as error:
-        diagnostics.add("HW305", start, f"The module '{module}' cannot be read as Python: {error}.")
-        return
-    except (RecursionError, MemoryError):
-        diagnostics.add("HW305", start, f"The module '{module}' cannot be read as Python: it is nested too deeply.")
-        return
-    defined = set(_defined(body))
-    if name not in defined and "*" not in defined:
-        position = function.position_at(len(module) + 1, len(function.text))
-        message = f"The module '{module}' defines no function '{name}'."
-        diagnostics.add("HW305", position, message, did_you_mean(name, defined))
-
-
-def _defined(body: Sequence[ast.AST]) -> Iterator[str]:
-    """Names that a module's statements may define, also inside `if` and `try`; `*` if an import hides them."""
-    left = list(body)
-    while left:
-        match node := left.pop():
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.Name(id=name, ctx=ast.Store()):
-                yield name
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                yield from (alias.asname or alias.name for alias in names)
-            case ast.Lambda():
-                pass
-            case _:
-                left += ast.iter_child_nodes(node)
+            is_defined(function, root, diagnostics)

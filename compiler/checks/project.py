@@ -9,6 +9,7 @@ from ...runtime.topology import DEAD_LETTER_COLUMNS, GlobalTable, Topic, dead_le
 from ..diagnostics import Diagnostics, did_you_mean
 from ..language.entries import TableModel, TopicModel
 from ..language.judge import Judge
+from ..language.python_functions import ProjectFunctions
 from ..language.stores import declared_store
 from ..model.project import ProjectModel
 from ..model.resolve import Resolution
@@ -29,16 +30,30 @@ class Checked:
     topics: Mapping[str, Topic]
 
 
-def check_project(model: ProjectModel, resolution: Resolution, judge: Judge, diagnostics: Diagnostics) -> Checked:
+def check_project(
+    model: ProjectModel,
+    resolution: Resolution,
+    judge: Judge,
+    functions: ProjectFunctions,
+    diagnostics: Diagnostics,
+) -> Checked:
     """Check a resolved project. If the diagnostics have errors, the result is incomplete."""
-    return _ProjectCheck(model, resolution, judge, diagnostics).run()
+    return _ProjectCheck(model, resolution, judge, functions, diagnostics).run()
 
 
 class _ProjectCheck:
-    def __init__(self, model: ProjectModel, resolution: Resolution, judge: Judge, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self,
+        model: ProjectModel,
+        resolution: Resolution,
+        judge: Judge,
+        functions: ProjectFunctions,
+        diagnostics: Diagnostics,
+    ) -> None:
         self._model = model
         self._resolution = resolution
         self._judge = judge
+        self._functions = functions
         self._diagnostics = diagnostics
         self._topics: dict[str, Topic] = {}
         self._shapes: dict[str, Shape] = {}
@@ -106,7 +121,7 @@ class _ProjectCheck:
         shapes = (
             None if sources is None else [(source, self._source(context, kind, source)) for kind, source in sources]
         )
-        flow_context = FlowContext(context, flow.name, self._diagnostics, self._judge)
+        flow_context = FlowContext(context, flow.name, self._diagnostics, self._judge, self._functions)
         declared = self._model.topics.get(flow.to.text) if flow.to else None
         refused = (topology, name) in self._resolution.refused
         checked = check_flow(flow_context, flow, shapes, declared, refused)

@@ -7,8 +7,9 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 from ...runtime.durations import duration_text
+from ...runtime.python_functions.code import PythonCode
 from ...runtime.topology import GlobalTable, SessionWindow, Store, Topic, Window
-from .names import Constants
+from .names import FUNCTIONS, Constants
 from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
 
 _POSITIONAL = {
@@ -19,6 +20,8 @@ _POSITIONAL = {
     "Flow": 2,
     "GlobalTable": 1,
     "PluginRef": 2,
+    "PythonFunction": 2,
+    "Reduce": 3,
     "Subtopology": 2,
     "Table": 2,
     "Materialize": 2,
@@ -58,6 +61,9 @@ class Declarations:
             self.classes.add("SessionWindow")
             gap, grace = (Text(duration_text(length)) for length in (value.gap_ms, value.grace_ms))
             return call("SessionWindow.of", gap, grace=grace)
+        if isinstance(value, PythonCode):
+            self.classes.add("PythonCode")
+            return Code(FUNCTIONS)
         if is_dataclass(value) and not isinstance(value, type):
             return self.call(value)
         if isinstance(value, tuple):

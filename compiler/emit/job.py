@@ -19,7 +19,7 @@ from ..language.stores import columns_ddl
 from ..topology.engines import kept_of_stages
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .calls import Declarations
-from .names import Constants, Declared, function_names
+from .names import FUNCTIONS, Constants, Declared, function_names
 from .notes import Notes, comment_lines
 from .python import Code, Commented, Expression, Items, Text, call, dict_of, one_a_line, quoted, statement, tuple_of
 from .template import content_hash, docstring, import_from, render, title
@@ -42,6 +42,7 @@ class JobTemplate:
     docstring: str
     imports: str
     file: str
+    code: str
     constants: tuple[str, ...]
     functions: tuple[FunctionText, ...]
     topology: str
@@ -66,6 +67,7 @@ def render_job(graph: TopologyGraph) -> str:
         ),
         imports=import_from("headwater.runtime", writer.classes | {"Pipe", "subtopology"}),
         file=f"FILE = {quoted(graph.file)}",
+        code=f"{FUNCTIONS} = PythonCode.beside(__file__)\n" if "PythonCode" in writer.classes else "",
         constants=declared,
         functions=functions,
         topology=topology,

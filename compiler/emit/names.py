@@ -17,7 +17,10 @@ _SUFFIXES: dict[type, str] = {Topic: "_TOPIC", Store: "_STORE", GlobalTable: "_T
 _AMBIGUOUS = frozenset({"l", "I", "O"})
 """Names that look like digits. Linters refuse them (E741)."""
 
-_TAKEN = frozenset({"FILE", "TOPOLOGY"}) | _AMBIGUOUS
+FUNCTIONS = "FUNCTIONS"
+"""The constant of the Python code of a topology's functions."""
+
+_TAKEN = frozenset({"FILE", FUNCTIONS, "TOPOLOGY"}) | _AMBIGUOUS
 
 
 class Constants:

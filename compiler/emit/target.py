@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ...private_files import make_folder, opener
+from ...runtime.python_functions.code import FOLDER
 from ...runtime.topology import Settings
 from ..topology.graph import TopologyGraph
 from ..whole_files import PARTIAL, write_whole
 from . import manifest as manifests
+from .code_files import write_code
 from .editor_schemas import write_editor_schemas
 from .job import render_job
 from .runner import render_runner
@@ -68,7 +70,11 @@ def _alone(target: Path) -> Iterator[None]:
 
 def _emit(target: Path, graph: TopologyGraph, settings: Settings) -> Emitted:
     job, runner = target / graph.name / "job.py", target / graph.name / "runner.py"
-    changed = [_write(job, render_job(graph)), _write(runner, render_runner(graph, settings))]
+    changed = [
+        write_code(job.parent, graph, _write),
+        _write(job, render_job(graph)),
+        _write(runner, render_runner(graph, settings)),
+    ]
     return Emitted(graph.name, job, runner, any(changed))
 
 
@@ -83,7 +89,8 @@ def _remove_stale(target: Path, manifest: Mapping[str, Any]) -> None:
     for job, runner in before:
         # The manifest may have been edited: only files below `target` are removed.
         if job not in now and not Path(job).is_absolute() and ".." not in Path(job).parts:
-            for name in (job, runner):
+            code = [path.relative_to(target) for path in (target / job).parent.joinpath(FOLDER).rglob("*.py")]
+            for name in (job, runner, *code):
                 (target / name).unlink(missing_ok=True)
 
 

@@ -14,6 +14,7 @@ from .explode import ExplodeStep
 from .filter import FilterStep
 from .joins.step import JoinStep
 from .key_by import KeyByStep
+from .reduce import ReduceStep
 from .repartition import RepartitionStep
 from .select import DropStep, SelectStep, WithColumnsStep
 from .suppress import SuppressStep
@@ -32,6 +33,7 @@ STEPS: Mapping[str, type[StepAction]] = {
     "join": JoinStep,
     "window": WindowStep,
     "aggregate": AggregateStep,
+    "reduce": ReduceStep,
     "suppress": SuppressStep,
     "to_table": ToTableStep,
     "to_stream": ToStreamStep,

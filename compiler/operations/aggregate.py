@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.durations import duration_text
 from ...runtime.operators.declarations import Emit
-from ...runtime.topology import Agg, SessionWindow, Store, StoreType, Window
+from ...runtime.topology import Agg, Store
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.expressions import Expression, Scope
 from ..language.node_values import pairs, scalar
@@ -19,10 +18,11 @@ from ..language.reader import Pairs, Reader
 from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, scope_of
-from .base.shape import UNKNOWN, WINDOW_COLUMNS, Rekey, Shape
+from .base.shape import UNKNOWN, Rekey, Shape
 from .base.step import References, Refusal, Step, StepAction
 from .parts.aggregation import AggregateArgument, Aggregation, Materialization
-from .parts.closing import Closing
+from .parts.closing import closed, closes, final, on_close
+from .parts.grouping import behind_group, group_store
 from .parts.projection import Projection, with_arguments
 
 
@@ -42,9 +42,7 @@ class AggregateStep(StepAction):
         if not isinstance(node, MappingNode):
             return None
         values = reader.columns(pairs(node, "values"))
-        emit = scalar(node, "emit")
-        on_close = emit if emit is not None and emit.text == "on_close" else None
-        return cls(scalar(node, "store"), reader.emit(node), values, on_close) if values else None
+        return cls(scalar(node, "store"), reader.emit(node), values, on_close(node)) if values else None
 
     def references(self) -> References:
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
@@ -67,38 +65,19 @@ class AggregateStep(StepAction):
         value_types: dict[str, str | None] = {name.text: None for name, _ in self.values}
         value_types |= {value.name.text: type_ for value, type_ in zip(found, results, strict=True)}
         after = self._after(shape, value_types)
-        if self.on_close is not None and shape.window is None and not shape.open:
-            message = "Only windows close, and this aggregate has none."
-            hint = "Put a `window` step right before it, or leave `emit` out."
-            context.report("HW521", self.on_close.position, message, hint)
+        if not closes(context, self.on_close, shape):
             return UNKNOWN
         if len(found) < len(values) or not has_key or shape.open:
-            return self._going_on(after)
+            return final(after, self.on_close)
         shape = _grouped(context, step, shape)
-        store = _aggregate_store(context, self, shape, value_types)
-        made, final = replace(after, partitions=shape.partitions), self.on_close is not None
-        after = _aggregated(context, step, shape, made, store, found, calls, types, final)
-        if self.on_close is None:
-            return after
-        return context.add(Closing(store), after, self._going_on(after), step)
-
-    def _going_on(self, table: Shape) -> Shape:
-        """What the steps behind it read: the table, or a stream of its final rows."""
-        return table if self.on_close is None else replace(table, kind="stream", store=None)
+        store = group_store(context, self.store, shape, value_types)
+        made = replace(after, partitions=shape.partitions)
+        table = _aggregated(context, step, shape, made, store, found, calls, types, self.on_close is not None)
+        return closed(context, store, self.on_close, table, step)
 
     def _after(self, shape: Shape, value: Mapping[str, str | None]) -> Shape:
         """The resulting table."""
-        return replace(
-            shape,
-            kind="table",
-            key={**shape.plain_key, **WINDOW_COLUMNS} if shape.window else dict(shape.key),
-            value=value,
-            windowed=shape.windowed or shape.window is not None,
-            closes_ms=shape.window.suppressed_ms if shape.window else shape.closes_ms,
-            rekey=None,
-            window=None,
-            emit=self.emit,
-        )
+        return behind_group(shape, value, self.emit)
 
 
 def _grouped(context: FlowContext, step: Step, shape: Shape) -> Shape:
@@ -181,31 +160,6 @@ def _result_type(call: AggregateCall, type_: str | None) -> str | None:
     For `min_by` and the like it is that of the first column, not of the pair.
     """
     return call.written.columns[0].type if type_ is not None and call.written.function.columns > 1 else type_
-
-
-def _aggregate_store(
-    context: FlowContext, action: AggregateStep, shape: Shape, value: Mapping[str, str | None]
-) -> Store:
-    type_ = _store_type(shape.window)
-    key = shape.plain_key if shape.window else shape.key
-    store, model = context.store(action.store, type_, key, value, shape)
-    if shape.window is None:
-        return store
-    window = shape.window
-    needed = window.kept_ms
-    retention = model.retention_ms if model else None
-    if model is not None and model.retention is not None and retention is not None and retention < needed:
-        what = "gap" if isinstance(window, SessionWindow) else "window"
-        message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than {what} and grace."
-        hint = f"Set it to {duration_text(needed)} at least, or leave it out."
-        context.report("HW507", model.retention.position, message, hint)
-    return replace(store, window=window, retention_ms=retention)
-
-
-def _store_type(window: Window | SessionWindow | None) -> StoreType:
-    if window is None:
-        return "key_value"
-    return "session" if isinstance(window, SessionWindow) else "window"
 
 
 def _aggregated(

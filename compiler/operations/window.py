@@ -1,4 +1,4 @@
-"""`window`: the windows of the `aggregate` after it. It has no operation of its own."""
+"""`window`: the windows of the `aggregate` or `reduce` after it. It has no operation of its own."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class WindowStep(StepAction):
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Require an `aggregate` as the next step, and no window yet."""
-        if following is None or (following.action is not None and following.word.text != "aggregate"):
+        """Require an `aggregate` or a `reduce` as the next step, and no window yet."""
+        if following is None or (following.action is not None and following.word.text not in ("aggregate", "reduce")):
             what = "nothing" if following is None else f"'{following.word.text}'"
-            message = f"A 'window' must be followed by an 'aggregate', not by {what}."
+            message = f"A 'window' must be followed by an 'aggregate' or a 'reduce', not by {what}."
             context.report("HW505", step.word.position, message, "Put steps on single records before the window.")
             return UNKNOWN
         if shape.windowed:

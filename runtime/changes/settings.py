@@ -8,6 +8,7 @@ from typing import cast
 
 from ..log.described_settings import OPTIONS, with_options_apart
 from ..log.descriptions import TopologyDescription
+from ..topology import CODE_OF
 from .model import Change, Subject, SubjectKind, Verdict
 
 _FOLLOWS = {
@@ -31,6 +32,10 @@ _PLACING = "it counts for the next assignment of tasks"
 
 _UNSAID = "none"
 
+_OTHER_CODE = (
+    "has changed: it counts from the next record on; what is stored and written stays as the code of before has made it"
+)
+
 
 def setting_changes(
     application: str, committed: TopologyDescription, current: TopologyDescription, places: Mapping[str, str]
@@ -44,7 +49,13 @@ def setting_changes(
             continue
         subject = Subject(cast("SubjectKind", kind), called or current.name, application)
         place = places.get(called) if kind == "store" else None
+        was_code, is_code = _code(old.get(name, {})), _code(new[name])
+        for function in is_code:
+            if was_code.get(function, is_code[function]) != is_code[function]:
+                yield Change("flow.code", subject, Verdict.COMPATIBLE, f"the code of {function} {_OTHER_CODE}")
         for setting in _differing(old.get(name, {}), new[name]):
+            if setting.startswith(CODE_OF):  # that another function is named its steps tell
+                continue
             what = _what(committed, current, name, setting)
             yield Change(f"{kind}.{setting.replace(' ', '_')}", subject, Verdict.COMPATIBLE, what, place=place)
         if kind == "store":
@@ -56,6 +67,8 @@ def setting_changes(
     for name in old:
         if name.startswith("flow ") and name not in new and name[5:] in current.flows:
             for setting in old[name]:
+                if setting.startswith(CODE_OF):
+                    continue
                 what = _what(committed, current, name, setting)
                 yield Change(f"flow.{setting}", Subject("flow", name[5:], application), Verdict.COMPATIBLE, what)
 
@@ -68,6 +81,11 @@ def _what(committed: TopologyDescription, current: TopologyDescription, name: st
         return f"{kept if is_ != _UNSAID else 'records of it that fail are not kept any more'}{gone}"
     follows = _WAITING if setting.startswith("suppress") else _FOLLOWS.get(setting, _PLACING)
     return f"its {setting} was {was}, is {is_}; {follows}"
+
+
+def _code(settings: Mapping[str, str]) -> dict[str, str]:
+    """Python function -> the digest of its code."""
+    return {name.removeprefix(CODE_OF): digest for name, digest in settings.items() if name.startswith(CODE_OF)}
 
 
 def _differing(was: Mapping[str, str], is_: Mapping[str, str]) -> list[str]:

@@ -24,6 +24,7 @@ from ..operators.declarations import (
     KeyBy,
     Merge,
     Process,
+    Reduce,
     Select,
     Sink,
     Source,
@@ -179,6 +180,11 @@ class _Tracing:
                     each.name: edge.at(each.column) if each.column else _NOTHING for each in node.store.aggregates
                 }
                 return {node.flow: _Edge({**edge.key, **window}, values)}
+            case Reduce():
+                window = dict.fromkeys(WINDOW_COLUMNS, _NOTHING) if node.store.window is not None else {}
+                # Nobody knows which columns a function looks at.
+                every = _union([*edge.key.values(), *edge.value.values()])
+                return {node.flow: _Edge({**edge.key, **window}, dict.fromkeys(parse_columns(node.store.value), every))}
         return {}  # the others leave columns as they are
 
     def _source(self, node: Source) -> _Edge:

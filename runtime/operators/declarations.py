@@ -179,6 +179,21 @@ class AggregateSessions:
 
 
 @dataclass(frozen=True)
+class Reduce:
+    """Reduces by key, and by window or session if the store has one, with a Python function of two values.
+
+    `emit`, `old`: see `Aggregate`.
+    """
+
+    flow: str
+    store: Store
+    function: PythonFunction
+    emit: Emit = "each_update"
+    old: bool = False
+    at: Place = ""
+
+
+@dataclass(frozen=True)
 class Materialize:
     """Stores a table's rows that SQL has computed: expressions over aggregates, beside the aggregates' state."""
 
@@ -299,6 +314,7 @@ Declaration = (
     | GlobalJoin
     | Aggregate
     | AggregateSessions
+    | Reduce
     | Materialize
     | Suppress
     | Settle

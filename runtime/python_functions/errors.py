@@ -35,8 +35,19 @@ class FunctionResultError(FunctionError):
     """A function has returned what its step cannot take."""
 
 
+class FunctionInputError(FunctionError):
+    """A row holds what Python does not have, so a function cannot be given it."""
+
+    def __init__(self, function: str, cause: str) -> None:
+        super().__init__(function, f"{function} cannot be given the row: {cause}")
+        self.cause = cause
+
+
 class FunctionLoadError(FunctionError):
-    """A module cannot be imported, or lacks the name. `lines`: as of a FunctionRaisedError; `known`: its names."""
+    """A module cannot be imported, or lacks the name. `what`: the error without the lines.
+
+    `lines`: as of a FunctionRaisedError; `known`: the module's names.
+    """
 
     def __init__(self, function: PythonFunction, cause: BaseException | None, known: tuple[str, ...] = ()) -> None:
         self.lines = tuple(_lines(cause, function.code.texts)) if cause is not None else ()
@@ -45,8 +56,9 @@ class FunctionLoadError(FunctionError):
         name = function.name.partition(":")[2]
         # A SyntaxError's own text has the name of the file without its folder.
         what = f"SyntaxError: {cause.msg}" if isinstance(cause, SyntaxError) else named(cause) if cause else ""
-        said = f"cannot be loaded: {what}{shown}" if cause else f"is not there: its module has no {name!r}"
-        super().__init__(function.name, f"{function.name} {said}")
+        said = f"cannot be loaded: {what}" if cause else f"is not there: its module has no {name!r}"
+        super().__init__(function.name, f"{function.name} {said}{shown}")
+        self.what = f"{function.name} {said}"
         self.cause = cause
 
 

@@ -30,6 +30,7 @@ from ..operators.declarations import (
     Materialize,
     Place,
     Process,
+    Reduce,
     Sink,
     Source,
     Suppress,
@@ -37,7 +38,7 @@ from ..operators.declarations import (
     TableTableJoin,
 )
 from ..records.types import split_columns
-from ..topology import GlobalTable, OnError, Store, StoreFiller, Subtopology
+from ..topology import CODE_OF, GlobalTable, OnError, Store, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
 from .step_texts import step_texts
 from .steps import Engine, PythonStep, Step, do_steps, read_later
@@ -193,23 +194,25 @@ def subtopology(
             dead_letters=letters,
             starts={n.topic.name: n.start for n in nodes if isinstance(n, Source) and n.start is not None},
             fillers=tuple(fillers(nodes)),
-            settings=(*_emits(nodes), *_waits(nodes)),
+            settings=(*_settings(nodes), *_waits(nodes)),
             processors=tuple(node.name for node in nodes if isinstance(node, Process)),
         )
 
     return of
 
 
-_FILLING = Aggregate | AggregateSessions | Table | Materialize | Suppress
-_EMITTING = Aggregate | AggregateSessions | Table | TableTableJoin
+_FILLING = Aggregate | AggregateSessions | Reduce | Table | Materialize | Suppress
+_EMITTING = Aggregate | AggregateSessions | Reduce | Table | TableTableJoin
 
 
-def _emits(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
-    """Flow, `emit` and its value of all tables."""
+def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
+    """Flow, setting and value of what operators are told beside their stores, for people; and which code they run."""
     final = {node.flow for node in nodes if isinstance(node, FinalResults)}
     for node in nodes:
         if isinstance(node, _EMITTING):
             yield node.flow, "emit", "on_close" if node.flow in final else node.emit
+        if isinstance(node, Reduce | Process):
+            yield node.flow, f"{CODE_OF}{node.function.name}", node.function.digest
 
 
 def stores_of(node: Declaration) -> tuple[Store, ...]:

@@ -25,6 +25,7 @@ from ..operators.declarations import (
     Materialize,
     Merge,
     Process,
+    Reduce,
     Select,
     Settle,
     Sink,
@@ -64,7 +65,7 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (node.flow,), tuple(node.into) or (node.flow,)
         case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream():
             return (node.flow,), (node.flow,)
-        case Aggregate() | AggregateSessions() | FinalResults() | Suppress():
+        case Aggregate() | AggregateSessions() | Reduce() | FinalResults() | Suppress():
             return (node.flow,), (node.flow,)
         case unknown:
             assert_never(unknown)
@@ -101,7 +102,9 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
         case GlobalJoin():
             return _joined(flows[node.flow], node.values, node.table.store)
         case Aggregate() | AggregateSessions():
-            return _aggregated(node.store)
+            return Flow(_group_key(node.store), columns_ddl(_results(node.store)))
+        case Reduce():
+            return Flow(_group_key(node.store), node.store.value)
         case Merge():
             return flows[node.flows[0]]
         case Table() | Materialize() | Suppress() | Settle() | ToStream() | FinalResults() | Fork():
@@ -122,11 +125,16 @@ def _joined(flow: Flow, values: Mapping[str, str], store: Store) -> Flow:
     )
 
 
-def _aggregated(store: Store) -> Flow:
+def _group_key(store: Store) -> str:
+    """The key behind an aggregation, with that of the window."""
     key = parse_columns(store.key)
     if store.window is not None:
         key |= dict.fromkeys(WINDOW_COLUMNS, TIMESTAMP)
-    return Flow(columns_ddl(key), columns_ddl({each.name: arrow_type(each.type) for each in store.aggregates}))
+    return columns_ddl(key)
+
+
+def _results(store: Store) -> dict[str, pa.DataType]:
+    return {each.name: arrow_type(each.type) for each in store.aggregates}
 
 
 def behind_sql(step: SqlStep, flows: Mapping[str, Flow]) -> Flows:

@@ -18,6 +18,7 @@ from ..operators.declarations import (
     GlobalJoin,
     Materialize,
     Process,
+    Reduce,
     Sink,
     StreamTableJoin,
     Suppress,
@@ -63,7 +64,7 @@ class Numbering:
                 node.run(edges, epoch)
                 for name in node.into or (node.flow,):
                     self._touched[edges[name].path[0]] = True
-            case Table() | Aggregate() | AggregateSessions() | Materialize() | Suppress() | Sink():
+            case Table() | Aggregate() | AggregateSessions() | Reduce() | Materialize() | Suppress() | Sink():
                 self._touched[edges[node.flow].path[0]] = True
                 node.run(edges, epoch)
             case StreamTableJoin() | GlobalJoin():

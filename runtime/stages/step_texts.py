@@ -17,6 +17,7 @@ from ..operators.declarations import (
     KeyBy,
     Merge,
     Process,
+    Reduce,
     Select,
     Sink,
     Source,
@@ -88,6 +89,8 @@ def _operator(node: Declaration) -> str:
             return f"{node.how} join {node.table}, values {_columns(node.values)}"
         case GlobalJoin():
             return f"{node.how} join {node.table.name} by {_columns(node.by)}, values {_columns(node.values)}"
+        case Reduce():
+            return f"reduce {node.function.name}"
         case Merge():
             return f"merge {', '.join(node.flows)}"
         case Suppress():

@@ -10,6 +10,7 @@ from ...diagnostics import Diagnostics, Position
 from ...language.entries import StoreModel
 from ...language.expressions import Expression, Scope, read
 from ...language.judge import Judge
+from ...language.python_functions import ProjectFunctions
 from ...language.stores import declared_store
 from ...reading.nodes import Scalar
 from .checked import CheckedFlow, CheckedTable, PlacedOperation, Repartition
@@ -81,6 +82,7 @@ class FlowContext:
     name: Scalar
     diagnostics: Diagnostics
     judge: Judge
+    functions: ProjectFunctions
     operations: list[PlacedOperation] = field(default_factory=list)
     source: str | None = None
 

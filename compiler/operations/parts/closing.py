@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....runtime.operators.declarations import FinalResults
 from ....runtime.topology import Store
+from ...language.node_values import scalar
+from ...reading.nodes import Mapping, Scalar
+from ..base.context import FlowContext, StepPlace
 from ..base.edge import NOW
 from ..base.operation import EVERY_CHANGE, Description, PythonOperation, TableUse
 from ..base.shape import Shape
 from ..base.site import PythonLayout, Site
+
+
+def on_close(node: Mapping) -> Scalar | None:
+    """The `emit: on_close` of a step; None if it has another `emit`, or none."""
+    emit = scalar(node, "emit")
+    return emit if emit is not None and emit.text == "on_close" else None
+
+
+def closes(context: FlowContext, asked: Scalar | None, shape: Shape) -> bool:
+    """Whether rows of this input have windows that close, if that is asked for; otherwise reports it."""
+    if asked is None or shape.window is not None or shape.open:
+        return True
+    message = "Only windows close, and this aggregate has none."
+    hint = "Put a `window` step right before it, or leave `emit` out."
+    context.report("HW521", asked.position, message, hint)
+    return False
+
+
+def final(table: Shape, asked: Scalar | None) -> Shape:
+    """What the steps behind it read: the table or, where it is asked for, a stream of its final rows."""
+    return table if asked is None else replace(table, kind="stream", store=None)
+
+
+def closed(context: FlowContext, store: Store, asked: Scalar | None, table: Shape, step: StepPlace) -> Shape:
+    """The same, with the operation that makes that stream."""
+    return table if asked is None else context.add(Closing(store), table, final(table, asked), step)
 
 
 @dataclass(frozen=True)

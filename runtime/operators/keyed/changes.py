@@ -67,6 +67,24 @@ def changes(groups: Groups, context: Rows, before: Versions, after: Versions, ol
     return _rows(context, np.repeat(point, 2)[kept], pool, index, kind)
 
 
+def without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) -> tuple[Groups, Rows, Versions]:
+    """The changes without the points between a subtracted row and the row that follows it in the same group."""
+    half = kind == Kind.OLD_SAME_GROUP
+    if not groups.each or not half.any():
+        return groups, context, after
+    kept = np.flatnonzero(~half)
+    index = pa.array(kept)
+    return (
+        Groups(groups.code[kept], groups.count, True, groups.exists),
+        context.take(kept),
+        Versions(
+            {name: column.take(index) for name, column in after.values.items()},
+            after.timestamp[kept],
+            after.exists[kept],
+        ),
+    )
+
+
 def _both(before: Versions, after: Versions) -> Versions:
     return Versions(
         {name: pa.concat_arrays([before.values[name], column]) for name, column in after.values.items()},

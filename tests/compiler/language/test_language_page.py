@@ -15,11 +15,15 @@ from headwater.compiler.pipeline import CheckedProject
 
 PAGE = (Path(__file__).parents[3] / "docs" / "language.md").read_text("utf-8")
 TOPICS, *EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+FUNCTIONS = {
+    f"functions__{module}": text
+    for module, text in re.findall(r"```python\n# functions/(\w+)\.py\n(.*?)```", PAGE, re.DOTALL)
+}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example_compiles(compiled: Callable[..., CheckedProject], example: str) -> None:
-    project = compiled(textwrap.dedent(TOPICS.removeprefix("topics:\n")), example)
+    project = compiled(textwrap.dedent(TOPICS.removeprefix("topics:\n")), example, **FUNCTIONS)
     assert not list(project.diagnostics)
     assert len(project.topologies) == 1
 

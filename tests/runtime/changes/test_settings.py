@@ -52,6 +52,7 @@ OPERATORS: dict[str, set[str]] = {
     "Aggregate": {"flow", "store", "emit"},
     "AggregateSessions": {"flow", "store", "emit"},
     "FinalResults": {"flow", "store"},
+    "Reduce": {"flow", "store", "function", "emit"},
     "Materialize": {"store"},
     "Process": {"flow", "function", "stores", "options", "into", "named", "sources", "name"},
     "Suppress": {"flow", "store", "wait_ms", "max_records", "when_full"},

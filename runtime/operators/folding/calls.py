@@ -1,0 +1,90 @@
+"""Calls of a project's reducers and aggregators: what they are given, return and raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ...python_functions.code import PythonFunction
+from ...python_functions.errors import FunctionRaisedError, FunctionResultError
+from ...python_functions.loading import load
+from ...python_functions.objects import Row, RowType
+from ...python_functions.values import UnfitValueError
+
+
+class Fold(Protocol):
+    """How the records of a group become one row. `state`: the row so far, None if there is none.
+
+    `key`, `value`: of a record. All raise FunctionError.
+    """
+
+    @property
+    def function(self) -> PythonFunction:
+        """Whose code is called."""
+
+    @property
+    def states(self) -> RowType:
+        """The rows that are stored."""
+
+    def add(self, state: Row | None, key: Row, value: Row) -> Row | None:
+        """The row with one more record; None deletes it."""
+
+    def subtract(self, state: Row, key: Row, value: Row) -> Row | None:
+        """The row without a record that it has; None deletes it."""
+
+
+@dataclass(frozen=True)
+class Called:
+    """A function's results as rows. `states`: the rows; `what`: which method of a class is meant, for errors."""
+
+    function: PythonFunction
+    states: RowType
+
+    def row(self, call: Callable[..., Any], *arguments: Any, what: str = "") -> Row | None:
+        """What a call returns, as a row; None for None. Raises FunctionRaisedError, FunctionResultError."""
+        try:
+            found = call(*arguments)
+        except (MemoryError, KeyboardInterrupt):  # of the machine, or of who sits at it
+            raise
+        except BaseException as error:
+            raise FunctionRaisedError(self.function, error, what) from error
+        if found is None:
+            return None
+        try:
+            return self.states.of(found)
+        except UnfitValueError as error:
+            name = f"{self.function.name}{f' ({what})' if what else ''}"
+            message = f"{name} returned {shown(found)}: {error.cause}"
+            hint = f"its columns are {', '.join(self.states.columns)}"
+            raise FunctionResultError(self.function.name, message, hint) from error
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it."""
+    try:
+        return f"{value!r:.200}"
+    except Exception:  # of a `__repr__` of the project
+        return f"a {type(value).__name__}"
+
+
+class ReduceFold:
+    """`reduce`: the first value is the row, and the function makes one of the row and of each later value."""
+
+    def __init__(self, function: PythonFunction, columns: Mapping[str, pa.DataType]) -> None:
+        self.function = function
+        self.states = RowType(columns)
+        self._called = Called(function, self.states)
+        self._reduce = load(function)
+
+    def add(self, state: Row | None, key: Row, value: Row) -> Row | None:  # noqa: ARG002 - a reducer gets no key
+        """See `Fold`."""
+        if state is None:
+            return value
+        return self._called.row(self._reduce, self.states.copy(state), self.states.copy(value))
+
+    def subtract(self, state: Row, key: Row, value: Row) -> Row | None:
+        """None: `reduce` is for streams."""
+        raise NotImplementedError
