@@ -47,11 +47,13 @@ class Work:
     """What is done with the records of a partition. `groups`: None, where each record looks up its key's row.
 
     `each`: each record gives a result, not each key. `moved`: the records are first written to other partitions.
+    `final`: the results are the rows of the windows before that of the last record, which no epoch has given.
     """
 
     groups: Groups | None
     each: bool = False
     moved: bool = False
+    final: bool = False
 
 
 def _summed(value: str, key: str = "k") -> Groups:
@@ -81,6 +83,15 @@ def _windowed(windows: int) -> Groups:
     return groups
 
 
+def _in_quarters(rows: pa.Table) -> tuple[pa.Array, pa.Table]:
+    """Counts by quarter and key, whose rows lie quarter by quarter."""
+    quarter = pc.divide(rows["ts"].cast(pa.int64()), QUARTER * 1_000_000)
+    found = rows.append_column("begin", quarter).group_by(["k", "begin"]).aggregate([([], "count_all")])
+    begins = pa.array(found["begin"].to_numpy().astype(">i8").view("V8").tolist(), pa.binary())
+    keys = pc.binary_join_element_wise(begins, found["k"].combine_chunks().cast(pa.binary()), b"")
+    return keys, found.select(["count_all"])
+
+
 def _with_window(keys: pa.Array, begins: Column) -> pa.Array:
     suffix = pa.array(begins.astype(">i8").view("S8").tolist(), pa.binary())
     return pc.binary_join_element_wise(keys, pc.fill_null(suffix, b""), b"")
@@ -99,6 +110,7 @@ WORK: Mapping[str, Work] = {
     "each_update": Work(_summed("v"), each=True),
     "window_count": Work(_windowed(1)),
     "hopping_count": Work(_windowed(4)),
+    "suppress_count": Work(_in_quarters, final=True),
     "table_join": Work(None),
     "rekey_count": Work(_summed("v", "other"), moved=True),
     "json_count": Work(_parsed),
@@ -169,6 +181,8 @@ class Loop:
         sorted_keys = keys.take(order).to_pylist()
         columns = [added[name].combine_chunks().take(order).to_numpy() for name in added.column_names]
         changed = _added(store, sorted_keys, columns)
+        if self._work.final:
+            return _closed(store, sorted_keys[-1][:8])
         if self._work.each:
             before = [now - more for now, more in zip(changed, columns, strict=True)]
             return _running(rows, pa.array(sorted_keys, pa.binary()), before)
@@ -202,6 +216,20 @@ def _added(store: lmdb.Environment, keys: Sequence[bytes], columns: Sequence[Col
         rows = [(key, raw[at * width : (at + 1) * width]) for at, key in enumerate(keys)]
         transaction.cursor().putmulti(rows)
     return [after[f"c{number}"] for number in range(len(columns))]
+
+
+def _closed(store: lmdb.Environment, last: bytes) -> pa.Table:
+    """The counts of the window before the one that begins with `last`, which are final."""
+    first = max(int.from_bytes(last, "big") - 1, 0).to_bytes(8, "big")
+    keys, counts = [], []
+    with store.begin() as transaction:
+        cursor = transaction.cursor()
+        for key, row in cursor.iternext() if cursor.set_range(first) else ():
+            if key >= last:
+                break
+            keys.append(key[8:])
+            counts.append(row)
+    return pa.table({"k": pa.array(keys, pa.binary()), "n": np.frombuffer(b"".join(counts), np.int64)})
 
 
 def _running(rows: pa.Table, keys: pa.Array, before: Sequence[Column]) -> pa.Table:

@@ -13,7 +13,7 @@ SUMMED = {"n": "count(*)", "total": "sum(v)"}
 class Workload:
     """`title`: what an epoch does. `target`: how many times as fast as the peer it is wanted to be. `kind`: of records,
     see `inputs.py`. `epochs`: subtopologies that take each record, one behind the other. `compared`: what the ratio
-    does not say by itself.
+    does not say by itself. `behind`: how many epochs later the peer gives its results.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Workload:
     tables: Mapping[str, Any] = field(default_factory=dict)
     epochs: int = 1
     compared: str = ""
+    behind: int = 0
 
 
 def _summed(**more: Any) -> Mapping[str, Any]:
@@ -73,6 +74,16 @@ _ALL = (
         2,
         _counted_in(hopping="1h", advance="15m", grace="10m"),
         compared="As for `window_count`.",
+    ),
+    Workload(
+        "suppress_count",
+        "count by key and quarter of an hour, given once when the window is closed",
+        2,
+        (*_counted_in(tumbling="15m", grace="10m"), {"suppress": {"until": "window_closes"}}),
+        compared="Each epoch closes the window of the one before, and gives 100,000 rows. Headwater keeps them twice "
+        "until then, in the table of counts and in the buffer of `suppress`; Spark once, in append mode. Its watermark "
+        "advances from batch to batch, so that it gives a window one batch later.",
+        behind=1,
     ),
     Workload(
         "table_join",

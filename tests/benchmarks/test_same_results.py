@@ -44,9 +44,10 @@ def test_both_sides_come_to_the_same_rows(
 ) -> None:
     from headwater.benchmarks.suite.sides.peer import RunningQuery
 
-    inputs.write_files(workload.kind, tmp_path / "files", len(EPOCHS), SIZE)
+    batches = len(EPOCHS) + workload.behind
+    inputs.write_files(workload.kind, tmp_path / "files", batches, SIZE)
     query = RunningQuery(tmp_path / "peer", workload.name, tmp_path / "files", peers)
-    for number in EPOCHS:
+    for number in range(batches):
         assert query.take([number]) > 0
     query.close()
 
@@ -58,7 +59,8 @@ def test_both_sides_come_to_the_same_rows(
         assert running.take([number]) > 0
     running.close()
 
-    assert set(rows_of_ours(tmp_path / "ours")) == set(rows_of_peer(query.out))
+    found = set(rows_of_ours(tmp_path / "ours"))
+    assert found == set(rows_of_peer(query.out)) != set()
 
 
 def rows_of_ours(root: Path) -> Iterator[Row]:

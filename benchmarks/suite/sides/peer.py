@@ -24,7 +24,7 @@ from ...spark_streaming import STATE
 from ..inputs import epoch_name
 from ..sizes import Size
 from .process import serve
-from .spark_queries import QUERIES
+from .spark_queries import FINAL, QUERIES
 
 SETTINGS = {
     "spark.driver.memory": "4g",
@@ -51,7 +51,7 @@ class RunningQuery:
         rows = session.readStream.schema(schema).parquet(str(self._incoming / "*"))
         results = QUERIES[query](rows, table)
         self._query = (
-            results.writeStream.outputMode("update")
+            results.writeStream.outputMode("append" if query in FINAL else "update")
             .option("checkpointLocation", str(root / "checkpoint"))
             .foreachBatch(self._write)
             .start()

@@ -1,4 +1,6 @@
-"""The measured work as queries of Spark Structured Streaming: of each a data frame of the rows that a batch updates."""
+"""The measured work as queries of Spark Structured Streaming: of each a data frame of the rows that a batch updates, or
+of those that are final.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ def _filtered_count(rows: DataFrame, _: DataFrame) -> DataFrame:
     return _counted(rows.where("v >= 10").selectExpr("k", "v * 2 + 1 as v"))
 
 
-def _window_count(rows: DataFrame, advance: str) -> DataFrame:
+def _window_count(rows: DataFrame, advance: str, length: str = "1 hour") -> DataFrame:
     late = rows.withWatermark("ts", "10 minutes")
-    return late.groupBy("k", functions.window("ts", "1 hour", advance)).agg(functions.count("*").alias("n"))
+    return late.groupBy("k", functions.window("ts", length, advance)).agg(functions.count("*").alias("n"))
 
 
 def _table_join(rows: DataFrame, table: DataFrame) -> DataFrame:
@@ -40,8 +42,12 @@ QUERIES: Mapping[str, Query] = {
     "each_update": lambda rows, _: _counted(rows),
     "window_count": lambda rows, _: _window_count(rows, "1 hour"),
     "hopping_count": lambda rows, _: _window_count(rows, "15 minutes"),
+    "suppress_count": lambda rows, _: _window_count(rows, "15 minutes", "15 minutes"),
     "table_join": _table_join,
     "rekey_count": lambda rows, _: _counted(rows, key="other"),
     "json_count": _json_count,
     SMALL.name: lambda rows, _: _counted(rows),
 }
+
+FINAL = frozenset({"suppress_count"})
+"""The queries in append mode, which give rows that a watermark has closed."""
