@@ -610,6 +610,22 @@ TOPOLOGY: dict[str, Code] = {
         "`reduce` calls a function with the old value and the new one.",
         "Change its parameters, or name another one.",
     ),
+    "HW540": Code(
+        "a class that is no processor",
+        "`process` makes an object of a class with its `options`, and calls `process(record)` for each record; "
+        "`init(context)` and `close()` may be left out.",
+        "Write such a class, with plain methods.",
+    ),
+    "HW541": Code(
+        "a store of a processor without columns",
+        "Nothing but its entry in `stores:` says which rows a processor keeps: it needs `type`, `key` and `value`.",
+        "Write `{type: key_value, key: {id: string}, value: {n: bigint}}` with your columns.",
+    ),
+    "HW542": Code(
+        "columns of a store that no processor uses",
+        "The columns of other stores are those of their step.",
+        "Remove `key` and `value` from the store.",
+    ),
 }
 
 # HW6xx: plugins

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .operators.aggregate import Aggregate
     from .operators.closing.final_results import FinalResults
     from .operators.columns import KeyBy, Select
+    from .operators.declarations import Flow
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.folding.reduce import Reduce
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
@@ -53,6 +54,7 @@ _HOMES = {
     "operators.sessions.aggregate_sessions": ("AggregateSessions",),
     "operators.columns": ("KeyBy", "Select"),
     "operators.closing.final_results": ("FinalResults",),
+    "operators.declarations": ("Flow",),
     "operators.folding.reduce": ("Reduce",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
@@ -85,6 +87,7 @@ __all__ = [
     "AggregateSessions",
     "Assignment",
     "FinalResults",
+    "Flow",
     "Fork",
     "GlobalJoin",
     "GlobalTable",

@@ -10,7 +10,7 @@ from ..diagnostics import Diagnostics, did_you_mean
 from ..language.entries import TableModel, TopicModel
 from ..language.judge import Judge
 from ..language.python_functions import ProjectFunctions
-from ..language.stores import declared_store
+from ..language.stores import check_no_processors, declared_store
 from ..model.project import ProjectModel
 from ..model.resolve import Resolution
 from ..operations.base.checked import CheckedTable, CheckedTopology
@@ -168,6 +168,8 @@ class _ProjectCheck:
         elif model is not None and model.type not in (None, "key_value"):
             message = f"A table needs a key_value store; '{store_name}' is a {model.type} store."
             self._diagnostics.add("HW506", table.store.position, message)
+        if model is not None:
+            check_no_processors(model, "key_value", self._diagnostics)
         store = declared_store(store_name, model, "key_value", shape.key, shape.value, shape.partitions)
         table_shape = Shape(
             "table",

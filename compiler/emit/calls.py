@@ -18,6 +18,7 @@ _POSITIONAL = {
     "AggregateSessions": 2,
     "FinalResults": 2,
     "Flow": 2,
+    "Process": 3,
     "GlobalTable": 1,
     "PluginRef": 2,
     "PythonFunction": 2,

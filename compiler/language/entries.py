@@ -71,7 +71,7 @@ class StoreModel:
     """An entry of `stores:`.
 
     `type` is None if the step decides it. `retention` is the scalar, which keeps its place. `was`: its former names,
-    the latest first.
+    the latest first. `key`, `value`: the columns of one that processors use; None where the step decides them.
     """
 
     name: Scalar
@@ -82,3 +82,5 @@ class StoreModel:
     changelog: bool = True
     cleanup: str | None = None
     was: tuple[Scalar, ...] = ()
+    key: Columns | None = None
+    value: Columns | None = None

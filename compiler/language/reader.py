@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ...runtime.operators.declarations import Emit
 from ..diagnostics import Diagnostics, Position
 from ..reading.nodes import Mapping, Scalar
+from ..types import canonical
+from .entries import Column
 from .node_values import scalar
 
 Pairs = tuple[tuple[Scalar, Scalar], ...]
@@ -40,6 +42,23 @@ class Reader:
         columns = tuple(pairs)
         for name, _ in columns:
             self.column_name(name)
+        return columns
+
+    def declared(self, section: Mapping | None) -> dict[str, Column]:
+        """Columns by name, each with its type. Reserved names, and names that cannot be told apart, are reported."""
+        columns: dict[str, Column] = {}
+        known: dict[str, str] = {}
+        for entry in section.entries if section is not None else ():
+            name, type_ = entry.key, entry.node
+            self.column_name(name)
+            twin = known.setdefault(name.text.casefold(), name.text)
+            if twin != name.text:
+                message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
+                self.diagnostics.add("HW516", name.position, message)
+            try:
+                columns[name.text] = Column(name, canonical(type_.text) if isinstance(type_, Scalar) else None)
+            except ValueError:
+                columns[name.text] = Column(name, None)
         return columns
 
     def column_name(self, name: Scalar) -> None:

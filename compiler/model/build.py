@@ -12,7 +12,7 @@ from typing import cast
 
 from ...runtime.topology import OnError
 from ..diagnostics import Diagnostics
-from ..language.entries import Column, PluginUse, StoreModel, TableModel, TopicModel
+from ..language.entries import Columns, PluginUse, StoreModel, TableModel, TopicModel
 from ..language.node_values import flag, integer, mapping, milliseconds, named, scalar, scalars, text
 from ..language.reader import Reader
 from ..operations import RESERVED, STEPS
@@ -20,7 +20,6 @@ from ..operations.base.step import Step, StepAction
 from ..reading.load import LoadedProject, TopicDefinition, TopologyDocument
 from ..reading.nodes import Mapping, Node, Scalar, Sequence
 from ..reading.validate import is_lost
-from ..types import canonical
 from .project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
 
 _SEED = "seed"
@@ -58,8 +57,8 @@ class _Builder:
         return TopicModel(
             name=definition.name,
             partitions=integer(node, "partitions", 1),
-            key=self._declared(node, "key"),
-            value=self._declared(node, "value"),
+            key=self._reader.declared(mapping(node, "key")),
+            value=self._reader.declared(mapping(node, "value")),
             windowed=flag(node, "windowed", False),
             timestamp=scalar(node, "timestamp"),
             cleanup=text(node, "cleanup", "delete"),
@@ -86,23 +85,6 @@ class _Builder:
             was=tuple(scalars(node.get("was"))),
         )
 
-    def _declared(self, node: Mapping, side: str) -> dict[str, Column]:
-        columns: dict[str, Column] = {}
-        known: dict[str, str] = {}
-        section = mapping(node, side)
-        for entry in section.entries if section is not None else ():
-            name, type_ = entry.key, entry.node
-            self._reader.column_name(name)
-            twin = known.setdefault(name.text.casefold(), name.text)
-            if twin != name.text:
-                message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
-                self._diagnostics.add("HW516", name.position, message)
-            try:
-                columns[name.text] = Column(name, canonical(type_.text) if isinstance(type_, Scalar) else None)
-            except ValueError:
-                columns[name.text] = Column(name, None)
-        return columns
-
     def _table(self, name: Scalar, node: Mapping) -> TableModel:
         topic = scalar(node, "topic") or name
         return TableModel(
@@ -119,11 +101,6 @@ class _Builder:
         changelog = mapping(node, "changelog")
         retention = scalar(node, "retention")
         type_ = text(node, "type", None)
-        if type_ == "key_value" and retention is not None:
-            message = (
-                "A key_value store keeps each row until it is deleted; 'retention' is for window and session stores."
-            )
-            self._diagnostics.add("HW210", retention.position, message, "Remove it.")
         return StoreModel(
             name=name,
             type=type_,
@@ -133,7 +110,13 @@ class _Builder:
             changelog=flag(changelog, "enabled", True) if changelog else True,
             cleanup=text(changelog, "cleanup", None) if changelog else None,
             was=tuple(scalars(node.get("was"))),
+            key=self._columns(node, "key"),
+            value=self._columns(node, "value"),
         )
+
+    def _columns(self, node: Mapping, side: str) -> Columns | None:
+        """The columns that a store declares; None if it does not."""
+        return self._reader.declared(mapping(node, side)) if side in node else None
 
     def _flow(self, name: Scalar, node: Mapping) -> FlowModel:
         to = scalar(node, "to")

@@ -14,6 +14,7 @@ from .explode import ExplodeStep
 from .filter import FilterStep
 from .joins.step import JoinStep
 from .key_by import KeyByStep
+from .process import ProcessStep
 from .reduce import ReduceStep
 from .repartition import RepartitionStep
 from .select import DropStep, SelectStep, WithColumnsStep
@@ -38,8 +39,9 @@ STEPS: Mapping[str, type[StepAction]] = {
     "to_table": ToTableStep,
     "to_stream": ToStreamStep,
     "branch": BranchStep,
+    "process": ProcessStep,
 }
 """The class of each word in `steps:`."""
 
-RESERVED = frozenset({"process"})
+RESERVED: frozenset[str] = frozenset()
 """Words reserved for later steps."""

@@ -13,7 +13,7 @@ from ...runtime.operators.declarations import SinkMode
 from ...runtime.topology import Topic
 from ..language.stores import columns_ddl, declared_store
 from ..operations.base.checked import CheckedFlow, CheckedTable, CheckedTopology, PlacedOperation, Repartition
-from ..operations.base.operation import Lookup, Operation
+from ..operations.base.operation import Lookup, Operation, Splitting
 from ..operations.base.shape import Shape
 from ..operations.branch import Branching
 from ..operations.to_stream import ToStream
@@ -109,7 +109,10 @@ class _Wiring:
         for placed in flow.operations:
             # A branch ends the flow: each branch is a flow of its own.
             if isinstance(placed.operation, Branching):
-                self._branch(flow, placed, placed.operation, edge)
+                self._branch(flow, placed, placed.operation, (placed.after,) * len(placed.operation.into), edge)
+                return
+            if isinstance(placed.operation, Splitting) and placed.operation.into:
+                self._branch(flow, placed, placed.operation, placed.operation.shapes, edge)
                 return
             edge = self._operation(flow, placed, edge)
         self._finish(flow.name, edge, flow.at, flow.to, flow.to_at)
@@ -159,8 +162,14 @@ class _Wiring:
         reading = Reading(topic, into, 0 if shape.is_table else 1, repartition=True)
         return self._vertex(reading, (), (shape,) * len(into), into[0], placed.at)
 
-    def _branch(self, flow: CheckedFlow, placed: PlacedOperation, branching: Branching, edge: int) -> None:
-        shapes = (placed.after,) * len(branching.into)
+    def _branch(
+        self,
+        flow: CheckedFlow,
+        placed: PlacedOperation,
+        branching: Branching | Splitting,
+        shapes: tuple[Shape, ...],
+        edge: int,
+    ) -> None:
         edges = self._vertex(branching, (edge,), shapes, flow.name, placed.at, placed.name)
         for name, branch in zip(branching.into, edges, strict=True):
             self._finish(name, branch, placed.at)

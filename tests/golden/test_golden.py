@@ -26,6 +26,7 @@ from headwater.cli.main import main
 from headwater.compiler.topology.graph import PythonStage
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.python_functions.code import PythonFunction
 from headwater.runtime.records.types import parse_columns
 from headwater.runtime.stages.sql_step import SqlStep
 
@@ -178,7 +179,12 @@ class Noting:
 
 
 def fields_of(node: Any) -> tuple[str, dict[str, Any]]:
-    return type(node).__name__, {field.name: getattr(node, field.name) for field in fields(node)}
+    """Its class and fields, but for what the pipe tells processors when it is built; of a function its code."""
+    found = {field.name: getattr(node, field.name) for field in fields(node) if field.name != "sources"}
+    return type(node).__name__, {
+        name: (value.name, value.digest) if isinstance(value, PythonFunction) else value
+        for name, value in found.items()
+    }
 
 
 def said_by(step: SqlStep) -> Any:

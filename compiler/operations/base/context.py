@@ -11,7 +11,7 @@ from ...language.entries import StoreModel
 from ...language.expressions import Expression, Scope, read
 from ...language.judge import Judge
 from ...language.python_functions import ProjectFunctions
-from ...language.stores import declared_store
+from ...language.stores import check_no_processors, declared_store
 from ...reading.nodes import Scalar
 from .checked import CheckedFlow, CheckedTable, PlacedOperation, Repartition
 from .operation import Operation
@@ -177,6 +177,8 @@ class FlowContext:
             message = f"{step} needs a {type_} store; '{name}' is a {model.type} store."
             what_else = {"changes": "Leave its `type` out.", "window_changes": "Leave its `type` out."}.get(type_)
             self.report("HW506", named.position, message, what_else)
+        if model is not None:
+            check_no_processors(model, type_, self.diagnostics)
         return declared_store(name, model, type_, key, value, shape.partitions), model
 
     def rekeyed(self, shape: Shape, at: StepPlace, partitions: int | None = None) -> Shape:

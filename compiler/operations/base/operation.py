@@ -116,6 +116,16 @@ class PythonOperation(Operation):
         """Its operators."""
 
 
+class Splitting(PythonOperation):
+    """An operation that may end its flow, which goes on as others: `into`, one output for each; empty if it does not.
+
+    `shapes`: of the outputs.
+    """
+
+    into: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+
+
 class SqlOperation(Operation):
     """An operation that only Spark SQL can run: it computes expressions."""
 

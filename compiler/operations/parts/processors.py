@@ -1,0 +1,107 @@
+"""What a `process` step asks of its class and of its stores."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ....runtime.topology import Store
+from ...diagnostics import did_you_mean
+from ...language.stores import declared_store
+from ...reading.nodes import Mapping, Scalar
+from ...types import holds_map
+from ..base.context import FlowContext
+from ..base.step import Step
+
+_METHODS = {"init": ("context",), "process": ("record",), "close": ()}
+"""The methods of a processor, with what they are called with."""
+
+
+def check_processor(context: FlowContext, name: Scalar, kind: Any, options: Mapping | None) -> bool:
+    """Whether a class can be a processor; otherwise reports it. `kind`: None where nothing is imported."""
+    if kind is None:
+        return True
+    if not isinstance(kind, type):
+        message = f"`process` needs a class; '{name.text}' is of type {type(kind).__name__}."
+        context.report("HW540", name.position, message, "Write a class with a method `process(self, record)`.")
+        return False
+    if not callable(getattr(kind, "process", None)):
+        message = f"The class '{name.text}' has no method `process`."
+        context.report("HW540", name.position, message, "It is called with each record: `process(self, record)`.")
+        return False
+    fits = all(
+        _method_fits(context, name, kind, method, arguments)
+        for method, arguments in _METHODS.items()
+        if hasattr(kind, method)
+    )
+    return _options_fit(context, name, kind, options) and fits
+
+
+def _method_fits(context: FlowContext, name: Scalar, kind: type, method: str, arguments: tuple[str, ...]) -> bool:
+    called = inspect.getattr_static(kind, method)
+    plain = called.__func__ if isinstance(called, staticmethod | classmethod) else called
+    if inspect.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        message = f"`{method}` of '{name.text}' only makes a generator or a coroutine, which nobody runs."
+        context.report("HW540", name.position, message, "Write a plain method, and `forward` what it makes.")
+        return False
+    itself = () if isinstance(called, staticmethod | classmethod) else ("self",)
+    bound = getattr(kind, method)
+    return context.functions.fits(name, bound, (*itself, *arguments), f"`{method}` is called")
+
+
+def _options_fit(context: FlowContext, name: Scalar, kind: type, options: Mapping | None) -> bool:
+    """Whether the class can be made with the options."""
+    try:
+        signature = inspect.signature(kind)
+    except ValueError:  # of a built-in
+        return True
+    given = options.to_python() if options is not None else {}
+    parameters = signature.parameters.values()
+    if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
+        unknown = next((option for option in given if option not in signature.parameters), None)
+        if unknown is not None and options is not None:
+            message = f"'{name.text}' has no parameter '{unknown}'."
+            hint = did_you_mean(unknown, signature.parameters) or f"Its parameters are {signature}."
+            context.report("HW540", options.key_position(unknown), message, hint)
+            return False
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        position = options.position if options is not None else name.position
+        message = f"'{name.text}' cannot be made with these options: {error}."
+        context.report("HW540", position, message, f"Its parameters are {signature}.")
+        return False
+    return True
+
+
+def processor_name(context: FlowContext, step: Step) -> str:
+    """The name by which the punctuations of a processor are kept: its flow's, with the step's where there are more."""
+    known = sum(hasattr(placed.operation, "stores") for placed in context.operations)
+    if not known:
+        return context.name.text
+    return f"{context.name.text}.{step.name.text if step.name else known + 1}"
+
+
+def processor_store(context: FlowContext, name: Scalar, partitions: int) -> Store | None:
+    """A store with the columns that it declares; None if an error was reported."""
+    model = context.topology.stores.get(name.text)
+    if model is None:  # which has been reported
+        return None
+    if model.type is None or not model.key or not model.value:
+        lacks = [word for word in ("type", "key", "value") if not getattr(model, word)]
+        message = f"A processor uses the store '{name.text}', which does not say its {' and its '.join(lacks)}."
+        hint = f"Such as `{name.text}: {{type: key_value, key: {{id: string}}, value: {{n: bigint}}}}`."
+        context.report("HW541", name.position, message, hint)
+        return None
+    if model.type != "key_value":
+        message = f"'{name.text}' is a {model.type} store; those of processors are key_value stores so far."
+        context.report("HW541", name.position, message, "Put the time into the key.")
+        return None
+    for column in model.key.values():
+        if column.type is not None and holds_map(column.type):
+            message = f"A key cannot hold a map; '{column.name.text}' is of type {column.type}."
+            context.report("HW412", column.name.position, message)
+            return None
+    key = {column: each.type for column, each in model.key.items()}
+    value = {column: each.type for column, each in model.value.items()}
+    return declared_store(name.text, model, model.type, key, value, partitions)

@@ -1,0 +1,153 @@
+"""`process`: a project's class gets one record after another, keeps rows in stores, and forwards records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from ...runtime.operators.declarations import Flow, Process
+from ...runtime.python_functions.code import PythonFunction
+from ...runtime.topology import Store
+from ..language.entries import Columns
+from ..language.node_values import mapping, named, scalar, scalars
+from ..language.reader import Reader
+from ..reading.nodes import Mapping as MappingNode
+from ..reading.nodes import Node, Scalar
+from ..types import holds_map
+from .base.context import FlowContext
+from .base.operation import EVERY_CHANGE, Description, Processor, Splitting, TableUse
+from .base.shape import Rekey, Shape
+from .base.site import PythonLayout, Site
+from .base.step import References, Refusal, Step, StepAction, streams_only
+from .parts.processors import check_processor, processor_name, processor_store
+
+
+@dataclass(frozen=True)
+class Forwarding:
+    """What a processor forwards to one flow: the declared columns; None: as they come. `flow`: None for its own."""
+
+    flow: Scalar | None
+    key: Columns | None
+    value: Columns | None
+
+    @classmethod
+    def read(cls, node: MappingNode, reader: Reader, flow: Scalar | None = None) -> Self:
+        """That of an entry with `key` and `value`."""
+        sides = (reader.declared(mapping(node, side)) if side in node else None for side in ("key", "value"))
+        return cls(flow, *sides)
+
+    def shape(self, context: FlowContext, step: Step, came: Shape) -> Shape:
+        """The shape of what is forwarded. A declared key is another one, whatever its columns are."""
+        after = came
+        if self.value is not None:
+            after = after.with_value({name: column.type for name, column in self.value.items()})
+        if self.key is None:
+            return after
+        for column in self.key.values():
+            if column.type is not None and holds_map(column.type):
+                message = f"A key cannot hold a map; '{column.name.text}' is of type {column.type}."
+                context.report("HW412", column.name.position, message)
+        rekey = Rekey(context.name.text, step.name.text if step.name else None, step.word.position)
+        key = {name: column.type for name, column in self.key.items()}
+        return replace(after, key=key, windowed=False, rekey=rekey)
+
+
+@dataclass(frozen=True)
+class ProcessStep(StepAction):
+    """`process:`. With `flows` it is the last step of its flow, which goes on as these."""
+
+    function: Scalar
+    stores: tuple[Scalar, ...]
+    options: MappingNode | None
+    own: Forwarding
+    flows: tuple[Forwarding, ...]
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        function = scalar(node, "function") if isinstance(node, MappingNode) else None
+        if function is None or not isinstance(node, MappingNode):
+            return None
+        flows = tuple(Forwarding.read(body, reader, name) for name, body in named(node, "flows"))
+        own = Forwarding.read(node, reader)
+        for side, columns in (("key", own.key), ("value", own.value)):
+            if flows and columns is not None:
+                message = f"With `flows` each flow has its own columns, so '{side}' beside them says nothing."
+                reader.diagnostics.add("HW210", node.key_position(side), message, "Put it into the flows.")
+        return cls(function, tuple(scalars(node.get("stores"))), mapping(node, "options"), own, flows)
+
+    def references(self) -> References:
+        flows = tuple(each.flow for each in self.flows if each.flow is not None)
+        return References(stores=self.stores, flows=flows)
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return streams_only(word, shape)
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Require a class with `process`, which takes the options, and stores with columns."""
+        options = self.options.to_python() if self.options is not None else {}
+        found = context.functions.find(self.function)
+        fits = found is not None and check_processor(context, self.function, found.loaded, self.options)
+        stores = [processor_store(context, name, shape.partitions) for name in self.stores]
+        shapes = [each.shape(context, step, shape) for each in self.flows or (self.own,)]
+        for forwarding, after in zip(self.flows, shapes, strict=False):
+            if forwarding.flow is not None:
+                context.topology.shapes.setdefault(forwarding.flow.text, after)
+        if found is None or not fits or None in stores or shape.open:
+            return shapes[0]
+        processing = Processing(
+            processor_name(context, step),
+            found.function,
+            tuple(each.flow.text for each in self.flows if each.flow is not None),
+            tuple(shapes),
+            tuple(store for store in stores if store is not None),
+            options,
+        )
+        return context.add(processing, shape, shapes[0], step)
+
+
+@dataclass(frozen=True)
+class Processing(Splitting):
+    """Gives records to a project's class. `into`: its flows; none where what it forwards goes on in its own.
+
+    `shapes`: of each flow, or of its own.
+    """
+
+    name: str
+    function: PythonFunction
+    into: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    stores: tuple[Store, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    has_effect = True
+    null_keys = "kept"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """A processor sees all columns."""
+        return offered
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """Its input is never a table."""
+        return EVERY_CHANGE
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """One node, as Kafka's processors have, whatever flows it forwards to."""
+        stores = tuple(store.name for store in self.stores)
+        return Description(f"process by {self.function.name}", (Processor("KSTREAM-PROCESSOR", stores=stores),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        edge = site.input
+        site.declared.stores.update({store.name: store for store in self.stores})
+        names = self.into or (edge.name,)
+        outputs = zip(names, site.outputs, strict=True)
+        edges = tuple(
+            replace(edge, name=name, shape=each.shape, value=tuple(each.shape.value)) for name, each in outputs
+        )
+        came = replace(edge, value=tuple(edge.shape.value)).flow
+        flows = {each.name: each.flow for each in edges}
+        into: Mapping[str, Flow] = {} if not self.into and flows == {edge.name: came} else flows
+        node = Process(edge.name, self.function, self.name, into, bool(self.into), self.stores, self.options, site.at)
+        return PythonLayout((node,), edges)
