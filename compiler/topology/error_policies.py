@@ -115,7 +115,9 @@ def _sources(wired: Wired, vertex: Vertex) -> list[Reading]:
 def _read(vertex: Vertex) -> tuple[int, ...]:
     """The edges whose records an operation takes, not those in which it only looks up rows."""
     operation = vertex.operation
-    return (*vertex.inputs, *vertex.lookups) if isinstance(operation, Lookup) and operation.triggered else vertex.inputs
+    return (
+        (*vertex.inputs, vertex.lookups[0]) if isinstance(operation, Lookup) and operation.triggered else vertex.inputs
+    )
 
 
 def _behind(wired: Wired, vertex: Vertex) -> list[Vertex]:

@@ -16,10 +16,12 @@ from ..operations.base.checked import CheckedFlow, CheckedTable, CheckedTopology
 from ..operations.base.operation import Lookup, Operation, Splitting
 from ..operations.base.shape import Shape
 from ..operations.branch import Branching
+from ..operations.joins.tables import JoinOfTables
 from ..operations.to_stream import ToStream
 from ..operations.to_table import ToTable
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
 from .operation_graph import Vertex, Wired
+from .related_tables import related_tables, told_early
 
 
 def wire(topology: CheckedTopology, application: str) -> Wired:
@@ -37,6 +39,7 @@ class _Wiring:
         """The edge that a reader (second) gets of a topic, table or flow (first)."""
         self._looked_at: dict[str, int] = {}
         self._topic_readers = self._readers_of_topics()
+        self._told_early = {*told_early(topology)}
 
     def run(self) -> Wired:
         for table in self._topology.tables.values():
@@ -143,6 +146,10 @@ class _Wiring:
         if isinstance(operation, Lookup):
             table = operation.looks_at()
             lookups = (self._given[table, _side_name(flow, placed)] if operation.triggered else self._looked_at[table],)
+            if isinstance(operation, JoinOfTables):
+                early = related_tables(self._topology, flow, placed)
+                operation = replace(operation, early=(early.this is not None, early.other is not None))
+                lookups += tuple(self._looked_at[name] for name in early.names)
             if operation.triggered and self._shapes[edge].store is None:
                 edge = self._materialized(f"{flow.name}-{placed.name or table}", edge, placed.at, flow.name)
         return self._vertex(operation, (edge,), (placed.after,), flow.name, placed.at, placed.name, lookups)[0]
@@ -177,7 +184,7 @@ class _Wiring:
     def _finish(self, name: str, edge: int, at: str, to: Topic | None = None, to_at: str = "") -> None:
         """Connect the end of a flow or table to its readers, and write it to its topic."""
         lookups = [lookup for flow in self._topology.flows.values() for _, lookup in _lookups(flow, name)]
-        joined = any(not lookup.triggered for lookup in lookups)
+        joined = any(not lookup.triggered for lookup in lookups) or name in self._told_early
         shape = self._shapes[edge]
         # A join looks rows up by key, so the table needs a store, as in Kafka Streams.
         if lookups and shape.store is None:

@@ -121,7 +121,8 @@ class TableTableJoin:
 
     `flow`: the edge of this side, which becomes the result; its rows are also in `store`. `table`: that of the other
     side, with `other_store`. `values`: new -> column of the other side. `emit`: every update, or one change for each
-    key and epoch. `old`: with the replaced rows.
+    key and epoch. `old`: with the replaced rows. `this_early`, `other_early`, where one side is made of the other:
+    edges with the same changes that come before all that is made of them.
     """
 
     flow: str
@@ -132,7 +133,14 @@ class TableTableJoin:
     values: Mapping[str, str]
     emit: Emit = "each_update"
     old: bool = False
+    this_early: str | None = None
+    other_early: str | None = None
     at: Place = ""
+
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The edges of early changes."""
+        return tuple(name for name in (self.this_early, self.other_early) if name is not None)
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,10 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (), node.edges
         case Sink():
             return (node.flow,), ()
-        case StreamTableJoin() | TableTableJoin():
+        case StreamTableJoin():
             return (node.flow, node.table), (node.flow,)
+        case TableTableJoin():
+            return (node.flow, node.table, *node.early), (node.flow,)
         case Fork():
             return (node.flow,), node.into
         case Merge():

@@ -61,11 +61,16 @@ def _in_windows(context: FlowContext, join: WrittenJoin, shape: Shape, side: Sha
 
 @dataclass(frozen=True)
 class JoinOfTables(Lookup):
-    """Joins two tables by their keys. `values`: new column -> column of the other table."""
+    """Joins two tables by their keys. `values`: new column -> column of the other table.
+
+    `early`: whether it is told of the changes of this side, and of the other one, on edges that come before all that is
+    made of these tables. It looks at them besides, in this order.
+    """
 
     table: str
     how: TableHow
     values: Mapping[str, str]
+    early: tuple[bool, bool] = (False, False)
 
     has_effect = False
     null_keys = "dropped"
@@ -96,11 +101,25 @@ class JoinOfTables(Lookup):
         )
 
     def in_python(self, site: Site) -> PythonLayout:
-        this, other = site.input, site.lookups[0]
+        this, (other, *early) = site.input, site.lookups
+        edges = iter(early)
+        this_early, other_early = (next(edges).name if told else None for told in self.early)
         store, other_store = _declared(site, this), _declared(site, other)
         values = self._wanted(site.output.needed)
         emit, old = site.changes(frozenset(), True)
-        node = TableTableJoin(this.name, other.name, store, other_store, self.how, values, emit, old, site.at)
+        node = TableTableJoin(
+            this.name,
+            other.name,
+            store,
+            other_store,
+            self.how,
+            values,
+            emit,
+            old,
+            this_early,
+            other_early,
+            site.at,
+        )
         value = (*this.value, *(name for name in values if name not in this.value))
         return PythonLayout((node,), (replace(this, shape=site.output.shape, value=value),))
 

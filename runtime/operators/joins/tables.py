@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,9 +49,15 @@ class TableTableJoin(declarations.TableTableJoin):
             _versions(self.other_store, epoch.store(self.other_store), distinct, other, self.values.values()),
             self,
         )
-        order = path_order([this, other])
-        met = _met(code, order, len(this), len(first))
-        triggers = concat([_bare(this), _bare(other)]).take(order)
+        moments = [
+            _Moments(this, code[: len(this)], True, sets=self.this_early is None),
+            _Moments(other, code[len(this) :], False, sets=self.other_early is None),
+        ]
+        for name, each in ((self.this_early, moments[0]), (self.other_early, moments[1])):
+            if name is not None:
+                moments.append(replace(each, rows=_new_rows(edges[name]), triggers=False, sets=True))
+        met = _met(moments, len(first))
+        triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
         giving = np.flatnonzero(sides.give(met))
         of_group, code = np.unique(met.key[giving], return_inverse=True)
         before = sides.joined(of_group, of_group)
@@ -71,16 +77,33 @@ class TableTableJoin(declarations.TableTableJoin):
 class _Met:
     """The changes of both sides in path order, and the rows that met: numbers in `_versions` of the sides.
 
-    `key`: the number of the key. `of_this`: whether the change is one of this side. `this_before`, `other_before`: the
-    rows at the change of the key before, or at the start of the epoch.
+    `trigger`: the number of the change, of this side's and then the other's. `key`: the number of the key. `of_this`:
+    whether the change is one of this side. `this_before`, `other_before`: the rows that met at the change of the key
+    before, or at the start of the epoch. `replaced`: the row of its own side that the change replaces.
     """
 
+    trigger: Int64s
     key: Int64s
     of_this: Bools
     this: Int64s
     other: Int64s
     this_before: Int64s
     other_before: Int64s
+    replaced: Int64s
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Changes of a side as they come on an edge. `code`: their keys.
+
+    `triggers`: whether they give results. `sets`: whether the other side sees them from then on.
+    """
+
+    rows: Rows
+    code: Int64s
+    of_this: bool
+    triggers: bool = True
+    sets: bool = True
 
 
 @dataclass(frozen=True)
@@ -94,14 +117,20 @@ class _Sides:
     def give(self, met: _Met) -> Bools:
         """Which changes give one of the result."""
         this, other = self.this.exists[met.this], self.other.exists[met.other]
-        this_before, other_before = self.this.exists[met.this_before], self.other.exists[met.other_before]
+        replaced = np.where(
+            met.of_this,
+            self.this.exists[np.where(met.of_this, met.replaced, 0)],
+            self.other.exists[np.where(met.of_this, 0, met.replaced)],
+        )
         match self.join.how:
             case "inner":
-                return np.where(met.of_this, other, this)
+                # A change that deletes the rows of both sides meets no row, and yet deletes one.
+                before = self.this.exists[met.this_before] & self.other.exists[met.other_before]
+                return np.where(met.of_this, other, this) | (before & ~this & ~other)
             case "left":
-                return this | (met.of_this & (other | this_before))
+                return this | (met.of_this & (other | replaced))
             case "outer":
-                return this | other | this_before | other_before
+                return this | other | replaced
 
     def joined(self, this: Int64s, other: Int64s) -> Versions:
         """The joined rows of these rows of both sides, each with the greater time of the two."""
@@ -150,31 +179,54 @@ def _picked(versions: Versions, names: Mapping[str, str], index: Int64s, there: 
     return {new: versions.values[name].take(places) for new, name in names.items()}
 
 
-def _met(code: Int64s, order: Int64s, of_this: int, keys: int) -> _Met:
-    """Which rows meet at each change.
-
-    `code`: the key of each change, first `of_this` of this side, then those of the other. `order`: the permutation that
-    sorts them by path. `keys`: their number, so that of the versions at the start of the epoch.
-    """
-    code, mine = code[order], order < of_this
+def _met(moments: Sequence[_Moments], keys: int) -> _Met:
+    """Which rows meet at each change. `moments`: those that trigger come first. `keys`: the number of keys."""
+    order = path_order([each.rows for each in moments])
+    code = np.concatenate([each.code for each in moments])[order]
     sort = np.argsort(code, kind="stable")
-    key, mine_sorted = code[sort], mine[sort]
-    starts = np.ones(len(key), np.bool_)
-    starts[1:] = key[1:] != key[:-1]
+    order, key = order[sort], code[sort]
+    triggers, sets, of_this = (
+        np.repeat([getattr(each, name) for each in moments], [len(each.code) for each in moments])[order]
+        for name in ("triggers", "sets", "of_this")
+    )
+    version = np.concatenate([keys + np.arange(len(each.code)) for each in moments])[order]
+    replaced = np.concatenate([_replaced(each.code, keys) for each in moments])[order]
     places = np.arange(len(key))
-    start = np.maximum.accumulate(np.where(starts, places, 0))
-    version = keys + np.where(mine, order, order - of_this)[sort]
+    start = np.maximum.accumulate(np.where(_starts(key), places, 0))
 
     def latest(which: Bools) -> tuple[Int64s, Int64s]:
-        """The version of a side after each change, and the one before it."""
+        """The version of a side at each change that triggers, and at the one before it."""
         last = np.maximum.accumulate(np.where(which, places, -1))
-        now = np.where(last >= start, version[last], key)
-        before = key.copy()
-        before[1:] = np.where(starts[1:], key[1:], now[:-1])
-        in_path_order = np.empty((2, len(key)), np.int64)
-        in_path_order[:, sort] = now, before
-        return in_path_order[0], in_path_order[1]
+        now = np.where(last >= start, version[last], key)[triggers]
+        of = key[triggers]
+        return now, np.where(_starts(of), of, np.concatenate([now[:1], now[:-1]]))
 
-    this, this_before = latest(mine_sorted)
-    other, other_before = latest(~mine_sorted)
-    return _Met(code, mine, this, other, this_before, other_before)
+    this, this_before = latest(sets & of_this)
+    other, other_before = latest(sets & ~of_this)
+    # Back from the order by key to that of the paths.
+    back = np.argsort(sort[triggers], kind="stable")
+    return _Met(
+        trigger=order[triggers][back],
+        key=key[triggers][back],
+        of_this=of_this[triggers][back],
+        this=this[back],
+        other=other[back],
+        this_before=this_before[back],
+        other_before=other_before[back],
+        replaced=replaced[triggers][back],
+    )
+
+
+def _starts(key: Int64s) -> Bools:
+    """Where a key begins, in rows that are sorted by key."""
+    starts = np.ones(len(key), np.bool_)
+    starts[1:] = key[1:] != key[:-1]
+    return starts
+
+
+def _replaced(code: Int64s, keys: int) -> Int64s:
+    """The version before each change of a side: the one of its last change, or that at the start of the epoch."""
+    sort = np.argsort(code, kind="stable")
+    before = np.empty(len(code), np.int64)
+    before[sort] = np.where(_starts(code[sort]), code[sort], keys + np.concatenate([sort[:1], sort[:-1]]))
+    return before

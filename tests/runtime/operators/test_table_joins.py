@@ -11,6 +11,7 @@ from local_application import WHOLE, part
 
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.columns import KeyBy, Select
+from headwater.runtime.operators.edges import Fork
 from headwater.runtime.operators.joins.tables import TableTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
@@ -195,16 +196,57 @@ def test_replaced_rows_are_taken_back_from_their_groups(application, how, max_re
         app.append(topic, records)
     app.run(max_records)
     _, rows, _ = joined(how, taken(changes(4)))
-    counts, totals = Counter(), Counter()
+    counts, sums = Counter(), Counter()
     for v, w in rows.values():
         counts[v] += 1
-        totals[v] += w or 0
+        sums[v] += w or 0
+    assert totals(app) == {key: (count, sums[key]) for key, count in counts.items() if key is not None}
+
+
+def totals(app):
+    """The groups at the end: (rows, total)."""
     found = {}
     for row in app.read(TOTALS):
         found[row["key.v"]] = None if row["_kind"] == Kind.TOMBSTONE else (row["value.n"], row["value.total"] or 0)
-    assert {key: each for key, each in found.items() if each is not None} == {
-        key: (count, totals[key]) for key, count in counts.items() if key is not None
-    }
+    return {key: each for key, each in found.items() if each is not None}
+
+
+ONCE = {"inner": 1, "left": 1, "outer": 2}
+"""Tombstones of a row that is on both sides: an inner join has one, though the change meets no row any more."""
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("max_records", [7, WHOLE])
+def test_change_that_comes_on_both_sides_meets_itself(application, how, max_records):
+    """A table joined with itself: both sides see the row after the change, and groups have each row once."""
+    nodes = (
+        Source(LEFT, ("t",)),
+        Table("t", ROWS, at="left"),
+        Fork("t", ("t", "f", "f.t")),
+        TableTableJoin("f", "f.t", ROWS, ROWS, how, {"w": "v"}, old=True, this_early="t", other_early="t"),
+        Fork("f", ("f", "g")),
+        Sink("f", OUT, "each_update"),
+        KeyBy("g", {"v": "v"}),
+        Select("g", keep=("w",)),
+        Sink("g", BY_VALUE, "repartition", of="table"),
+    )
+    sums = (Source(BY_VALUE, ("f",)), Aggregate("f", OF_VALUES, of="table"), Sink("f", TOTALS, "each_update"))
+    app = application(part("a", 1, ((nodes, {}, {}),), (ROWS,)), part("b", 1, ((sums, {}, {}),), (OF_VALUES,)))
+    records = changes(8)[LEFT]
+    app.append(LEFT, records)
+    app.run(max_records)
+    rows, updates = {}, []
+    for key, value, time in records:
+        if key is None:
+            continue
+        if value is not None:
+            updates += [(key[0], value * 2, time)] * 2
+        elif key in rows:
+            updates += [(key[0], None, time)] * ONCE[how]
+        rows = {each: row for each, row in {**rows, key: value}.items() if row is not None}
+    assert written(app) == updates
+    counts = Counter(value[0] for value in rows.values() if value[0] is not None)
+    assert totals(app) == {value: (count, value * count) for value, count in counts.items()}
 
 
 @pytest.mark.parametrize("max_records", [7, WHOLE])
