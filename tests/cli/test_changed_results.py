@@ -91,9 +91,23 @@ class Changed:
         return shop
 
 
+JOINED = """flows:
+  latest:
+    from: wanted
+    steps:
+      - key_by: {product: product}
+      - to_table
+      - select: {maker: maker}
+      - join: {table: branded, type: inner, values: {brand: branded.brand}}
+    to: more
+"""
+TABLES = ((SALES, "tables:\n", "tables:\n  branded: {topic: products}\n"), (SALES, "flows:\n", JOINED))
+"""Edits that add a table, joined with what a step has made of another one."""
+
 CHANGES = {
     "a filter": Changed("flow.steps", ((SALES, "quantity >= 1", "quantity >= 2"),)),
     "values of a join": Changed("flow.steps", ((SALES, "maker: makers.maker", "maker: makers.brand"),)),
+    "type of a join of tables": Changed("flow.steps", ((SALES, "type: inner", "type: outer"),), TABLES),
     "an aggregate's expression": Changed("store.expressions", ((SALES, "sum(quantity)", "sum(boxes)"),)),
     "grace": Changed("store.grace", ((SALES, "grace: 1h", "grace: 9d"),)),
     "retention": Changed("store.retention", ((SALES, "retention: 2d", "retention: 60d"),), ((SALES, "30d", "2d"),)),
@@ -189,8 +203,20 @@ RENAMED = (
 BEFORE = Changed("", ())
 
 
-def test_other_names_change_no_steps(made: Callable[[Changed], Shop]) -> None:
-    shop = Changed("", RENAMED).edit(made(BEFORE)).judge()
+OF_TABLES = (
+    *RENAMED,
+    (SALES, "  branded: {topic", "  brands: {was: branded, topic"),
+    (SALES, "table: branded", "table: brands"),
+    (SALES, "branded.brand", "brands.brand"),
+    (SALES, "  latest:\n", "  newest:\n    was: latest\n"),
+)
+
+
+@pytest.mark.parametrize(("renamed", "before"), [(RENAMED, ()), (OF_TABLES, TABLES)], ids=["", "joined tables"])
+def test_other_names_change_no_steps(
+    made: Callable[[Changed], Shop], renamed: tuple[tuple[str, str, str], ...], before: tuple[tuple[str, str, str], ...]
+) -> None:
+    shop = Changed("", renamed).edit(made(Changed("", (), before))).judge()
     plan = shop.project().plan()
     assert plan.verdict is Verdict.COMPATIBLE, [str(each) for each in plan.changes]
     assert {each.kind for each in plan.changes} <= {
