@@ -67,6 +67,8 @@ OPERATORS: dict[str, set[str]] = {
 WIRING = {
     "at",
     "other_store",
+    "this_early",
+    "other_early",
     "into",
     "columns",
     "keep",
