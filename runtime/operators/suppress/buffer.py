@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from ...records.arrays import Int64s
 from ...topology import Store
 from ..task_epoch import EpochStore
-from .entries import COUNT, ChangeCodec, Changes, first_place, key_of_place, place_keys, row_keys, time_of_place
+from .entries import COUNT, ChangeCodec, Changes, first_place, place_keys, row_keys, split_places
 
 _WIDTH = 8
 
@@ -36,22 +37,21 @@ class Buffer:
 
         `times`: of the windows of these keys; without meaning in a store of type `changes`.
         """
-        found: dict[bytes, tuple[int, bytes | None]] = {}
-        for place, row in self._opened.range(first_place(), None if oldest > 0 else first_place(passed)):
-            time = time_of_place(place)
-            if time > passed and len(found) >= oldest:
-                break
-            found[key_of_place(place)] = (time, row)
+        due = [*self._opened.range(first_place(), first_place(passed))]
+        if len(due) < oldest:
+            due = [*islice(self._opened.range(first_place(), None), oldest)]
+        stored, waiting = split_places([place for place, _ in due])
         if self._by_key:
-            wanted = sorted({*keys.to_pylist(), *found})
-            rows = self._opened.get_many(row_keys(pa.array(wanted, pa.binary())).to_pylist())
-            found = {key: (0, row) for key, row in zip(wanted, rows, strict=True)}
-        else:
-            rows = self._opened.get_many(place_keys(times, keys).to_pylist())
-            found |= {key: each for key, *each in zip(keys.to_pylist(), times.tolist(), rows, strict=True)}
-        there = {key: (time, row) for key, (time, row) in found.items() if row is not None}
-        stored = np.array([time for time, _ in there.values()], np.int64)
-        return Waiting(pa.array(there, pa.binary()), self._codec.decode([row for _, row in there.values()], stored))
+            wanted = sorted({*keys.to_pylist(), *waiting})
+            found = self._opened.get_many(row_keys(pa.array(wanted, pa.binary())).to_pylist())
+            there = {key: row for key, row in zip(wanted, found, strict=True) if row is not None}
+            return Waiting(pa.array(there, pa.binary()), self._codec.decode([*there.values()]))
+        rows = {key: (time, row) for key, time, (_, row) in zip(waiting, stored.tolist(), due, strict=True)}
+        found = self._opened.get_many(place_keys(times, keys).to_pylist())
+        others = zip(keys.to_pylist(), times.tolist(), found, strict=True)
+        rows |= {key: (time, row) for key, time, row in others if row is not None}
+        stored = np.array([time for time, _ in rows.values()], np.int64)
+        return Waiting(pa.array(rows, pa.binary()), self._codec.decode([row for _, row in rows.values()], stored))
 
     def take_away(self, keys: pa.BinaryArray, times: Int64s) -> None:
         """Take away changes that went on. `times`: by which they waited."""

@@ -29,14 +29,13 @@ from ...records.key_reading import decode_keys
 from ...records.keys import encode_keys
 from ...records.schema import WINDOW_COLUMNS
 from ...records.types import parse_columns
-from ...records.window_keys import window_keys
+from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from ...state.codec import RowCodec
 from ...topology import Store
 
 COUNT = b"\x00"
 _ROW = b"\x01"
 _PLACE = b"\x02"
-_TIME = 8
 _LENGTH = 4
 _NO_HEADERS = bytes(_LENGTH)
 
@@ -143,28 +142,18 @@ def place_keys(times: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
 
 def first_place(after: int | None = None) -> bytes:
     """The key before all places, or before those of later times than `after` (ms)."""
-    return _PLACE if after is None else _PLACE + time_bytes(after + 1)
+    return _PLACE if after is None else _PLACE + first_window_key(after + 1)
 
 
-def time_bytes(time: int) -> bytes:
-    """A time (ms) as places have it."""
-    return (time + 2**63).to_bytes(_TIME, "big")
-
-
-def key_of_place(place: bytes) -> bytes:
-    """The key of the change that has a place."""
-    return place[1 + _TIME :]
-
-
-def time_of_place(place: bytes) -> int:
-    """The time of the change that has a place, ms."""
-    return int.from_bytes(place[1 : 1 + _TIME], "big") - 2**63
+def split_places(places: Sequence[bytes]) -> tuple[Int64s, list[bytes]]:
+    """The times (ms) and keys of the changes that have places."""
+    return split_window_keys([place[1:] for place in places])
 
 
 def waiting_key(store: Store, row: bytes) -> bytes | None:
     """The key of the change that a row of the store holds; None for rows that hold none."""
     if store.type == "window_changes":
-        return key_of_place(row) if row.startswith(_PLACE) else None
+        return without_window(row[1:]) if row.startswith(_PLACE) else None
     return row[1:] if row.startswith(_ROW) else None
 
 

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from ...records.arrays import Bools, Int64s
+from ..keyed.groups import in_groups
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ class Schedule:
 def unlimited(arrivals: Arrivals) -> Schedule:
     """The schedule of a buffer that holds any number of changes."""
     total = len(arrivals)
-    place = arrivals.code * (total + 1) + np.arange(total)
-    order = np.argsort(place)
+    order = in_groups(arrivals.code, arrivals.keys)
+    place = arrivals.code[order] * (total + 1)
     # A change that waits alone goes on with the first one that is late enough, and not before it has come itself.
     late_enough = np.maximum(np.searchsorted(arrivals.passed, arrivals.time), arrivals.waiting)
     released = np.maximum(late_enough, np.arange(total))
     # In the order of keys, the entry that begins with a change has all up to the next entry's first one.
-    until = np.searchsorted(place[order], arrivals.code[order] * (total + 1) + released[order], side="right")
+    until = np.searchsorted(place + order, place + released[order], side="right")
     begins = np.searchsorted(arrivals.code[order], np.arange(arrivals.keys))
     ends = np.append(begins[1:], total)
     firsts = begins if (until[begins] == ends).all() else _chained(begins, ends, until)
