@@ -6,16 +6,16 @@ It uses the loaded files and their model only. So listing and selecting need no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from .language.node_values import named, scalars, text
 from .model.dead_letters import letters_of
+from .model.implicit_stores import implicit_stores
 from .model.project import ProjectModel, TopologyModel
 from .reading.load import LoadedProject, TopologyDocument
-from .reading.nodes import Mapping, Scalar
+from .reading.nodes import Mapping
 
 Kind = Literal["topic", "topology", "table", "store", "flow"]
 
@@ -126,24 +126,12 @@ def _topology(document: TopologyDocument, model: TopologyModel) -> tuple[Resourc
         for kind, section in sections
     }
     parts["store"] += [
-        Resource("store", owner.text, document.file, owner.position.line, topology=name, implicit=True)
-        for owner in _implicit_stores(model)
-        if owner.text not in model.stores
+        Resource("store", store, document.file, position.line, topology=name, implicit=True)
+        for store, position in implicit_stores(model)
+        if store not in model.stores
     ]
     outputs = [flow.to.text for flow in model.flows.values() if flow.to is not None]
     return topology, outputs, [part for kind, _ in sections for part in parts[kind]]
-
-
-def _implicit_stores(model: TopologyModel) -> Iterator[Scalar]:
-    """The tables and flows after which a store is named: they name none, or a join looks up rows in the flow."""
-    yield from (table.name for table in model.tables.values() if table.store is None)
-    looked_up = {table.text for flow in model.flows.values() for step in flow.references for table in step.tables}
-    for flow in model.flows.values():
-        steps = flow.references
-        endings = dict.fromkeys(step.store_ending for step in steps if step.stores_result and not step.stores)
-        if flow.name.text in looked_up and steps and (not steps[-1].stores_result or steps[-1].store_ending):
-            endings[""] = None
-        yield from (replace(flow.name, text=flow.name.text + ending) for ending in endings)
 
 
 def _tags(node: Mapping) -> tuple[str, ...]:

@@ -1,0 +1,73 @@
+"""The stores of a topology that no file declares: which there are, by its steps alone, without types."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from typing import Literal
+
+from ..diagnostics import Position
+from ..operations.aggregate import AggregateStep
+from ..operations.base.step import Step
+from ..operations.filter import FilterStep
+from ..operations.joins.step import JoinStep
+from ..operations.reduce import ReduceStep
+from ..operations.select import DropStep, SelectStep, WithColumnsStep
+from ..operations.suppress import SuppressStep
+from ..operations.to_table import ToTableStep
+from .project import FlowModel, TopologyModel
+
+Kind = Literal["stream", "stored", "bare"]
+"""What a flow is at some point: a stream, a table with a store of its own, or one without."""
+
+
+def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
+    """Name and place. A table or flow names none, or a join needs the rows of one that has none."""
+    yield from ((table.name.text, table.name.position) for table in model.tables.values() if table.store is None)
+    looked_up = {table.text for flow in model.flows.values() for step in flow.references for table in step.tables}
+    ends = _ends(model, looked_up)
+    for flow in model.flows.values():
+        steps = flow.references
+        endings = dict.fromkeys(step.store_ending for step in steps if step.stores_result and not step.stores)
+        if flow.name.text in looked_up and steps and (not steps[-1].stores_result or steps[-1].store_ending):
+            endings[""] = None
+        yield from ((flow.name.text + ending, flow.name.position) for ending in endings)
+        for step, kind in zip(flow.steps, _kinds(flow, ends), strict=False):
+            if isinstance(step.action, JoinStep) and kind == "bare":
+                named = step.name or step.action.join.table
+                yield f"{flow.name.text}-{named.text}", step.word.position
+
+
+def _ends(model: TopologyModel, looked_up: Container[str]) -> Mapping[str, Kind]:
+    """What each table and flow is at its end. Flows of a branch are not among them: they are streams."""
+    ends: dict[str, Kind] = dict.fromkeys(model.tables, "stored")
+    before: dict[str, Kind] | None = None
+    # Flows may stand in any order, and what they are settles in as many rounds as they are apart.
+    while ends != before:
+        before = dict(ends)
+        for name, flow in model.flows.items():
+            end = _kinds(flow, ends)[-1]
+            # A join that looks up rows in a table without a store gives it one.
+            ends[name] = "stored" if end == "bare" and name in looked_up else end
+    return ends
+
+
+def _kinds(flow: FlowModel, ends: Mapping[str, Kind]) -> list[Kind]:
+    """What a flow is before each of its steps, and at its end."""
+    kinds = [ends.get(flow.sources[0].text, "stream") if len(flow.sources) == 1 else "stream"]
+    for step in flow.steps:
+        kinds.append(_after(step, kinds[-1]))
+    return kinds
+
+
+def _after(step: Step, kind: Kind) -> Kind:
+    match step.action:
+        case ToTableStep():
+            return "stored"
+        case AggregateStep() | ReduceStep():
+            return "stored" if step.action.on_close is None else "stream"
+        case SuppressStep():
+            return "stream" if step.action.wait_ms is None else "bare"
+        case FilterStep() | SelectStep() | WithColumnsStep() | DropStep() | JoinStep():
+            return "stream" if kind == "stream" else "bare"
+        case _:
+            return "stream"
