@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater import TopologyTestDriver
+from headwater.runtime.topology import ExpressionEngine
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "processors.md").read_text("utf-8")
@@ -49,6 +50,43 @@ flows:
 """
 
 
+COUNTING = """
+from headwater import Record
+
+
+class Counting:
+    def init(self, context):
+        self.context = context
+        self.counts = context.store("counts")
+        context.schedule("10s", "stream_time", self.tell)
+
+    def process(self, record):
+        row = self.counts.get(record.key)
+        n = 1 if row is None else row.n + 1
+        self.counts.put(record.key, {"n": n})
+        if record.value.step == "boom":
+            raise ValueError(n)
+
+    def tell(self, time):
+        for key, row in self.counts.all():
+            self.context.forward(Record(key, row, time))
+"""
+COUNTS = """
+topology: counts
+stores:
+  counts: {type: key_value, key: {user: string}, value: {n: bigint}}
+flows:
+  counting:
+    from: steps_taken
+    on_error: skip
+    steps:
+      - filter: step <> 'no'
+      - process: {function: functions.counting:Counting, stores: [counts], value: {n: bigint}}
+      - filter: n > 1
+    to: counts
+"""
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The project of the page."""
@@ -56,6 +94,7 @@ def project(tmp_path: Path) -> Path:
     golden = ROOT / "tests" / "golden" / "windows" / "project"
     files = [(name, golden.joinpath(name).read_text()) for name in ("headwater.yml", "profiles.yml")]
     files += [("topics/topics.yml", TOPICS), ("functions/beating.py", BEATING), ("topologies/beats.yml", BEATS)]
+    files += [("functions/counting.py", COUNTING), ("topologies/counts.yml", COUNTS)]
     for path, text in (*files, *FILES):
         root.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
         root.joinpath(path).write_text(text)
@@ -97,3 +136,34 @@ def test_wall_clock_goes_on_by_advance(project: Path) -> None:
             driver.advance(duration)
         times = [record.timestamp for record in driver.read_output("beats")]
     assert times == [5 + 149 * 60_000, 5 + 209 * 60_000]
+
+
+def test_totals_of_batches_are_kept(project: Path) -> None:
+    (project / "topics" / "payments.yml").write_text(
+        "topics:\n  payments: {partitions: 1, key: {account: string}, value: {amount: bigint}}\n"
+    )
+    (project / "topologies" / "totals.yml").write_text(
+        "topology: totals\n"
+        "stores:\n  totals: {type: key_value, key: {account: string}, value: {total: bigint}}\n"
+        "flows:\n  adding:\n    from: payments\n    to: added\n    steps:\n"
+        "      - process: {function: functions.totals:Totals, stores: [totals]}\n"
+    )
+    with TopologyTestDriver(project, "totals") as driver:
+        for amounts in ((1, 2, 3), (10, 20)):
+            driver.pipe_input("payments", [{"account": "ab"[amount % 2], "amount": amount} for amount in amounts])
+        rows = {row.key["account"]: row.value["total"] for row in driver.query("totals")}
+    assert rows == {"a": 32, "b": 4}
+
+
+@pytest.mark.parametrize("engine", ["task", pytest.param("spark", marks=pytest.mark.spark)])
+def test_processor_between_expressions_does_the_same_on_spark(project: Path, engine: ExpressionEngine) -> None:
+    """Also where the records were taken in another stage, of which one moves the time and goes no further."""
+    taken = [("ann", "a", 1), ("bob", "boom", 2), ("ann", "b", 3), ("bob", "a", 4), ("bob", "b", 5), ("cid", "no", 12)]
+    taken += [("ann", "boom", 19), ("ann", "c", 18), ("cid", "no", 40)]
+    rows = [{"key": {"user": u}, "value": {"step": s}, "timestamp": t * 1000} for u, s, t in taken]
+    with TopologyTestDriver(project, "counts", engine=engine) as driver:
+        driver.pipe_input("steps_taken", rows[:4])
+        driver.pipe_input("steps_taken", rows[4:])
+        found = [(each.key["user"], each.value["n"], each.timestamp // 1000) for each in driver.read_output("counts")]
+        assert driver.dropped == {"skipped": 2}
+    assert found == [("ann", 2, 12), ("bob", 2, 12), ("ann", 3, 40), ("bob", 2, 40)]

@@ -13,7 +13,7 @@ from ...types import holds_map
 from ..base.context import FlowContext
 from ..base.step import Step
 
-_METHODS = {"init": ("context",), "process": ("record",), "close": ()}
+_METHODS = {"init": ("context",), "process": ("record",), "process_batch": ("batch",), "close": ()}
 """The methods of a processor, with what they are called with."""
 
 
@@ -25,9 +25,14 @@ def check_processor(context: FlowContext, name: Scalar, kind: Any, options: Mapp
         message = f"`process` needs a class; '{name.text}' is of type {type(kind).__name__}."
         context.report("HW540", name.position, message, "Write a class with a method `process(self, record)`.")
         return False
-    if not callable(getattr(kind, "process", None)):
-        message = f"The class '{name.text}' has no method `process`."
-        context.report("HW540", name.position, message, "It is called with each record: `process(self, record)`.")
+    processes = [method for method in ("process", "process_batch") if callable(getattr(kind, method, None))]
+    if len(processes) != 1:
+        has = "both methods `process` and `process_batch`" if processes else "no method `process`"
+        message = f"The class '{name.text}' has {has}."
+        hint = (
+            "One of them is called: `process(self, record)` with each record, `process_batch(self, batch)` with many."
+        )
+        context.report("HW540", name.position, message, hint)
         return False
     fits = all(
         _method_fits(context, name, kind, method, arguments)

@@ -50,6 +50,8 @@ class ProcessorContext:
         """Give a record to the next steps, or to the flow of this name if the step has `flows`."""
         if self._in_init:
             raise UnfitValueError("`init` cannot forward records: it runs in every epoch, also where none comes")
+        if self._moment.in_batch:
+            raise UnfitValueError("`process_batch` returns what it forwards")
         self._forwarded.add(record, flow)
 
     def schedule(self, interval: str, kind: Kind, callback: Callback) -> Cancellable:

@@ -17,7 +17,8 @@ from ...records.kinds import Kind
 from ...records.types import parse_columns
 from ..declarations import Flow
 from ..order.origins import Origins
-from ..rows import Rows
+from ..rows import Rows, concat
+from .batches import rows_of_batch
 from .moment import Moment
 from .punctuation import Position
 
@@ -30,7 +31,7 @@ class Output:
     """An edge: the types of its records, and what was forwarded there.
 
     `rows`: the row that each comes from, or -1 - the number of its punctuation. `places`: among all that the record or
-    punctuation has forwarded, to all edges.
+    punctuation has forwarded, to all edges. `done`: what was forwarded before these.
     """
 
     key: RowType
@@ -41,11 +42,17 @@ class Output:
     headers: list[str | None] = field(default_factory=list)
     keys: list[Row | None] = field(default_factory=list)
     values: list[Row | None] = field(default_factory=list)
+    done: list[Rows] = field(default_factory=list)
 
     @classmethod
     def of(cls, flow: Flow) -> Output:
         """One of these columns."""
         return cls(RowType(parse_columns(flow.key)), RowType(parse_columns(flow.value)))
+
+    def clear(self) -> None:
+        """Forget the records that were forwarded one by one."""
+        for each in (self.rows, self.places, self.timestamps, self.headers, self.keys, self.values):
+            each.clear()
 
 
 class Forwarded:
@@ -87,7 +94,28 @@ class Forwarded:
 
     def edges(self, rows: Rows, origins: Origins) -> dict[str, Rows]:
         """The rows on all edges. `rows`: those that the processor was given."""
-        return {name: self._edge(output, rows, origins) for name, output in self._outputs.items()}
+        for output in self._outputs.values():
+            self._finish(output, rows, origins)
+        return {name: concat(output.done) for name, output in self._outputs.items()}
+
+    def add_batches(self, made: Any, start: int, end: int, rows: Rows, origins: Origins) -> None:
+        """Take what a processor of batches has made of the rows from `start` to `end`. Raises UnfitValueError."""
+        if made is None:
+            return
+        if self._named and not isinstance(made, Mapping):
+            raise UnfitValueError(f"`process_batch` returns batches by the step's `flows`, not {type(made).__name__}")
+        came = rows.take(np.arange(start, end))
+        for name, batch in made.items() if self._named else [(None, made)]:
+            output = self._only if name is None and self._only is not None else self._named_output(name)
+            if batch is not None:
+                self._finish(output, rows, origins)
+                output.done.append(rows_of_batch(batch, output.key.columns, output.value.columns, came))
+
+    def _finish(self, output: Output, rows: Rows, origins: Origins) -> None:
+        """Make rows of the records that were forwarded one by one. There is a part at least, to have the columns."""
+        if output.rows or not output.done:
+            output.done.append(self._edge(output, rows, origins))
+            output.clear()
 
     def _named_output(self, flow: str | None) -> Output:
         if not self._named:

@@ -13,18 +13,22 @@ import pyarrow as pa
 from ...python_functions.objects import Row, RowType
 from ...python_functions.results import normal, taken
 from ...python_functions.values import UnfitValueError
+from ...records.arrays import to_numpy
+from ...records.keys import encode_keys
 from ...records.types import parse_columns
 from ...state.codec import RowCodec, timestamp_of
 from ...topology import Store
+from ..keyed.codes import bytes_of
 from ..task_epoch import EpochStore
+from .columns import Columns, column_of
 from .moment import Moment
 from .single_rows import SingleKeys, SingleRows
 
 _FIRST_READ, _MOST_READ = 16, 4096
 """How many committed rows a range reads at once: few at first, as most ranges are short."""
 
-_Change = tuple[Row, Row | None, int]
-"""The key, its row (None: deleted), and the row's timestamp."""
+_Change = tuple[Row | None, Row | bytes | None, int]
+"""The key (None: only its bytes are known), its row or that as bytes (None: deleted), and the row's timestamp."""
 
 
 class KeyValueStore:
@@ -98,6 +102,39 @@ class KeyValueStore:
         """(key, row) of all rows, in the order of keys."""
         return self._between(None, None)
 
+    def get_many(self, keys: Columns) -> pa.RecordBatch:
+        """The rows of keys, by the key's columns: the value's and `_timestamp`, all null where there is none."""
+        encoded = self._encoded_many(keys)
+        self.expect([key for key in encoded if key not in self._changed])
+        rows = [self._changed[key][1] if key in self._changed else self._read[key] for key in encoded]
+        codec = RowCodec(self._value_type.columns)
+        times = [self._changed[key][2] if key in self._changed else 0 for key in encoded]
+        columns, timestamps = codec.decode(self._bytes_of(rows, times))
+        retention = self._store.retention_ms
+        there = timestamps >= 0 if retention is None else timestamps > max(self._moment.stream_time - retention, -1)
+        found = pa.RecordBatch.from_arrays([*columns, pa.array(timestamps)], names=[*codec.types, "_timestamp"])
+        return found if there.all() else found.take(pa.array(np.arange(len(there)), mask=~there))
+
+    def put_many(self, rows: Columns) -> None:
+        """Set the rows of keys, given by the columns of key and value; of several of one key the last counts.
+
+        `_timestamp`: of each row, ms; without it that of the last record at work.
+        """
+        encoded = self._encoded_many(rows)
+        times = (
+            to_numpy(column_of(rows, "_timestamp", pa.int64(), self.name))
+            if "_timestamp" in rows.schema.names
+            else np.full(len(encoded), self._moment.timestamp)
+        )
+        codec = RowCodec(self._value_type.columns)
+        values = codec.encode([column_of(rows, name, kind, self.name) for name, kind in codec.types.items()], times)
+        self._change_many(encoded, values, times.tolist())
+
+    def delete_many(self, keys: Columns) -> None:
+        """Remove the rows of keys, given by the columns of the key."""
+        encoded = self._encoded_many(keys)
+        self._change_many(encoded, [None] * len(encoded), [self._moment.timestamp] * len(encoded))
+
     def expect(self, keys: Sequence[bytes]) -> None:
         """Read the rows of keys (encoded) that are likely to be asked for. Reading many at once is quicker."""
         missing = sorted({key for key in keys if key not in self._read})
@@ -119,11 +156,30 @@ class KeyValueStore:
         }
         if not kept:
             return
-        rows, timestamps = [row for _, row, _ in kept.values()], np.array([time for _, _, time in kept.values()])
-        codec = RowCodec(self._value_type.columns)
-        encoded = codec.encode(list(self._value_type.to_columns(rows).values()), timestamps)
-        values = [None if row is None else value for row, value in zip(rows, encoded, strict=True)]
-        self._opened.put_many(list(kept), values, timestamps)
+        rows, times = [row for _, row, _ in kept.values()], [time for _, _, time in kept.values()]
+        self._opened.put_many(list(kept), self._bytes_of(rows, times), np.array(times, np.int64))
+
+    def _bytes_of(self, rows: Sequence[Row | bytes | None], times: Sequence[int]) -> list[bytes | None]:
+        """Rows as they are stored."""
+        made = [(number, row) for number, row in enumerate(rows) if row is not None and type(row) is not bytes]
+        found = list(rows)
+        if made:
+            columns = self._value_type.to_columns([row for _, row in made])
+            timestamps = np.array([times[number] for number, _ in made], np.int64)
+            encoded = RowCodec(self._value_type.columns).encode(list(columns.values()), timestamps)
+            for (number, _), row in zip(made, encoded, strict=True):
+                found[number] = row
+        return found
+
+    def _encoded_many(self, rows: Columns) -> list[bytes]:
+        keys = encode_keys([column_of(rows, name, kind, self.name) for name, kind in self._key_type.columns.items()])
+        if keys.null_count:
+            raise UnfitValueError(f"a key of the store {self.name!r} cannot be null")
+        return bytes_of(keys)
+
+    def _change_many(self, keys: Sequence[bytes], rows: Sequence[bytes | None], times: Sequence[int]) -> None:
+        self._unordered += dict.fromkeys(key for key in keys if key not in self._changed)
+        self._changed.update((key, (None, row, time)) for key, row, time in zip(keys, rows, times, strict=True))
 
     def _get(self, key: bytes) -> Row | None:
         change = self._changed.get(key)
@@ -144,11 +200,11 @@ class KeyValueStore:
             return None
         return self._value_type.made(values)
 
-    def _visible(self, row: Row | None, timestamp: int) -> Row | None:
+    def _visible(self, row: Row | bytes | None, timestamp: int) -> Row | None:
         retention = self._store.retention_ms
         if row is None or (retention is not None and timestamp <= self._moment.stream_time - retention):
             return None
-        return self._value_type.copy(row)
+        return self._value_type.made(self._rows.decode(row)[0]) if type(row) is bytes else self._value_type.copy(row)
 
     def _change(self, encoded: bytes, key: Row, row: Row | None) -> None:
         if encoded not in self._changed:
@@ -172,20 +228,26 @@ class KeyValueStore:
         place = 0
         for encoded, key, row, timestamp in self._committed(lower, upper):
             while place < len(changes) and changes[place][0] < encoded:
-                yield from self._shown(changes[place][1], oldest)
+                yield from self._shown(*changes[place], oldest)
                 place += 1
             if place < len(changes) and changes[place][0] == encoded:
-                yield from self._shown(changes[place][1], oldest)
+                yield from self._shown(*changes[place], oldest)
                 place += 1
             elif oldest is None or timestamp > oldest:
                 yield key, row
-        for _, change in changes[place:]:
-            yield from self._shown(change, oldest)
+        for changed in changes[place:]:
+            yield from self._shown(*changed, oldest)
 
-    def _shown(self, change: _Change, oldest: int | None) -> Iterator[tuple[Row, Row]]:
+    def _shown(self, encoded: bytes, change: _Change, oldest: int | None) -> Iterator[tuple[Row, Row]]:
         key, row, timestamp = change
-        if row is not None and (oldest is None or timestamp > oldest):
-            yield key, self._value_type.copy(row)
+        if row is None or (oldest is not None and timestamp <= oldest):
+            return
+        if key is None:
+            key = self._key_type.made(self._keys.decode([encoded])[0])
+        yield (
+            key,
+            self._value_type.made(self._rows.decode(row)[0]) if type(row) is bytes else self._value_type.copy(row),
+        )
 
     def _committed(self, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[bytes, Row, Row, int]]:
         """The rows of before this epoch, read some at a time."""

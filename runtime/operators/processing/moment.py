@@ -12,6 +12,7 @@ class Moment:
     `stream_time`: the task's, with the record at work, ms; -1 before the first one. `timestamp`: of the record, or the
     time of the punctuation, ms. `record`: the number of the record; None in a punctuation and before the first record.
     `row`: the row at work; None likewise. `at`: where in the epoch, see `punctuation.Position`.
+    `in_batch`: whether many records are at work.
     """
 
     stream_time: int
@@ -19,3 +20,4 @@ class Moment:
     record: int | None = None
     row: int | None = None
     at: tuple[int, ...] = (-1,)
+    in_batch: bool = False

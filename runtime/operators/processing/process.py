@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from ....errors import HeadwaterError
 from ...python_functions.errors import FunctionRaisedError
 from ...python_functions.loading import load
@@ -24,6 +27,7 @@ from ..keyed.codes import bytes_of
 from ..node import Edges, RowFailedError
 from ..rows import Rows, null_keys
 from ..task_epoch import TaskEpoch
+from .batches import batch_of
 from .context import ProcessorContext
 from .forwarded import Forwarded, Output, headers_of
 from .key_value import KeyValueStore
@@ -44,6 +48,10 @@ class Process(declarations.Process):
         """See `Node`. Raises RowFailedError, FunctionError."""
         with timed("python"):
             edges.update(_Run(self, edges.pop(self.flow), epoch).edges())
+
+
+class BatchFailedError(ValueError):
+    """A processor of batches has raised an error: for which record, is found by trying shorter batches."""
 
 
 class _Run:
@@ -81,7 +89,10 @@ class _Run:
             self._called("init", lambda: processor.init(context))
         self._called("init", lambda: context.begin(processor))
         self._sweep()
-        self._process(processor.process)
+        if hasattr(processor, "process_batch"):
+            self._process_batches(processor.process_batch)
+        else:
+            self._process(processor.process)
         self._punctuate(None)
         if hasattr(processor, "close"):
             self._called("close", processor.close)
@@ -110,6 +121,31 @@ class _Run:
             except (Exception, SystemExit) as error:
                 cause = FunctionRaisedError(self._step.function, error, "process")
                 raise RowFailedError(int(rows.order[row]), cause) from error
+
+    def _process_batches(self, process: Callable[[pa.RecordBatch], Any]) -> None:
+        """Give the rows up to the next punctuation at once, as often as it takes."""
+        rows, moment, start = self._rows, self._moment, 0
+        numbers = self._origins.numbers_of(rows)
+        behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
+        self._expect()
+        while start < len(rows):
+            self._punctuate(self._position(start, int(numbers[start])))
+            due = self._schedules.next_record
+            later = (numbers > due) | ((numbers == due) & behind)
+            later[: start + 1] = False
+            end = int(np.argmax(later)) if later.any() else len(rows)
+            last = int(numbers[end - 1])
+            moment.record = moment.row = None
+            moment.at, moment.timestamp = (last,), int(rows.timestamp[end - 1])
+            moment.stream_time, moment.in_batch = self._origins.time(last), True
+            try:
+                made = process(batch_of(rows, start, end))
+                self._forwarded.add_batches(made, start, end, rows, self._origins)
+            except (HeadwaterError, MemoryError):
+                raise
+            except (Exception, SystemExit) as error:
+                raise BatchFailedError(str(FunctionRaisedError(self._step.function, error, "process_batch"))) from error
+            start, moment.in_batch = end, False
 
     def _punctuate(self, until: Position | None) -> None:
         """Run the punctuations that are due before something; None: all of the epoch."""

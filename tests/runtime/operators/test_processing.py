@@ -457,3 +457,98 @@ def test_punctuation_that_fails_blames_no_record(application):
     assert "functions.code:Failing (tick, a punctuation) raised KeyError: 5" in error
     assert "functions/code.py:" in error
     assert written(app) == []
+
+
+BATCHING = """
+import pyarrow as pa
+
+from headwater import Record
+
+
+class Batching:
+    def init(self, context):
+        self.context = context
+        self.seen = context.store("seen")
+        context.schedule("10ms", "stream_time", self.tick)
+
+    def process_batch(self, batch):
+        rows = batch.to_pylist()
+        keys = sorted({row["k"] for row in rows if row["k"] is not None})
+        found = self.seen.get_many(pa.table({"k": pa.array(keys, pa.string())})).to_pylist()
+        seen = {k: (row["n"], row["every"]) for k, row in zip(keys, found) if row["_timestamp"] is not None}
+        made = []
+        for number, row in enumerate(rows):
+            if row["k"] is None:
+                made.append((number, None, -1, None, 1))
+            elif row["_kind"] == 0:
+                seen.pop(row["k"], None)
+                made.append((number, row["k"], None, None, 0))
+            else:
+                n, every = seen.get(row["k"], (0, []))
+                seen[row["k"]] = n + 1, [*every, row["v"]]
+                made += [(number, row["k"], n + 1, str(each), 1) for each in range((n + 1) % 3)]
+        gone = [k for k in keys if k not in seen]
+        self.seen.delete_many(pa.table({"k": pa.array(gone, pa.string())}))
+        kept = [{"k": k, "n": n, "every": every} for k, (n, every) in seen.items()]
+        kinds = pa.schema({"k": pa.string(), "n": pa.int64(), "every": pa.list_(pa.int64())})
+        self.seen.put_many(pa.Table.from_pylist(kept, kinds))
+        names = ("_row", "k", "n", "text", "_kind")
+        kinds = (pa.int64(), pa.string(), pa.int64(), pa.string(), pa.int8())
+        columns = [pa.array([row[at] for row in made], kind) for at, kind in enumerate(kinds)]
+        return pa.table(columns, names=names)
+
+    def tick(self, time):
+        rows = [(key.k, row.n, row.every) for key, row in self.seen.all()]
+        assert rows == [(key.k, *self.seen.get(key)) for key, _ in self.seen.all()]
+        self.context.forward(Record({"k": "tick"}, {"n": time, "text": repr(rows)}, time))
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_batches_end_where_punctuations_are_due(application, seed, max_records):
+    app = application(*topology(BATCHING, "Batching"))
+    app.append(FACTS, facts(seed), headers=['{"h":"1"}'] * 120)
+    app.run(max_records)
+    assert written(app) == counted(facts(seed))
+    assert {(row["_headers"], row["key.k"] == "tick") for row in app.read(OUT)} == {('{"h":"1"}', False), (None, True)}
+
+
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        ('batch.select(["k"])', "lacks the column 'n'"),
+        ('batch.append_column("n", batch["v"]).append_column("text", batch["k"])', "has a column 'v'"),
+        ('pa.table({"k": ["a"], "n": [1], "text": ["x"]})', "its column `_row` has to say"),
+        ('pa.table({"k": ["a"], "n": ["one"], "text": ["x"], "_row": [0]})', "is no int64"),
+        ('pa.table({"k": ["a"], "n": [1], "text": ["x"], "_row": [2]})', "has numbers from 0 to"),
+        ("7", "not int"),
+    ],
+)
+def test_batch_that_does_not_fit_is_told(application, made, error):
+    text = f"import pyarrow as pa\n\nclass Wrong:\n    def process_batch(self, batch):\n        return {made}\n"
+    app = application(*topology(text, "Wrong", ()))
+    app.append(FACTS, [(("a",), (1,), 5), (("a",), (2,), 6)])
+    found = app.attempt().error
+    assert "(process_batch)" in found
+    assert error in found
+
+
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_record_for_which_a_batch_fails_is_left_out(application, max_records):
+    text = """
+class Picky:
+    def init(self, context):
+        self.left = context.store("left")
+
+    def process_batch(self, batch):
+        assert 13 not in batch["v"].to_pylist()
+        self.left.put_many(batch.select(["k"]).append_column("n", batch["v"]))
+        return batch.select(["k"]).append_column("n", batch["v"]).append_column("text", batch["k"])
+"""
+    step = Process("f", function(text, "Picky"), "f", {"f": Flow(OUT.key, OUT.value)}, stores=(LEFT,), at="p:1")
+    topic = replace(FACTS, on_error="skip")
+    app = application(part("only", 1, (((Source(topic, "f"), step, Sink("f", OUT)), {}, {}),), (LEFT,)))
+    app.append(topic, [((str(number),), (number,), number) for number in range(20)])
+    app.run(max_records)
+    assert [row[1][0] for row in written(app)] == [number for number in range(20) if number != 13]

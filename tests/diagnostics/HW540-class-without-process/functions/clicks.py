@@ -7,7 +7,7 @@ class Counting:
     def __init__(self, most):
         self.most = most
 
-    def process(self, record):
+    def process_batch(self, batch):
         pass
 
 
