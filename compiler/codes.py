@@ -607,7 +607,8 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW530": Code(
         "a function that does not fit its step",
-        "`reduce` calls a function with the old value and the new one.",
+        "`reduce` calls a function with the old value and the new one, `aggregate` a class with `initial()` and "
+        "`add(state, key, value)`; of a table also `subtract(state, key, value)`, in sessions `merge(first, second)`.",
         "Change its parameters, or name another one.",
     ),
     "HW540": Code(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .operators.columns import KeyBy, Select
     from .operators.declarations import Flow
     from .operators.edges import Fork, Merge, Settle, ToStream
+    from .operators.folding.aggregate_with import AggregateWith
     from .operators.folding.reduce import Reduce
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
     from .operators.joins.tables import TableTableJoin
@@ -55,6 +56,7 @@ _HOMES = {
     "operators.columns": ("KeyBy", "Select"),
     "operators.closing.final_results": ("FinalResults",),
     "operators.declarations": ("Flow",),
+    "operators.folding.aggregate_with": ("AggregateWith",),
     "operators.folding.reduce": ("Reduce",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
@@ -85,6 +87,7 @@ __all__ = [
     "Agg",
     "Aggregate",
     "AggregateSessions",
+    "AggregateWith",
     "Assignment",
     "FinalResults",
     "Flow",

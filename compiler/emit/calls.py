@@ -16,6 +16,7 @@ _POSITIONAL = {
     "Agg": 3,
     "Aggregate": 2,
     "AggregateSessions": 2,
+    "AggregateWith": 3,
     "FinalResults": 2,
     "Flow": 2,
     "Process": 3,

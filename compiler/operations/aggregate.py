@@ -17,10 +17,12 @@ from ..language.node_values import pairs, scalar
 from ..language.reader import Pairs, Reader
 from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node, Scalar
+from ..types import canonical
 from .base.context import FlowContext, scope_of
 from .base.shape import UNKNOWN, Rekey, Shape
 from .base.step import References, Refusal, Step, StepAction
 from .parts.aggregation import AggregateArgument, Aggregation, Materialization
+from .parts.aggregator import AggregatingWith, aggregator
 from .parts.closing import closed, closes, final, on_close
 from .parts.grouping import behind_group, group_store
 from .parts.projection import Projection, with_arguments
@@ -34,6 +36,7 @@ class AggregateStep(StepAction):
     emit: Emit
     values: Pairs
     on_close: Scalar | None = None
+    function: Scalar | None = None
 
     passes_tombstones = False
 
@@ -42,7 +45,9 @@ class AggregateStep(StepAction):
         if not isinstance(node, MappingNode):
             return None
         values = reader.columns(pairs(node, "values"))
-        return cls(scalar(node, "store"), reader.emit(node), values, on_close(node)) if values else None
+        if not values:
+            return None
+        return cls(scalar(node, "store"), reader.emit(node), values, on_close(node), scalar(node, "function"))
 
     def references(self) -> References:
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
@@ -52,6 +57,8 @@ class AggregateStep(StepAction):
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a key and supported aggregates. On a table, the aggregates must be able to remove a row again."""
+        if self.function is not None:
+            return self._by_class(context, step, shape, self.function)
         scope = scope_of(shape)
         context.distinct([name for name, _ in self.values])
         values = [read_aggregate(name, sql, scope, context.diagnostics) for name, sql in self.values]
@@ -75,9 +82,34 @@ class AggregateStep(StepAction):
         table = _aggregated(context, step, shape, made, store, found, calls, types, self.on_close is not None)
         return closed(context, store, self.on_close, table, step)
 
+    def _by_class(self, context: FlowContext, step: Step, shape: Shape, name: Scalar) -> Shape:
+        """The same with a class of the project, whose state has the columns of `values`."""
+        context.distinct([column for column, _ in self.values])
+        function = aggregator(context, name, shape)
+        has_key = shape.open or context.has_key(step, shape)
+        value = {column.text: _type(written) for column, written in self.values}
+        after = self._after(shape, value)
+        if not closes(context, self.on_close, shape):
+            return UNKNOWN
+        if function is None or not has_key or shape.open or None in value.values():
+            return final(after, self.on_close)
+        shape = _grouped(context, step, shape)
+        store = group_store(context, self.store, shape, value)
+        after = replace(after, partitions=shape.partitions, store=store)
+        operation = AggregatingWith(store, function, "table" if shape.is_table else "stream")
+        return closed(context, store, self.on_close, context.add(operation, shape, after, step), step)
+
     def _after(self, shape: Shape, value: Mapping[str, str | None]) -> Shape:
         """The resulting table."""
         return behind_group(shape, value, self.emit)
+
+
+def _type(written: Scalar) -> str | None:
+    """A declared type; None if it is none, which has been reported."""
+    try:
+        return canonical(written.text)
+    except ValueError:
+        return None
 
 
 def _grouped(context: FlowContext, step: Step, shape: Shape) -> Shape:

@@ -17,6 +17,7 @@ from ..operators.batch_columns import physical_key, source_columns
 from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
+    AggregateWith,
     Declaration,
     Flow,
     Fork,
@@ -180,7 +181,7 @@ class _Tracing:
                     each.name: edge.at(each.column) if each.column else _NOTHING for each in node.store.aggregates
                 }
                 return {node.flow: _Edge({**edge.key, **window}, values)}
-            case Reduce():
+            case Reduce() | AggregateWith():
                 window = dict.fromkeys(WINDOW_COLUMNS, _NOTHING) if node.store.window is not None else {}
                 # Nobody knows which columns a function looks at.
                 every = _union([*edge.key.values(), *edge.value.values()])

@@ -202,6 +202,22 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class AggregateWith:
+    """Aggregates by key, and by window or session if the store has one, with a Python class: the row is its state.
+
+    `emit`, `old`, `of`: see `Aggregate`.
+    """
+
+    flow: str
+    store: Store
+    function: PythonFunction
+    emit: Emit = "each_update"
+    old: bool = False
+    of: Side = "stream"
+    at: Place = ""
+
+
+@dataclass(frozen=True)
 class Materialize:
     """Stores a table's rows that SQL has computed: expressions over aggregates, beside the aggregates' state."""
 
@@ -323,6 +339,7 @@ Declaration = (
     | Aggregate
     | AggregateSessions
     | Reduce
+    | AggregateWith
     | Materialize
     | Suppress
     | Settle

@@ -52,9 +52,7 @@ class RowType:
 
     def copy(self, row: Row | None) -> Row | None:
         """The row for a call of a function, which may change the lists and dicts in it."""
-        if row is None or not self._nested:
-            return row
-        return tuple.__new__(self._class, map(_copy, tuple.__iter__(row)))
+        return copied(row) if self._nested and row is not None else row
 
     def made(self, values: Iterable[Any]) -> Row:
         """A row of values that are as this module makes them, in the order of the columns."""
@@ -89,6 +87,11 @@ def _fits(column: pa.Array) -> bool:
     except UnfitValueError:
         return False
     return True
+
+
+def copied(row: Row) -> Row:
+    """The same row with lists and dicts of its own."""
+    return tuple.__new__(type(row), map(_copy, tuple.__iter__(row)))
 
 
 def _copy(value: Any) -> Any:

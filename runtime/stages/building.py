@@ -25,6 +25,7 @@ from ..durations import duration_text
 from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
+    AggregateWith,
     Declaration,
     FinalResults,
     Materialize,
@@ -201,8 +202,8 @@ def subtopology(
     return of
 
 
-_FILLING = Aggregate | AggregateSessions | Reduce | Table | Materialize | Suppress
-_EMITTING = Aggregate | AggregateSessions | Reduce | Table | TableTableJoin
+_FILLING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | Materialize | Suppress
+_EMITTING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | TableTableJoin
 
 
 def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
@@ -211,7 +212,7 @@ def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
     for node in nodes:
         if isinstance(node, _EMITTING):
             yield node.flow, "emit", "on_close" if node.flow in final else node.emit
-        if isinstance(node, Reduce | Process):
+        if isinstance(node, Reduce | AggregateWith | Process):
             yield node.flow, f"{CODE_OF}{node.function.name}", node.function.digest
 
 

@@ -16,6 +16,7 @@ from ..operators.batch_columns import physical_columns, physical_key, source_col
 from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
+    AggregateWith,
     Declaration,
     FinalResults,
     Flow,
@@ -67,7 +68,7 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (node.flow,), tuple(node.into) or (node.flow,)
         case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream():
             return (node.flow,), (node.flow,)
-        case Aggregate() | AggregateSessions() | Reduce() | FinalResults() | Suppress():
+        case Aggregate() | AggregateSessions() | Reduce() | AggregateWith() | FinalResults() | Suppress():
             return (node.flow,), (node.flow,)
         case unknown:
             assert_never(unknown)
@@ -105,7 +106,7 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return _joined(flows[node.flow], node.values, node.table.store)
         case Aggregate() | AggregateSessions():
             return Flow(_group_key(node.store), columns_ddl(_results(node.store)))
-        case Reduce():
+        case Reduce() | AggregateWith():
             return Flow(_group_key(node.store), node.store.value)
         case Merge():
             return flows[node.flows[0]]

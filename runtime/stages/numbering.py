@@ -15,6 +15,7 @@ from ...errors import HeadwaterError
 from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
+    AggregateWith,
     GlobalJoin,
     Materialize,
     Process,
@@ -64,7 +65,16 @@ class Numbering:
                 node.run(edges, epoch)
                 for name in node.into or (node.flow,):
                     self._touched[edges[name].path[0]] = True
-            case Table() | Aggregate() | AggregateSessions() | Reduce() | Materialize() | Suppress() | Sink():
+            case (
+                Table()
+                | Aggregate()
+                | AggregateSessions()
+                | Reduce()
+                | AggregateWith()
+                | Materialize()
+                | Suppress()
+                | Sink()
+            ):
                 self._touched[edges[node.flow].path[0]] = True
                 node.run(edges, epoch)
             case StreamTableJoin() | GlobalJoin():

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..dataclass_json import compact
 from ..operators.declarations import (
+    AggregateWith,
     Declaration,
     FinalResults,
     Fork,
@@ -91,6 +92,8 @@ def _operator(node: Declaration) -> str:
             return f"{node.how} join {node.table.name} by {_columns(node.by)}, values {_columns(node.values)}"
         case Reduce():
             return f"reduce {node.function.name}"
+        case AggregateWith():
+            return f"aggregate {node.function.name}"
         case Merge():
             return f"merge {', '.join(node.flows)}"
         case Suppress():

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...python_functions.code import PythonFunction
 from ...python_functions.errors import FunctionRaisedError, FunctionResultError
 from ...python_functions.loading import load
-from ...python_functions.objects import Row, RowType
+from ...python_functions.objects import Row, RowType, copied
 from ...python_functions.values import UnfitValueError
 
 
@@ -34,6 +34,9 @@ class Fold(Protocol):
 
     def subtract(self, state: Row, key: Row, value: Row) -> Row | None:
         """The row without a record that it has; None deletes it."""
+
+    def merge(self, first: Row, second: Row) -> Row | None:
+        """One row of two, of sessions that are joined."""
 
 
 @dataclass(frozen=True)
@@ -88,3 +91,41 @@ class ReduceFold:
     def subtract(self, state: Row, key: Row, value: Row) -> Row | None:
         """None: `reduce` is for streams."""
         raise NotImplementedError
+
+    def merge(self, first: Row, second: Row) -> Row | None:
+        """The function makes one row of two."""
+        return self._called.row(self._reduce, self.states.copy(first), self.states.copy(second))
+
+
+class AggregatorFold:
+    """`aggregate` with a class: `initial()`, `add(state, key, value)`; of tables `subtract`, in sessions `merge`.
+
+    Each epoch has an object of its own. Raises FunctionRaisedError if it cannot be made.
+    """
+
+    def __init__(self, function: PythonFunction, columns: Mapping[str, pa.DataType]) -> None:
+        self.function = function
+        self.states = RowType(columns)
+        self._called = Called(function, self.states)
+        made = load(function)
+        try:
+            self._aggregator = made()
+        except Exception as error:
+            raise FunctionRaisedError(function, error) from error
+
+    def add(self, state: Row | None, key: Row, value: Row) -> Row | None:
+        """See `Fold`."""
+        if state is None:
+            state = self._called.row(self._aggregator.initial, what="initial")
+        given = self.states.copy(state)
+        return self._called.row(self._aggregator.add, given, key, copied(value), what="add")
+
+    def subtract(self, state: Row, key: Row, value: Row) -> Row | None:
+        """See `Fold`."""
+        given = self.states.copy(state)
+        return self._called.row(self._aggregator.subtract, given, key, copied(value), what="subtract")
+
+    def merge(self, first: Row, second: Row) -> Row | None:
+        """See `Fold`."""
+        given = self.states.copy(first), self.states.copy(second)
+        return self._called.row(self._aggregator.merge, *given, what="merge")

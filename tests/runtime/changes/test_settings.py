@@ -52,6 +52,7 @@ OPERATORS: dict[str, set[str]] = {
     "Aggregate": {"flow", "store", "emit"},
     "AggregateSessions": {"flow", "store", "emit"},
     "FinalResults": {"flow", "store"},
+    "AggregateWith": {"flow", "store", "function", "emit"},
     "Reduce": {"flow", "store", "function", "emit"},
     "Materialize": {"store"},
     "Process": {"flow", "function", "stores", "options", "into", "named", "sources", "name"},

@@ -4,6 +4,7 @@ Made by `headwater compile` from topologies/devices.yml: change that file, not t
 """
 
 from headwater.runtime import (
+    AggregateWith,
     FinalResults,
     Pipe,
     PythonCode,
@@ -43,6 +44,13 @@ DEVICE_HOURS = Topic(
     windowed=True,
     writer="fleet-devices",
 )
+DEVICE_PROFILES = Topic(
+    "device_profiles",
+    partitions=2,
+    key="device string",
+    value="statuses array<string>, lowest double",
+    writer="fleet-devices",
+)
 
 LATEST = Store(
     "latest",
@@ -58,21 +66,35 @@ WORST = Store(
     type="window",
     window=Window.tumbling("1h", grace="10m"),
 )
+PROFILE = Store(
+    "profile",
+    partitions=2,
+    key="device string",
+    value="statuses array<string>, lowest double",
+)
 
 
 @subtopology(0, "latest", file=FILE)
 def latest(rows: Pipe) -> Pipe:
-    """2 tasks: device_events -> device_state, device_hours.
+    """2 tasks: device_events -> device_state, device_hours, device_profiles.
 
-    Stores: latest, worst.
+    Stores: latest, worst, profile.
     """
     return rows.process(
-        Source(DEVICE_EVENTS, ("latest", "worst"), at=3),
+        Source(DEVICE_EVENTS, ("latest", "worst", "profile"), at=3),
         Reduce("latest", LATEST, PythonFunction("functions.devices:latest", FUNCTIONS), at=6),
         Sink("latest", DEVICE_STATE, mode="each_update", at=9),
         Reduce("worst", WORST, PythonFunction("functions.devices:worst", FUNCTIONS), at=16),
         FinalResults("worst", WORST, at=16),
         Sink("worst", DEVICE_HOURS, at=19),
+        AggregateWith(
+            "profile",
+            PROFILE,
+            PythonFunction("functions.devices:Profile", FUNCTIONS),
+            emit="per_epoch",
+            at=23,
+        ),
+        Sink("profile", DEVICE_PROFILES, mode="per_epoch", at=28),
     )
 
 
@@ -80,6 +102,6 @@ TOPOLOGY = Topology(
     project="fleet",
     name="devices",
     version="1.0",
-    content_hash="78603c2b165858d228e8aacdfe5e5cea885be6a1f7c976f93e5ac122e2d8a31c",
+    content_hash="43337d47fe40c29705f933dfc75ddebe17bec6f9982a044d1204273d05e05b70",
     subtopologies=(latest,),
 )
