@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
@@ -37,7 +38,7 @@ def _choice(tree: exp.Expr, conditions: list[Node], values: list[Node]) -> Node:
     if any(each.may_fail for each in conditions):
         unproven("whether Spark SQL asks for a condition that may fail is only known to it")
     *chosen, default = alike(tree, tuple(values))
-    if not is_compared(default.data_type):
+    if not is_compared(default.data_type) and not pa.types.is_struct(default.data_type):
         unproven_of(tree, (default,))
     return Choice(tuple(zip(conditions, chosen, strict=True)), default, default.data_type)
 

@@ -239,8 +239,17 @@ FORMS = {
     "array<string>": ["split({string}, ',')", "split({string}, 'a')", "array({string}, null)"],
     "array<date>": ["array({date}, day)"],
     "array<bigint>": ["array({bigint}, {int})"],
-    "struct<i:int,d:date>": ["struct(i, {date} as d)", "named_struct('i', {int}, 'd', day)"],
-    "struct<y:string,at:timestamp>": ["st.In"],
+    "struct<i:int,d:date>": [
+        "struct(i, {date} as d)",
+        "named_struct('i', {int}, 'd', day)",
+        "if(day is null, null, named_struct('i', {int}, 'd', day))",
+        "case when flag then struct(i, {date} as d) when i > 0 then struct(i2 as i, day as d) end",
+    ],
+    "struct<y:string,at:timestamp>": [
+        "st.In",
+        "if(st.In is null, named_struct('y', s, 'at', {timestamp}), st.In)",
+        "if((at) is null, null, named_struct('y', s, 'at', at))",
+    ],
 }
 
 
