@@ -59,7 +59,7 @@ class TableTableJoin(declarations.TableTableJoin):
         met = _met(moments, len(first))
         triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
         giving = np.flatnonzero(sides.give(met))
-        of_group, code = np.unique(met.key[giving], return_inverse=True)
+        of_group, code = _present(met.key[giving], len(first))
         before = sides.joined(of_group, of_group)
         groups = Groups(code, len(of_group), self.emit == "each_update", before.exists)
         points = giving if groups.each else giving[groups.last]
@@ -190,7 +190,6 @@ def _met(moments: Sequence[_Moments], keys: int) -> _Met:
         for name in ("triggers", "sets", "of_this")
     )
     version = np.concatenate([keys + np.arange(len(each.code)) for each in moments])[order]
-    replaced = np.concatenate([_replaced(each.code, keys) for each in moments])[order]
     places = np.arange(len(key))
     start = np.maximum.accumulate(np.where(_starts(key), places, 0))
 
@@ -203,8 +202,13 @@ def _met(moments: Sequence[_Moments], keys: int) -> _Met:
 
     this, this_before = latest(sets & of_this)
     other, other_before = latest(sets & ~of_this)
+    replaced = key.copy()
+    for own in (np.flatnonzero(triggers & of_this), np.flatnonzero(triggers & ~of_this)):
+        replaced[own[1:]] = np.where(_starts(key[own])[1:], key[own[1:]], version[own[:-1]])
     # Back from the order by key to that of the paths.
-    back = np.argsort(sort[triggers], kind="stable")
+    place = np.full(len(key), -1)
+    place[sort[triggers]] = np.arange(np.count_nonzero(triggers))
+    back = place[place >= 0]
     return _Met(
         trigger=order[triggers][back],
         key=key[triggers][back],
@@ -224,9 +228,8 @@ def _starts(key: Int64s) -> Bools:
     return starts
 
 
-def _replaced(code: Int64s, keys: int) -> Int64s:
-    """The version before each change of a side: the one of its last change, or that at the start of the epoch."""
-    sort = np.argsort(code, kind="stable")
-    before = np.empty(len(code), np.int64)
-    before[sort] = np.where(_starts(code[sort]), code[sort], keys + np.concatenate([sort[:1], sort[:-1]]))
-    return before
+def _present(code: Int64s, keys: int) -> tuple[Int64s, Int64s]:
+    """(The keys that are there, in ascending order; the place of each row's key among them)."""
+    there = np.zeros(keys, np.bool_)
+    there[code] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[code]
