@@ -19,7 +19,7 @@ from .base.shape import UNKNOWN, Shape
 from .base.site import PythonLayout, Site
 from .base.step import References, Refusal, Step, StepAction
 
-_NAMED = "_suppress"
+_NAMED = "-suppress"
 """What follows the flow's name in that of a store which is not named."""
 
 

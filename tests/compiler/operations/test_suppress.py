@@ -37,17 +37,19 @@ def test_store_is_named_after_the_flow_and_listed_beside_one_that_a_join_needs(
     compiled: Callable[..., CheckedProject],
 ) -> None:
     joins = "  joined: {from: clicks, steps: [{join: {table: quiet, values: {last: quiet.url}}}], to: urls}\n"
-    project = compiled(TOPICS, topology("latest", "{for: 5m}") + joins)
+    was = topology("latest", "{for: 5m}").replace("  quiet:\n", "  quiet:\n    was: [calm]\n")
+    project = compiled(TOPICS, was + joins)
     assert not list(project.diagnostics)
     stores = [each.name for each in resources_of(project.loaded, project.model).of("store")]
-    assert sorted(stores) == ["hourly", "latest", "quiet", "quiet_suppress"]
+    assert sorted(stores) == ["hourly", "latest", "quiet", "quiet-suppress"]
     (graph,) = project.topologies
     assert {store.name: store.type for store in graph.stores} == {
         "hourly": "key_value",
         "latest": "key_value",
-        "quiet_suppress": "changes",
+        "quiet-suppress": "changes",
         "quiet": "key_value",
     }
+    assert graph.was == {"quiet": ("calm",), "quiet-suppress": ("calm-suppress",)}
     assert "# quiet: suppress for 5m, topologies/t.yml:" in describe(graph)
 
 

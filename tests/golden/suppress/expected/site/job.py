@@ -75,7 +75,7 @@ HOURLY = Store(
     aggregates=(Agg("clicks", "count"),),
 )
 HOURLY_SUPPRESS = Store(
-    "hourly_suppress",
+    "hourly-suppress",
     partitions=4,
     key="user string, window_start timestamp, window_end timestamp",
     value="clicks bigint",
@@ -99,7 +99,7 @@ WAITING_PAGES = Store(
     backend="rocksdb",
 )
 VISITS_SUPPRESS = Store(
-    "visits_suppress",
+    "visits-suppress",
     partitions=4,
     key="user string, window_start timestamp, window_end timestamp",
     value="clicks bigint, each double",
@@ -118,7 +118,7 @@ BY_PAGE = Store(
 def hourly(rows: Pipe) -> Pipe:
     """4 tasks: clicks -> hours, last_pages, site-site-by_page-repartition, visit_lengths.
 
-    Stores: latest, hourly, hourly_suppress, visits, waiting_pages, visits_suppress.
+    Stores: latest, hourly, hourly-suppress, visits, waiting_pages, visits-suppress.
     """
     rows = rows.process(
         Source(CLICKS, ("latest", "hourly", "visits"), at=6),
@@ -171,6 +171,6 @@ TOPOLOGY = Topology(
     project="site",
     name="site",
     version="1.0",
-    content_hash="6d3485cf8ee40f35c61559dde3636f58f14e6ddf1cfa96968ad0f78c424828ae",
+    content_hash="5a5f0df0778caab66f3f6e3fd2094ba93d6b358dbdb63dc195cad2c0e212bdf1",
     subtopologies=(hourly, by_page),
 )
