@@ -552,8 +552,9 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW513": Code(
         "a join that does not fit its table",
-        "A join by key takes no `by`; a global table needs `by` with an expression for each of its key columns.",
-        "Write `by` for global tables only.",
+        "A stream is joined by its key, without `by`; a global table, and a table by a foreign key, need `by` with an "
+        "expression for each key column of the table.",
+        "Write `by` for each key column of a global table, or of one that a table is joined with.",
     ),
     "HW514": Code(
         "a branch that is not the end",
@@ -675,7 +676,8 @@ FAILING_RECORDS: dict[str, Code] = {
     "HW720": Code(
         "records that cannot be left out",
         "A change of a table that is regrouped takes a row from one group and adds one to another. If one of the two "
-        "were left out, both groups would be wrong for ever.",
+        "were left out, both groups would be wrong for ever. A join of two tables by a foreign key asks and answers "
+        "for each change, and its result would be wrong without one of these.",
         "Leave `on_error` out of this flow, and set it for the flow or the topic before the table.",
     ),
     "HW721": Code(

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .operators.edges import Fork, Merge, Settle, ToStream
     from .operators.folding.aggregate_with import AggregateWith
     from .operators.folding.reduce import Reduce
+    from .operators.joins.foreign_key.answer import Answer
+    from .operators.joins.foreign_key.respond import ForeignKeyJoin
+    from .operators.joins.foreign_key.subscribe import Subscribe
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
     from .operators.joins.tables import TableTableJoin
     from .operators.materialize import Materialize
@@ -59,6 +62,9 @@ _HOMES = {
     "operators.folding.aggregate_with": ("AggregateWith",),
     "operators.folding.reduce": ("Reduce",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
+    "operators.joins.foreign_key.answer": ("Answer",),
+    "operators.joins.foreign_key.respond": ("ForeignKeyJoin",),
+    "operators.joins.foreign_key.subscribe": ("Subscribe",),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
     "operators.joins.tables": ("TableTableJoin",),
     "operators.materialize": ("Materialize",),
@@ -88,9 +94,11 @@ __all__ = [
     "Aggregate",
     "AggregateSessions",
     "AggregateWith",
+    "Answer",
     "Assignment",
     "FinalResults",
     "Flow",
+    "ForeignKeyJoin",
     "Fork",
     "GlobalJoin",
     "GlobalTable",
@@ -111,6 +119,7 @@ __all__ = [
     "Source",
     "Store",
     "StreamTableJoin",
+    "Subscribe",
     "Subtopology",
     "Suppress",
     "Table",

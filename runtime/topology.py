@@ -276,7 +276,8 @@ class Subtopology:
     `on_error`: of flows that have one, by the places of their steps. `dead_letters`: source -> the topic that keeps its
     failed records, which is one of the sinks. `starts`: source -> where it begins, see `starts.py`; others at the first
     record. `fillers`: of each store what writes its rows. `settings`: flow, setting and value of what its operators are
-    told beside that, for people. `processors`: the names of those that a project's Python is.
+    told beside that, for people. `processors`: the names of those that a project's Python is. `answers`: those of the
+    sources that bring back answers, for which nobody waits.
     """
 
     number: int
@@ -296,6 +297,7 @@ class Subtopology:
     fillers: tuple[StoreFiller, ...] = ()
     settings: tuple[tuple[str, str, str], ...] = ()
     processors: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
 
     @property
     def read(self) -> tuple[Topic, ...]:

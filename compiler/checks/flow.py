@@ -14,7 +14,7 @@ from ..operations.base.checked import CheckedFlow, Repartition
 from ..operations.base.context import FlowContext
 from ..operations.base.shape import UNKNOWN, Rekey, Shape
 from ..operations.base.step import Step
-from ..operations.filter import Settling
+from ..operations.parts.tables import Settling
 from ..reading.nodes import Scalar
 
 
@@ -53,15 +53,17 @@ def check_flow(
 
 
 def _can_leave_out(context: FlowContext, flow: FlowModel) -> None:
-    """Report a flow that is to leave out records, and gets changes of a regrouped table."""
+    """Report a flow that is to leave out records, and gets changes of a regrouped table or of a join by foreign key."""
     regrouped = any(source.text in context.topology.regrouped for source in flow.sources)
+    what = "a regrouped table"
     for placed in context.operations:
         if isinstance(placed.operation, Repartition):
             regrouped = placed.before.is_table
+            what = "a regrouped table" if placed.operation.edge is None else "a join by a foreign key"
     if regrouped:
         context.topology.regrouped.add(flow.name.text)
         if flow.on_error_at is not None and flow.on_error != "fail":
-            message = f"The flow '{flow.name.text}' gets changes of a regrouped table, of which none can be left out."
+            message = f"The flow '{flow.name.text}' gets changes of {what}, of which none can be left out."
             hint = "Leave `on_error` out here; set it for the flow or the topic before the table."
             context.report("HW720", flow.on_error_at.position, message, hint)
 

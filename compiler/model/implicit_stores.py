@@ -28,11 +28,20 @@ def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
     for flow in model.flows.values():
         steps = flow.references
         endings = dict.fromkeys(step.store_ending for step in steps if step.stores_result and not step.stores)
-        if flow.name.text in looked_up and steps and (not steps[-1].stores_result or steps[-1].store_ending):
+        kinds = _kinds(flow, ends)
+        by_key = bool(steps) and _by_foreign_key(flow.steps[-1], kinds[-2])
+        needs = bool(steps) and not by_key and (not steps[-1].stores_result or steps[-1].store_ending)
+        if flow.name.text in looked_up and needs:
             endings[""] = None
         yield from ((flow.name.text + ending, flow.name.position) for ending in endings)
-        for step, kind in zip(flow.steps, _kinds(flow, ends), strict=False):
-            if isinstance(step.action, JoinStep) and kind == "bare":
+        for step, kind in zip(flow.steps, kinds, strict=False):
+            if not isinstance(step.action, JoinStep):
+                continue
+            if _by_foreign_key(step, kind):
+                label = "-".join([flow.name.text, *([step.name.text] if step.name else [])])
+                for ending in step.action.foreign_key_stores(kind == "stored"):
+                    yield f"{label}-{ending}", step.word.position
+            elif kind == "bare":
                 named = step.name or step.action.join.table
                 yield f"{flow.name.text}-{named.text}", step.word.position
 
@@ -59,6 +68,11 @@ def _kinds(flow: FlowModel, ends: Mapping[str, Kind]) -> list[Kind]:
     return kinds
 
 
+def _by_foreign_key(step: Step, kind: Kind) -> bool:
+    """Whether it is a join of a table by a foreign key. `kind`: what the flow is before it."""
+    return isinstance(step.action, JoinStep) and step.action.join.by is not None and kind != "stream"
+
+
 def _after(step: Step, kind: Kind) -> Kind:
     match step.action:
         case ToTableStep():
@@ -67,6 +81,8 @@ def _after(step: Step, kind: Kind) -> Kind:
             return "stored" if step.action.on_close is None else "stream"
         case SuppressStep():
             return "stream" if step.action.wait_ms is None else "bare"
+        case JoinStep() if _by_foreign_key(step, kind):
+            return "stored"
         case FilterStep() | SelectStep() | WithColumnsStep() | DropStep() | JoinStep():
             return "stream" if kind == "stream" else "bare"
         case _:

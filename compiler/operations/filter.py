@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import Settle
 from ...runtime.stages.sql_step import SqlStep
 from ..language.expressions import Expression
 from ..language.reader import Reader
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext
-from .base.edge import NOW, columns_read
-from .base.operation import Description, Processor, PythonOperation, SqlOperation, TableUse, may_fail
+from .base.edge import columns_read
+from .base.operation import Description, Processor, SqlOperation, TableUse, may_fail
 from .base.shape import Shape
-from .base.site import PythonLayout, Site, SqlLayout
+from .base.site import Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction
 
 
@@ -75,26 +74,3 @@ class Filter(SqlOperation):
         condition = self.predicate.render(edge.sql)
         step = SqlStep("where", site.flows, condition=condition, table=edge.shape.is_table, at=site.at)
         return SqlLayout((step,), (site.onward,))
-
-
-@dataclass(frozen=True)
-class Settling(PythonOperation):
-    """Removes deletions of rows that did not exist, after a filter on a table."""
-
-    has_effect = False
-    null_keys = "passed"
-
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns read later."""
-        return output - {NOW}
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """All changes that matter go on."""
-        return TableUse(positive=positive)
-
-    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: it belongs to the filter."""
-        return Description()
-
-    def in_python(self, site: Site) -> PythonLayout:
-        return PythonLayout((Settle(site.input.name, site.at),), (site.onward,))

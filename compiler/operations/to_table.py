@@ -1,21 +1,18 @@
-"""`to_table`, and each entry of `tables:`: turns a stream of upserts into a table with the last row of each key."""
+"""`to_table`: turns a stream of upserts into a table with the last row of each key."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import Emit, Table
-from ...runtime.topology import Store
+from ...runtime.operators.declarations import Emit
 from ..language.node_values import scalar
 from ..language.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
 from .base.context import FlowContext
-from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from .base.shape import Shape
-from .base.site import PythonLayout, Site
 from .base.step import References, Refusal, Step, StepAction
+from .parts.tables import ToTable
 
 
 @dataclass(frozen=True)
@@ -48,33 +45,3 @@ class ToTableStep(StepAction):
         store, _ = context.store(self.store, "key_value", shape.key, shape.value, shape)
         after = replace(shape, kind="table", emit=self.emit, store=store)
         return context.add(ToTable(store), shape, after, step)
-
-
-@dataclass(frozen=True)
-class ToTable(PythonOperation):
-    """Turns a stream of upserts into a table. `source`: whether it is an entry of `tables:`."""
-
-    store: Store
-    source: bool = False
-
-    has_effect = True
-    null_keys = "dropped"
-
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store has all columns."""
-        return offered
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its input is never a table."""
-        return EVERY_CHANGE
-
-    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        role = "KTABLE-SOURCE" if self.source else "KSTREAM-TOTABLE"
-        return Description("" if self.source else "to_table", (Processor(role, stores=(self.store.name,)),))
-
-    def in_python(self, site: Site) -> PythonLayout:
-        edge, shape = site.input, site.output.shape
-        site.declared.stores[self.store.name] = self.store
-        emit, old = site.changes(frozenset(), True)
-        node = Table(edge.name, self.store, emit, old, site.at)
-        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))

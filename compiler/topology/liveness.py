@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..operations.base.edge import NOW
 from ..operations.base.operation import Lookup
+from ..operations.parts.foreign_key import Responding
 from .connections import Reading, Writing
 from .operation_graph import Vertex, Wired
 
@@ -26,7 +27,7 @@ def live_columns(wired: Wired) -> Needed:
             topics[operation.topic.name] = topics.get(operation.topic.name, frozenset()) | (output - {NOW})
         for edge in vertex.inputs:
             needed[edge] |= operation.needs(output, frozenset(wired.shapes[edge].value))
-        if isinstance(operation, Lookup):
+        if isinstance(operation, Lookup | Responding):
             for edge in vertex.lookups:
                 needed[edge] |= operation.needs_of_table(output)
     return needed

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..operations.to_table import ToTable
+from ..operations.parts.tables import ToTable
 from .operation_graph import Vertex, Wired
 
 

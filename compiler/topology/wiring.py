@@ -17,8 +17,8 @@ from ..operations.base.operation import Lookup, Operation, Splitting
 from ..operations.base.shape import Shape
 from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
-from ..operations.to_stream import ToStream
-from ..operations.to_table import ToTable
+from ..operations.parts.foreign_key import Responding, Subscribing
+from ..operations.parts.tables import ToStream, ToTable
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
 from .operation_graph import Vertex, Wired
 from .related_tables import related_tables, told_early
@@ -38,6 +38,8 @@ class _Wiring:
         self._given: dict[tuple[str, str], int] = {}
         """The edge that a reader (second) gets of a topic, table or flow (first)."""
         self._looked_at: dict[str, int] = {}
+        self._asking: dict[str, int] = {}
+        """The rows that a flow joins by a foreign key, until the answers have come back."""
         self._topic_readers = self._readers_of_topics()
         self._told_early = {*told_early(topology)}
 
@@ -141,9 +143,16 @@ class _Wiring:
         if isinstance(operation, Repartition):
             if operation.of is not None:
                 return edge
-            return self._repartition(operation, placed, edge, flow.name, (flow.name,))[0]
+            return self._repartition(operation, placed, edge, flow.name, (operation.edge or flow.name,))[0]
+        if isinstance(operation, Subscribing):
+            shapes = (placed.before, placed.after)
+            rows, asked = self._vertex(operation, (edge,), shapes, flow.name, placed.at, placed.name)
+            self._asking[flow.name] = rows
+            return asked
         lookups: tuple[int, ...] = ()
-        if isinstance(operation, Lookup):
+        if isinstance(operation, Responding):
+            lookups = (self._asking.pop(flow.name),)
+        elif isinstance(operation, Lookup):
             table = operation.looks_at()
             lookups = (self._given[table, _side_name(flow, placed)] if operation.triggered else self._looked_at[table],)
             if isinstance(operation, JoinOfTables):
@@ -158,6 +167,7 @@ class _Wiring:
         self, repartition: Repartition, placed: PlacedOperation, edge: int, flow: str, into: tuple[str, ...]
     ) -> tuple[int, ...]:
         shape = placed.after
+        exchanged = repartition.edge is not None
         topic = Topic(
             repartition.topic,
             repartition.partitions,
@@ -166,8 +176,9 @@ class _Wiring:
             writer=self._application,
         )
         self._vertex(Writing(topic, "repartition"), (edge,), (), flow, placed.at, placed.name)
-        reading = Reading(topic, into, 0 if shape.is_table else 1, repartition=True)
-        return self._vertex(reading, (), (shape,) * len(into), into[0], placed.at)
+        rank = 0 if shape.is_table and not exchanged else 1
+        reading = Reading(topic, into, rank, repartition=True)
+        return self._vertex(reading, (), (shape,) * len(into), flow if exchanged else into[0], placed.at)
 
     def _branch(
         self,

@@ -18,8 +18,10 @@ from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
     AggregateWith,
+    Answer,
     Declaration,
     Flow,
+    ForeignKeyJoin,
     Fork,
     GlobalJoin,
     KeyBy,
@@ -30,6 +32,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     StreamTableJoin,
+    Subscribe,
     TableTableJoin,
 )
 from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
@@ -52,7 +55,7 @@ def column_lineage(topology: Topology) -> dict[str, dict[str, Inputs]]:
     """Topic that is written -> column -> the columns that enter it, of topics that are read from outside."""
     internal = {name for part in topology.subtopologies for name in part.repartition_topics}
     made: dict[str, dict[str, Inputs]] = {}
-    for _ in topology.subtopologies:  # as often as records can pass from one to the next
+    for _ in range(len(internal) + 1):  # as often as records can pass from one subtopology to the next
         known = {name: columns for name, columns in made.items() if name in internal}
         made = {}
         for part in topology.subtopologies:
@@ -170,6 +173,15 @@ class _Tracing:
                 table = edges[node.table]
                 added = {new: table.at(column) for new, column in node.values.items()}
                 return {node.flow: replace(edge, value={**edge.value, **added})}
+            case Subscribe():
+                return {node.flow: _Edge({new: edge.at(old) for new, old in node.key.items()}, dict(edge.key))}
+            case Answer():
+                table = edges[node.table]
+                added = {new: table.at(column) for new, column in node.values.items()}
+                return {node.flow: _Edge({name: edge.at(name) for name in node.key}, added)}
+            case ForeignKeyJoin():
+                left = edges[node.table]
+                return {node.into: replace(left, value={**left.value, **edge.value})}
             case GlobalJoin():
                 topic = self._columns(node.table.topic)
                 of = _Edge(*topic)

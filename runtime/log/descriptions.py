@@ -229,6 +229,7 @@ class TopicStart:
 class SubtopologyDescription:
     """What a subtopology reads, writes and keeps, by name. `steps`: what it does, empty in older logs. `starts`: of the
     sources that do not begin at the first record. `fillers`: of each store what writes its rows, empty in older logs.
+    `answers`: those of the sources for which nobody waits.
     """
 
     partitions: int
@@ -238,8 +239,9 @@ class SubtopologyDescription:
     steps: tuple[StepText, ...] = ()
     starts: tuple[TopicStart, ...] = ()
     fillers: tuple[StoreFiller, ...] = ()
+    answers: tuple[str, ...] = ()
 
-    seldom: ClassVar[tuple[str, ...]] = ("steps", "starts", "fillers")
+    seldom: ClassVar[tuple[str, ...]] = ("steps", "starts", "fillers", "answers")
 
     @classmethod
     def of(cls, part: Subtopology) -> SubtopologyDescription:
@@ -247,7 +249,9 @@ class SubtopologyDescription:
         sources, sinks = ([topic.name for topic in topics] for topics in (part.sources, part.sinks))
         stores = tuple(store.name for store in part.stores)
         starts = tuple(TopicStart(topic, start) for topic, start in sorted(part.starts.items()))
-        return cls(part.partitions, tuple(sources), tuple(sinks), stores, part.steps, starts, part.fillers)
+        return cls(
+            part.partitions, tuple(sources), tuple(sinks), stores, part.steps, starts, part.fillers, part.answers
+        )
 
 
 @dataclass(frozen=True)

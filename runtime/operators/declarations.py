@@ -155,6 +155,54 @@ class GlobalJoin:
     at: Place = ""
 
 
+HASH, FOUND, SUBSCRIBE, ANSWER = "_hash", "_found", "_subscribe", "_answer"
+"""Columns of the topics of a join by a foreign key, beside those of keys and rows: the hash of the row that asks; of an
+answer whether there is a row; of a subscription whether it begins or ends, and whether it is answered."""
+
+
+@dataclass(frozen=True)
+class Subscribe:
+    """The start of a join by a foreign key: turns changes of a table into subscriptions to rows of another one.
+
+    `store`: of the table itself. `key`: key column of the other table -> physical column of the flow.
+    """
+
+    flow: str
+    store: Store
+    how: How
+    key: Mapping[str, str]
+    at: Place = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The other table's side of a join by a foreign key: keeps the subscriptions of `flow`, and answers them.
+
+    `table`: the edge with the table's changes; `rows`: its store. `store`: that of the subscriptions. `key`: the key
+    columns of those who subscribe. `values`: new column -> column of the table.
+    """
+
+    flow: str
+    table: str
+    store: Store
+    rows: Store
+    key: tuple[str, ...]
+    values: Mapping[str, str]
+    at: Place = ""
+
+
+@dataclass(frozen=True)
+class ForeignKeyJoin:
+    """The end of a join by a foreign key: answers meet the rows of `table`, kept in `store`, that have asked."""
+
+    flow: str
+    table: str
+    store: Store
+    how: How
+    into: str
+    at: Place = ""
+
+
 @dataclass(frozen=True)
 class Aggregate:
     """Aggregates by key, and by window if the store has one. The aggregates are in `store.aggregates`.
@@ -336,6 +384,9 @@ Declaration = (
     | StreamTableJoin
     | TableTableJoin
     | GlobalJoin
+    | Subscribe
+    | Answer
+    | ForeignKeyJoin
     | Aggregate
     | AggregateSessions
     | Reduce

@@ -3,6 +3,10 @@
 A writing task is idle when it has consumed all committed input and every writer of its inputs is idle. Topics fed
 from outside have no writer to wait for. Subtopologies that read one another in a circle do not wait for each other,
 because each would wait for the other's clock for ever. A task that was ended by an error counts as idle.
+
+Answers come back to those who have asked. They close a circle, too, but they lead to no new questions: so nobody waits
+for them within it, and whoever is asked waits for those who ask. Others, who read what is made of the answers, wait for
+whoever answers, too.
 """
 
 from __future__ import annotations
@@ -32,6 +36,18 @@ class Network:
         """The description of `node`: what it reads and writes."""
         return self._parts[node]
 
+    def waited_for(self, node: Node) -> tuple[str, ...]:
+        """What `node` reads, without answers."""
+        part = self._parts[node]
+        return tuple(topic for topic in part.sources if topic not in part.answers)
+
+    def answering(self, writer: Node, reader: Node) -> tuple[Node, ...]:
+        """Who answers what `writer` asks for, if `reader` has no part in it."""
+        found = (self._writers.get(topic) for topic in self._parts[writer].answers)
+        answering = tuple(dict.fromkeys(node for node in found if node is not None))
+        inside = any(reader == node or self.in_a_circle(reader, node) for node in answering)
+        return () if inside else answering
+
     def in_a_circle(self, reader: Node, writer: Node) -> bool:
         """Whether `writer` reads, directly or through others, what `reader` writes."""
         return reader in self._upstream.get(writer, frozenset())
@@ -40,7 +56,7 @@ class Network:
         seen: set[Node] = set()
         todo = [start]
         while todo:
-            for topic in self._parts[todo.pop()].sources:
+            for topic in self.waited_for(todo.pop()):
                 writer = self._writers.get(topic)
                 if writer is not None and writer not in seen:
                     seen.add(writer)
@@ -70,7 +86,7 @@ def idle_tasks(
         if task not in failed:
             idle[task] = consumed_all(task) and all(
                 visit(TaskKey(*writer, partition))
-                for topic in network.part(node).sources
+                for topic in network.waited_for(node)
                 if (writer := network.writer(topic)) is not None and not network.in_a_circle(node, writer)
                 for partition in range(network.part(writer).partitions)
             )

@@ -11,7 +11,7 @@ from ..task_id import StoreId, TaskId, TaskKey
 from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store, Subtopology, Topic
 from .committed import Committed
-from .idleness import Network
+from .idleness import Network, Node
 
 NOTHING_YET = LaneInput(EXTERNAL_LANE, 0, (), clock=-1, idle=False)
 """The lane of a topic whose writing application has not started: it is empty, but records will come."""
@@ -147,10 +147,7 @@ class Planner:
         if writer is None:
             return TopicInput(topic.name, (NOTHING_YET,))
         tasks = [TaskKey(*writer, number) for number in range(network.part(writer).partitions)]
-        if network.in_a_circle((self._committed.application, part.name), writer):
-            idle: Mapping[TaskKey, bool] = dict.fromkeys(tasks, True)
-        else:
-            idle = self._committed.idle(tasks, network, failed, known)
+        idle = self._idle(part, topic, writer, tasks, network, failed, known)
         return TopicInput(
             topic.name,
             tuple(
@@ -165,7 +162,32 @@ class Planner:
                 )
                 for task in tasks
             ),
+            answers=topic.name in part.answers,
         )
+
+    def _idle(
+        self,
+        part: Subtopology,
+        topic: Topic,
+        writer: Node,
+        tasks: Sequence[TaskKey],
+        network: Network,
+        failed: Collection[TaskKey],
+        known: dict[TaskKey, bool] | None,
+    ) -> Mapping[TaskKey, bool]:
+        """Which of the `tasks` that write a topic this subtopology need not wait for."""
+        reader = self._committed.application, part.name
+        if topic.name in part.answers or network.in_a_circle(reader, writer):
+            return dict.fromkeys(tasks, True)
+        answering = [
+            TaskKey(*node, number)
+            for node in network.answering(writer, reader)
+            for number in range(network.part(node).partitions)
+        ]
+        idle = self._committed.idle([*tasks, *answering], network, failed, known)
+        if all(idle[task] for task in answering):
+            return idle
+        return dict.fromkeys(tasks, False)
 
     def _lane(
         self,

@@ -28,6 +28,7 @@ from ..operators.declarations import (
     AggregateWith,
     Declaration,
     FinalResults,
+    ForeignKeyJoin,
     Materialize,
     Place,
     Process,
@@ -197,6 +198,7 @@ def subtopology(
             fillers=tuple(fillers(nodes)),
             settings=(*_settings(nodes), *_waits(nodes)),
             processors=tuple(node.name for node in nodes if isinstance(node, Process)),
+            answers=answers(nodes),
         )
 
     return of
@@ -225,6 +227,12 @@ def stores_of(node: Declaration) -> tuple[Store, ...]:
 def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:
     """The names of the topics that these write for other subtopologies of their application alone."""
     return (node.topic.name for node in nodes if isinstance(node, Sink) and node.mode == "repartition")
+
+
+def answers(nodes: Sequence[Declaration]) -> tuple[str, ...]:
+    """The names of the sources that bring back answers, for joins by a foreign key."""
+    edges = {node.flow for node in nodes if isinstance(node, ForeignKeyJoin)}
+    return tuple(node.topic.name for node in nodes if isinstance(node, Source) and not edges.isdisjoint(node.edges))
 
 
 def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:

@@ -14,12 +14,18 @@ import pyarrow as pa
 
 from ..operators.batch_columns import physical_columns, physical_key, source_columns
 from ..operators.declarations import (
+    ANSWER,
+    FOUND,
+    HASH,
+    SUBSCRIBE,
     Aggregate,
     AggregateSessions,
     AggregateWith,
+    Answer,
     Declaration,
     FinalResults,
     Flow,
+    ForeignKeyJoin,
     Fork,
     GlobalJoin,
     KeyBy,
@@ -32,6 +38,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     StreamTableJoin,
+    Subscribe,
     Suppress,
     Table,
     TableTableJoin,
@@ -56,10 +63,12 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (), node.edges
         case Sink():
             return (node.flow,), ()
-        case StreamTableJoin():
+        case StreamTableJoin() | Answer():
             return (node.flow, node.table), (node.flow,)
         case TableTableJoin():
             return (node.flow, node.table, *node.early), (node.flow,)
+        case ForeignKeyJoin():
+            return (node.flow, node.table), (node.into,)
         case Fork():
             return (node.flow,), node.into
         case Merge():
@@ -67,6 +76,8 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
         case Process():
             return (node.flow,), tuple(node.into) or (node.flow,)
         case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream():
+            return (node.flow,), (node.flow,)
+        case Subscribe():
             return (node.flow,), (node.flow,)
         case Aggregate() | AggregateSessions() | Reduce() | AggregateWith() | FinalResults() | Suppress():
             return (node.flow,), (node.flow,)
@@ -104,6 +115,12 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return _joined(flows[node.flow], node.values, node.other_store)
         case GlobalJoin():
             return _joined(flows[node.flow], node.values, node.table.store)
+        case Subscribe():
+            return _subscribing(node, flows[node.flow])
+        case Answer():
+            return _answering(node, flows[node.flow])
+        case ForeignKeyJoin():
+            return _responding(node, flows[node.flow])
         case Aggregate() | AggregateSessions():
             return Flow(_group_key(node.store), columns_ddl(_results(node.store)))
         case Reduce() | AggregateWith():
@@ -126,6 +143,23 @@ def _joined(flow: Flow, values: Mapping[str, str], store: Store) -> Flow:
         flow,
         value=columns_ddl(parse_columns(flow.value) | {name: types[column] for name, column in values.items()}),
     )
+
+
+def _subscribing(node: Subscribe, flow: Flow) -> Flow:
+    types = physical_columns(flow)
+    value = {**parse_columns(flow.key), HASH: pa.binary(), SUBSCRIBE: pa.bool_(), ANSWER: pa.bool_()}
+    return Flow(columns_ddl({name: types[column] for name, column in node.key.items()}), columns_ddl(value))
+
+
+def _answering(node: Answer, flow: Flow) -> Flow:
+    asked, rows = parse_columns(flow.value), parse_columns(node.rows.value)
+    value = {HASH: pa.binary(), FOUND: pa.bool_(), **{new: rows[name] for new, name in node.values.items()}}
+    return Flow(columns_ddl({name: asked[name] for name in node.key}), columns_ddl(value))
+
+
+def _responding(node: ForeignKeyJoin, flow: Flow) -> Flow:
+    other = {name: kind for name, kind in parse_columns(flow.value).items() if name not in (HASH, FOUND)}
+    return replace(flow, value=columns_ddl({**parse_columns(node.store.value), **other}))
 
 
 def _group_key(store: Store) -> str:

@@ -16,12 +16,15 @@ from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
     AggregateWith,
+    Answer,
+    ForeignKeyJoin,
     GlobalJoin,
     Materialize,
     Process,
     Reduce,
     Sink,
     StreamTableJoin,
+    Subscribe,
     Suppress,
     Table,
 )
@@ -76,6 +79,11 @@ class Numbering:
                 | Sink()
             ):
                 self._touched[edges[node.flow].path[0]] = True
+                node.run(edges, epoch)
+            case Subscribe() | Answer() | ForeignKeyJoin():
+                # Subscriptions and answers leave nothing out: what one of them asks for, others depend on.
+                for name in (node.flow, *([] if isinstance(node, Subscribe) else [node.table])):
+                    self._touched[edges[name].path[0]] = True
                 node.run(edges, epoch)
             case StreamTableJoin() | GlobalJoin():
                 came = edges[node.flow].path[0]

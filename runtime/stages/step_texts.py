@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..dataclass_json import compact
 from ..operators.declarations import (
     AggregateWith,
+    Answer,
     Declaration,
     FinalResults,
     Fork,
@@ -23,6 +24,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     StreamTableJoin,
+    Subscribe,
     Suppress,
     TableTableJoin,
     ToStream,
@@ -88,6 +90,10 @@ def _operator(node: Declaration) -> str:
             return f"{node.how} join {table}, values {_columns(node.values)}"
         case StreamTableJoin():
             return f"{node.how} join {node.table}, values {_columns(node.values)}"
+        case Subscribe():
+            return f"{node.how} join by {_columns(node.key)}"
+        case Answer():
+            return f"join {node.table}, values {_columns(node.values)}"
         case GlobalJoin():
             return f"{node.how} join {node.table.name} by {_columns(node.by)}, values {_columns(node.values)}"
         case Reduce():

@@ -44,12 +44,14 @@ class LaneInput:
 class TopicInput:
     """One partition of one source topic, by lanes in ascending order. A topic fed from outside has one lane.
 
-    `commit`: of a global table's topic, the last commit of its writer that this plan has seen.
+    `commit`: of a global table's topic, the last commit of its writer that this plan has seen. `answers`: whether it
+    brings back what the task has asked for, so that its records do not move the task's stream time.
     """
 
     topic: str
     lanes: tuple[LaneInput, ...]
     commit: CommitMark | None = None
+    answers: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ class Repartition:
 
 
     The wiring makes a sink and a source of it. `of`: the flow at whose end it stands, if the readers of that flow share
-    it; None: it belongs to the reading flow alone.
+    it; None: it belongs to the reading flow alone. `edge`: what is read from it, if that is not called as the flow.
     """
 
     topic: str
     partitions: int
     of: str | None = None
+    edge: str | None = None
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,34 @@ def joined_table(context: FlowContext, join: WrittenJoin) -> Shape:
     return side
 
 
+def refused(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> bool:
+    """Whether two tables cannot be joined, because rows of one of them go or change unseen; which is reported.
+
+    A window store forgets rows as time goes on, without deleting them from what is made of them. What a change of the
+    other side finds would depend on when.
+    """
+    name = join.table.text
+    table = context.topology.tables.get(name)
+    if table is not None and table.global_table is not None:
+        message = f"'{name}' is a global table, whose changes do not reach the tables that are joined."
+        key = "its key" if join.by is None else "a foreign key"
+        hint = f"Leave `global` out, so that it is joined by {key}; or put `to_stream` before the join."
+        context.report("HW525", join.table.position, message, hint)
+        return True
+    if not shape.windowed and not side.windowed:
+        return False
+    what = {(True, True): "Both tables have", (True, False): "The flow has"}.get(
+        (shape.windowed, side.windowed), f"The table '{name}' has"
+    )
+    message = f"{what} windows, whose rows are forgotten after a while; tables with windows are not joined."
+    hint = (
+        "Make a plain table of it first: `to_stream`, `key_by` with the key and `window_start` under another name, "
+        "`to_table`."
+    )
+    context.report("HW525", join.table.position, message, hint)
+    return True
+
+
 def added(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> dict[str, Expression | None]:
     """The columns that the join adds, as expressions over both rows."""
     scope = Scope(

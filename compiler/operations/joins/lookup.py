@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....runtime.operators.declarations import How
-from ...diagnostics import did_you_mean
 from ...language.expressions import Expression
 from ..base.checked import CheckedTable
-from ..base.context import FlowContext, scope_of
+from ..base.context import FlowContext
 from ..base.shape import UNKNOWN, Shape
 from ..base.step import Step
 from ..parts.lookups import GlobalTableJoin, TableJoin
 from ..parts.projection import with_arguments
+from .by import looked_up_by
 from .columns import WrittenJoin, added, co_partitioned, compute, joined_table, planned
 
 
@@ -53,22 +53,7 @@ def _by(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> d
             message = f"'{join.table.text}' is a global table: `by` says what is looked up ({keys})."
             context.report("HW513", join.table.position, message, "Write `by:` with an expression for each key column.")
         return {}
-    found = context.columns(join.by, scope_of(shape))
-    for name, _ in join.by:
-        if name.text not in side.key and not side.open:
-            message = f"'{name.text}' is not a key column of the table '{join.table.text}'."
-            hint = did_you_mean(name.text, side.key) or f"Its key is {', '.join(side.key)}."
-            context.report("HW513", name.position, message, hint)
-    missing = [name for name in side.key if name not in found]
-    if missing and join.by_position is not None and all(name in side.key for name in found):
-        message = f"`by` lacks the key column '{missing[0]}' of the table '{join.table.text}'."
-        context.report("HW513", join.by_position, message)
-    for key, expression in found.items():
-        expected = side.key.get(key)
-        if expression is not None and expected and expression.type and expected != expression.type:
-            message = f"The table's key column '{key}' is of type {expected}, this is of type {expression.type}."
-            context.report("HW412", expression.position, message, f"Cast it: `cast(... as {expected})`.")
-    return {name: expression for name, expression in found.items() if expression is not None}
+    return looked_up_by(context, join, shape, side) or {}
 
 
 def _looked_up(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -15,8 +16,12 @@ from ..base.context import FlowContext
 from ..base.shape import Shape
 from ..base.step import References, Refusal, Step, StepAction
 from .columns import WrittenJoin
+from .foreign_key import FOREIGN_KEY_STORES, check_foreign_key
 from .lookup import check_lookup
 from .tables import check_tables
+
+_COLUMN = re.compile(r"((key|value)\.)?\w+")
+"""An expression that is a column of the flow, and has not to be computed."""
 
 _HOW: Mapping[str, TableHow] = {"inner": "inner", "left": "left", "outer": "outer"}
 
@@ -54,11 +59,17 @@ class JoinStep(StepAction):
     def references(self) -> References:
         return References(tables=(self.join.table,))
 
+    def foreign_key_stores(self, stored: bool) -> tuple[str, ...]:
+        """The ends of the names of the stores of a join by a foreign key. `stored`: whether its input is in a store."""
+        given = stored and all(_COLUMN.fullmatch(sql.text) for _, sql in self.join.by or ())
+        return FOREIGN_KEY_STORES[given:]
+
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Check the kind of join that it is for such a flow."""
         if shape.is_table:
-            return check_tables(context, step, self.join, shape)
+            kind = check_tables if self.join.by is None else check_foreign_key
+            return kind(context, step, self.join, shape)
         return check_lookup(context, step, self.join, shape)

@@ -13,50 +13,22 @@ from ..base.operation import EVERY_CHANGE, Description, Lookup, Processor, Table
 from ..base.shape import UNKNOWN, Shape
 from ..base.site import PythonLayout, Site
 from ..base.step import Step
-from .columns import WrittenJoin, added, co_partitioned, compute, joined_table, planned
+from .columns import WrittenJoin, added, co_partitioned, compute, joined_table, planned, refused
 
 
 def check_tables(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> Shape:
     """Require a table with the same key and number of partitions, of which neither has windows."""
-    table = context.topology.tables.get(join.table.text)
     side = joined_table(context, join)
     columns = added(context, join, shape, side)
-    if table is not None and table.global_table is not None:
-        message = f"'{join.table.text}' is a global table, whose changes do not reach the tables that are joined."
-        hint = "Leave `global` out, so that it is joined by its key; or put `to_stream` before the join."
-        context.report("HW525", join.table.position, message, hint)
-    elif join.by_position is not None:
-        message = "The join of two tables by a foreign key, `by`, is not there yet."
-        context.report("HW502", join.by_position, message, "Leave `by` out: tables are joined by their keys.")
-    elif not shape.open and not side.open:
-        if _in_windows(context, join, shape, side):
-            return UNKNOWN
+    if refused(context, join, shape, side):
+        return UNKNOWN
+    if not shape.open and not side.open:
         co_partitioned(context, join, shape, side)
     plan = planned(join, shape, side, columns)
     if plan.complete:
         context.add(JoinOfTables(join.table.text, join.how, plan.values), shape, plan.found, step)
         compute(context, step, join, plan, plan.found)
     return plan.after
-
-
-def _in_windows(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> bool:
-    """Whether a side has windows, which is reported.
-
-    A window store forgets rows as time goes on, without deleting them from what is made of them. What a change of the
-    other side finds would depend on when.
-    """
-    what = {(True, True): "Both tables have", (True, False): "The flow has"}.get(
-        (shape.windowed, side.windowed), f"The table '{join.table.text}' has"
-    )
-    if not shape.windowed and not side.windowed:
-        return False
-    message = f"{what} windows, whose rows are forgotten after a while; tables with windows are not joined."
-    hint = (
-        "Make a plain table of it first: `to_stream`, `key_by` with the key and `window_start` under another name, "
-        "`to_table`."
-    )
-    context.report("HW525", join.table.position, message, hint)
-    return True
 
 
 @dataclass(frozen=True)

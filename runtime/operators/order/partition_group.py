@@ -186,11 +186,15 @@ def read_task(
     runs, counts = _pull(PrefixMerge(feeds), len(feeds), plan.max_records)
     chunks = [run.first(counts) for run in runs]
     timestamps = np.empty(counts, np.int64)
-    for chunk, places in chunks:
+    moving = np.full(counts, plan.stream_time)
+    for reading, (chunk, places) in zip(readings, chunks, strict=True):
         if chunk is not None:
             timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
-    # The stream time after each record: it becomes `_order` of the records that this task makes.
-    order = np.maximum(np.maximum.accumulate(timestamps), plan.stream_time)
+            if not inputs[reading.topic.name].answers:
+                moving[places] = timestamps[places]
+    # The stream time after each record: it becomes `_order` of the records that this task makes. When answers come
+    # depends on where epochs end, so they do not move it.
+    order = np.maximum(np.maximum.accumulate(moving), plan.stream_time)
     taken = TakenRecords(
         tuple(_rows(reading, chunk, places, order) for reading, (chunk, places) in zip(readings, chunks, strict=True)),
         {

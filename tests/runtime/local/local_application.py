@@ -31,7 +31,7 @@ from headwater.runtime.operators.source import Source
 from headwater.runtime.placing.client import Client
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import key_columns, topic_schema, value_columns
-from headwater.runtime.stages.building import fillers, repartition_topics
+from headwater.runtime.stages.building import answers, fillers, repartition_topics
 from headwater.runtime.stages.steps import Engine
 from headwater.runtime.tasks.outcome import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
@@ -100,6 +100,7 @@ def part(
             tuple(repartition_topics(nodes)),
             fillers=tuple(fillers(nodes)),
             processors=tuple(node.name for node in nodes if isinstance(node, Process)),
+            answers=answers(nodes),
         ),
         {place: stage for place, stage in zip(places, stages, strict=True) if not isinstance(stage, tuple)},
     )

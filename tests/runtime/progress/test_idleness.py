@@ -53,3 +53,19 @@ def test_circle_does_not_wait_for_itself_but_waits_for_what_feeds_it() -> None:
     idle = idle_tasks(circle, [TaskKey("a", "x", 0)], lambda task: task[0] != "b")
     assert idle["a", "x", 0]
     assert not idle_tasks(circle, [TaskKey("a", "x", 0)], lambda task: task[0] != "c")["a", "x", 0]
+
+
+def test_who_answers_waits_for_those_who_ask_and_only_others_wait_for_the_answers() -> None:
+    asking, answering, reading = ("a", "asks"), ("a", "answers"), ("b", "reads")
+    network = Network(
+        {
+            asking: SubtopologyDescription(1, ("in", "back"), ("forth", "out"), answers=("back",)),
+            answering: SubtopologyDescription(1, ("forth",), ("back",)),
+            reading: SubtopologyDescription(1, ("out",), ()),
+        }
+    )
+    assert not network.in_a_circle(answering, asking)
+    assert network.answering(asking, reading) == (answering,)
+    assert network.answering(asking, answering) == ()
+    one = TaskKey(*asking, 0)
+    assert idle_tasks(network, [one], lambda task: task == one)[one]

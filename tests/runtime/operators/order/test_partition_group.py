@@ -167,6 +167,17 @@ def test_lane_whose_later_ranges_are_not_in_the_plan_bounds_the_others(topics):
     assert order_of(taken) == ["a2"]
 
 
+def test_answers_do_not_move_the_stream_time_as_when_they_come_depends_on_where_epochs_end(topics):
+    topics.write("a", [10, 30])
+    topics.write("b", [20, 70])
+    plan = topics.plan("a", "b", stream_time=5)
+    plan = replace(plan, inputs=(plan.inputs[0], replace(plan.inputs[1], answers=True)))
+    taken = read_task(plan, [Reading(declared(topic), FLOW, rank) for rank, topic in enumerate("ab")], topics.log)
+    assert order_of(taken) == ["a0", "b0", "a1", "b1"]
+    assert [rows.order.tolist() for rows in taken.rows] == [[10, 30], [10, 30]]
+    assert taken.stream_time == 30
+
+
 def test_a_regrouped_change_is_never_parted(topics):
     same, new = Kind.OLD_SAME_GROUP, Kind.VALUE
     topics.write("a", [1, 2, 2, 3], kinds=[new, same, new, new])

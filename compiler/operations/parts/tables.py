@@ -1,0 +1,91 @@
+"""Operations between streams and tables: upserts that become a table, changes as records, and settled changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ....runtime.operators import declarations
+from ....runtime.operators.declarations import Settle, Table
+from ....runtime.topology import Store
+from ..base.edge import NOW
+from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
+from ..base.shape import Shape
+from ..base.site import PythonLayout, Site
+
+
+@dataclass(frozen=True)
+class ToTable(PythonOperation):
+    """Turns a stream of upserts into a table. `source`: whether it is an entry of `tables:`."""
+
+    store: Store
+    source: bool = False
+
+    has_effect = True
+    null_keys = "dropped"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """A store has all columns."""
+        return offered
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """Its input is never a table."""
+        return EVERY_CHANGE
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        role = "KTABLE-SOURCE" if self.source else "KSTREAM-TOTABLE"
+        return Description("" if self.source else "to_table", (Processor(role, stores=(self.store.name,)),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        edge, shape = site.input, site.output.shape
+        site.declared.stores[self.store.name] = self.store
+        emit, old = site.changes(frozenset(), True)
+        node = Table(edge.name, self.store, emit, old, site.at)
+        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
+
+
+@dataclass(frozen=True)
+class ToStream(PythonOperation):
+    """Turns a table's changes into records."""
+
+    has_effect = False
+    null_keys = "passed"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """The columns read later."""
+        return output - {NOW}
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """Each change becomes a record."""
+        return EVERY_CHANGE
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        return Description("to_stream", (Processor("KTABLE-TOSTREAM"),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        return PythonLayout((declarations.ToStream(site.input.name, site.at),), (site.onward,))
+
+
+@dataclass(frozen=True)
+class Settling(PythonOperation):
+    """Removes deletions of rows that did not exist, after a filter on a table, or `alone`."""
+
+    alone: bool = False
+
+    has_effect = False
+    null_keys = "passed"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """The columns read later."""
+        return output - {NOW}
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """All changes that matter go on."""
+        return TableUse(filters=self.alone, positive=positive)
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """Nothing: it belongs to the filter."""
+        return Description()
+
+    def in_python(self, site: Site) -> PythonLayout:
+        return PythonLayout((Settle(site.input.name, site.at),), (site.onward,))

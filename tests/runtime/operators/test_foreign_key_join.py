@@ -1,0 +1,170 @@
+"""Joins by a foreign key beside a batch join and beside a computation that takes one record after another."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from local_application import WHOLE, part
+
+from headwater.runtime import (
+    Answer,
+    ForeignKeyJoin,
+    Fork,
+    Settle,
+    Sink,
+    Source,
+    Store,
+    Subscribe,
+    Table,
+    Topic,
+)
+from headwater.runtime.query.stores import StoreQuery
+from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.records.kinds import Kind
+from headwater.runtime.records.schema import key_columns
+from headwater.runtime.state.lmdb.store import LmdbBackend
+
+APP = "test-app"
+LEFT, RIGHT = 3, 2
+ORDERS = Topic("orders", LEFT, "o bigint", "c string, n bigint")
+CUSTOMERS = Topic("customers", RIGHT, "c string", "name string")
+ASKED = Topic("app-asked", RIGHT, "c string", "o bigint, _hash binary, _subscribe boolean, _answer boolean", writer=APP)
+ANSWERS = Topic("app-answers", LEFT, "o bigint", "_hash binary, _found boolean, name string", writer=APP)
+OUT = Topic("out", LEFT, "o bigint", "c string, n bigint, name string", writer=APP)
+ROWS = Store("orders", LEFT, "o bigint", "c string, n bigint")
+NAMES = Store("customers", RIGHT, "c string", "name string")
+SUBSCRIPTIONS = Store("asked", RIGHT, "c string, o bigint", "_hash binary")
+JOINED = Store("joined", LEFT, "o bigint", OUT.value)
+
+
+def parts(how):
+    left = (
+        Source(ORDERS, "f"),
+        Source(ANSWERS, "f.answers"),
+        Table("f", ROWS, old=True, at="orders"),
+        Fork("f", ("f.rows", "f.asked")),
+        Subscribe("f.asked", ROWS, how, {"c": "c"}, at="join"),
+        Sink("f.asked", ASKED, "repartition", keep_null_keys=True, at="join"),
+        ForeignKeyJoin("f.answers", "f.rows", ROWS, how, "f", at="join"),
+        Table("f", JOINED, old=True),
+        Settle("f"),
+        Sink("f", OUT, "each_update"),
+    )
+    right = (
+        Source(CUSTOMERS, "c"),
+        Source(ASKED, "f.asked"),
+        Table("c", NAMES, at="customers"),
+        Answer("f.asked", "c", SUBSCRIPTIONS, NAMES, ("o",), {"name": "name"}, at="join"),
+        Sink("f.asked", ANSWERS, "repartition", at="join"),
+    )
+    return (
+        part("left", LEFT, ((left, {}, {}),), (ROWS, JOINED)),
+        part("right", RIGHT, ((right, {}, {}),), (NAMES, SUBSCRIPTIONS)),
+    )
+
+
+def changes(seed, records=60):
+    """Changes of both tables: rows that come, change, go; foreign keys that are null, or of nobody."""
+    rng = random.Random(seed)
+    time, orders, customers = 0, [], []
+    for _ in range(records):
+        time += rng.randrange(0, 5)
+        back = max(0, time - rng.choice([0, 0, 0, 20]))
+        if rng.random() < 0.6:
+            value = (rng.choice(["a", "b", "c", "d", None]), rng.randrange(3))
+            orders.append(((rng.randrange(8),), None if rng.random() < 0.2 else value, back))
+        else:
+            customers.append(((rng.choice("abc"),), None if rng.random() < 0.3 else (rng.choice("xyz"),), back))
+    return orders, customers
+
+
+def joined(orders, customers, how):
+    """The batch join of the last rows."""
+    left = {key[0]: value for key, value, _ in orders}
+    right = {key[0]: value for key, value, _ in customers}
+    found = {}
+    for order, value in left.items():
+        if value is not None and (how == "left" or right.get(value[0]) is not None):
+            found[order] = (*value, *(right.get(value[0]) or (None,)))
+    return found
+
+
+def feed(app, topic, records):
+    kind = next(iter(key_columns(topic).values()))
+    placed = partition_of(encode_keys([pa.array([key[0] for key, _, _ in records], kind)]), topic.partitions)
+    for partition in range(topic.partitions):
+        app.append(topic, [each for each, of in zip(records, placed, strict=True) if of == partition], partition)
+
+
+def last_rows(app):
+    """Order -> values and timestamp of its last record, if that is no deletion."""
+    last = {row["key.o"]: row for row in app.read(OUT)}
+    columns = ("value.c", "value.n", "value.name", "_timestamp")
+    return {key: tuple(row[name] for name in columns) for key, row in last.items() if row["_kind"] != Kind.TOMBSTONE}
+
+
+def fed(application, how, orders, customers):
+    app = application(*parts(how))
+    feed(app, ORDERS, orders)
+    feed(app, CUSTOMERS, customers)
+    return app
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("seed", range(3))
+def test_last_rows_are_those_of_a_batch_join_wherever_epochs_end(application, seed, how):
+    orders, customers = changes(seed)
+    found = []
+    for max_records in (1, 7, WHOLE):
+        app = fed(application, how, orders, customers)
+        app.run(max_records)
+        found.append(last_rows(app))
+    assert {key: row[:-1] for key, row in found[0].items()} == joined(orders, customers, how)
+    # Their times as well: whoever answers waits for those who ask.
+    assert found[1:] == [found[0], found[0]]
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_last_rows_are_the_same_when_epochs_fail_tasks_stall_and_clients_go(application, how):
+    orders, customers = changes(7)
+    app = fed(application, how, orders, customers)
+    app.run_randomly(3, moving=True)
+    assert {key: row[:-1] for key, row in last_rows(app).items()} == joined(orders, customers, how)
+
+
+def test_nothing_is_deleted_that_is_not_there(application):
+    app = fed(application, "inner", *changes(11))
+    app.run(7)
+    there = set()
+    for row in app.read(OUT):
+        assert row["_kind"] == Kind.VALUE or row["key.o"] in there
+        (there.discard if row["_kind"] == Kind.TOMBSTONE else there.add)(row["key.o"])
+
+
+def test_result_stays_when_its_subscriber_changes_before_the_answer_comes(application):
+    """Both changes are taken in one epoch, so the first answer is for a row that is another one by then."""
+    app = fed(application, "inner", [((1,), ("a", 1), 10), ((1,), ("b", 1), 11)], [(("b",), ("x",), 5)])
+    app.run()
+    assert last_rows(app) == {1: ("b", 1, "x", 11)}
+    assert app.dropped == {"join:outdated_answer": 1}
+
+
+def test_null_foreign_keys_of_an_inner_join_are_counted_and_delete_the_result(application):
+    app = fed(application, "inner", [((1,), ("a", 1), 10)], [(("a",), ("x",), 5)])
+    app.run()
+    feed(app, ORDERS, [((1,), (None, 2), 12)])
+    app.run()
+    assert last_rows(app) == {}
+    assert app.dropped == {"join:null_foreign_key": 1}
+
+
+def test_subscriptions_are_those_of_the_rows_that_are_there(application):
+    orders, customers = changes(5)
+    app = fed(application, "left", orders, customers)
+    app.run(7)
+    last = {key[0]: value for key, value, _ in orders}
+    expected = {(value[0], order) for order, value in last.items() if value is not None and value[0] is not None}
+    query = StoreQuery(APP, "right", SUBSCRIPTIONS, app.log, app.path / "state", LmdbBackend().open_to_read)
+    assert {(row.key["c"], row.key["o"]) for row in query.rows()} == expected
