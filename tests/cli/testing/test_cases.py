@@ -151,3 +151,55 @@ def test_several_rows_of_a_key_in_a_topic_of_a_table_are_explained(parts: Path) 
 
     (difference,) = case["differences"]
     assert "of each key only the last record is compared" in difference["hint"]
+
+
+SUPPRESSED = """\
+topology: calm
+flows:
+  hours:
+    from: clicks
+    steps:
+      - window:
+          tumbling: 1h
+      - aggregate:
+          values:
+            clicks: count(*)
+      - suppress:
+          SUPPRESS
+    to: calm_hours
+"""
+WAITING = """\
+tests:
+  - test: what waits
+    topology: calm
+    given:
+      - topic: clicks
+        rows:
+          - {user: ann, n: 1, timestamp: "1970-01-01T00:10:00Z", partition: 0}
+          - {user: bob, n: 1, timestamp: "1970-01-01T00:50:00Z", partition: 0}
+          - {user: ann, n: 1, timestamp: "1970-01-01T00:55:00Z", partition: 0, headers: {source: last}}
+          - {user: bob, n: 1, timestamp: "1970-01-01T01:00:00Z", partition: 0}
+    expect:
+      - topic: calm_hours
+        rows: GONE
+      - store: hours-suppress
+        rows: LEFT
+"""
+FIRST = '{user: ann, window_start: 0, clicks: 2, timestamp: "1970-01-01T00:55:00Z", headers: {source: last}}'
+OTHER = '{user: bob, window_start: 0, clicks: 1, timestamp: "1970-01-01T00:50:00Z"}'
+OPEN = "{user: bob, window_start: 3600000, window_end: 7200000, clicks: 1}"
+
+
+@pytest.mark.parametrize(
+    ("suppress", "gone", "left"),
+    [
+        ("until: window_closes", [FIRST, OTHER], [OPEN]),
+        ("for: 45m", [FIRST], [OTHER, OPEN]),
+        ("for: 1d\n          max_records: 2", [FIRST], [OTHER, OPEN]),
+    ],
+)
+def test_changes_that_wait_are_rows_of_a_store(parts: Path, suppress: str, gone: list[str], left: list[str]) -> None:
+    (parts / "topologies" / "calm.yml").write_text(SUPPRESSED.replace("SUPPRESS", suppress))
+    text = WAITING.replace("GONE", f"[{', '.join(gone)}]").replace("LEFT", f"[{', '.join(left)}]")
+    (found,) = results_of(parts, text)
+    assert found["status"] == "passed", found
