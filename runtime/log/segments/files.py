@@ -57,7 +57,8 @@ def encode_segments(
     # Arrow writes the schema together with the first batch: its length stands behind the 4 bytes that open a message.
     head = _MESSAGE_PREFIX + int.from_bytes(data[4:_MESSAGE_PREFIX], "little")
     batches = _batches(records, memoryview(data), starts, lengths, [head, *ends])
-    owners = np.searchsorted(firsts, starts, side="right") - 1
+    own = pairwise([*np.searchsorted(starts, firsts), len(batches)])
+    checksum = zlib.crc32(data[:head])
     headers = HEADERS in records.schema.names
     return data, tuple(
         Segment(
@@ -65,12 +66,12 @@ def encode_segments(
             partition=int(number),
             lane=lane,
             path=path,
-            batches=tuple(batches[at] for at in np.flatnonzero(owners == index)),
+            batches=tuple(batches[first:last]),
             headers=headers,
             head=head,
-            head_checksum=zlib.crc32(data[:head]),
+            head_checksum=checksum,
         )
-        for index, number in enumerate(numbers)
+        for (first, last), number in zip(own, numbers, strict=True)
     )
 
 
