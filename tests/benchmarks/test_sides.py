@@ -16,17 +16,20 @@ ECHO = "tests.benchmarks.echo_side"
 TINY = Size(records=40, keys=10, segments=2)
 
 
-def test_side_takes_what_it_is_told_and_nothing_else_reaches_the_answers() -> None:
+def test_side_takes_what_it_is_told_and_nothing_else_is_said(capfd: pytest.CaptureFixture[str]) -> None:
     with Side(ECHO) as side:
         first, both = side.take(3), side.take(4, 5)
 
     assert (first.seconds, both.seconds) == (3.0, 9.0)
     assert first.waited > 0
+    assert capfd.readouterr() == ("", "")
 
 
-def test_side_that_ends_is_an_error_with_its_exit_code() -> None:
-    with Side(ECHO) as side, pytest.raises(SideError, match="has ended with 3"):
+def test_side_that_ends_is_an_error_with_its_exit_code_and_what_it_said() -> None:
+    with Side(ECHO) as side, pytest.raises(SideError) as found:
         side.take(-1)
+
+    assert str(found.value).endswith("has ended with 3:\nsomething that a library prints")
 
 
 @pytest.mark.parametrize("workload", [*WORKLOADS.values(), SMALL], ids=lambda each: each.name)

@@ -10,6 +10,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,9 @@ ROOT = Path(__file__).parents[3]
 
 ENDING_SECONDS = 20.0
 """How long a side waits at its end for what it has begun."""
+
+MOST_BYTES = 20_000
+"""How much is told of what a side said that has ended by itself."""
 
 MOST_SECONDS = 300.0
 """A side that answers no sooner is ended, so that the measurements behind it have their turn."""
@@ -42,7 +46,7 @@ class Turn:
 
 
 class SideError(Exception):
-    """A side has ended by itself; what it said is on stderr."""
+    """A side has ended by itself. Its message has what that said."""
 
 
 class Worker(Protocol):
@@ -58,7 +62,7 @@ class Worker(Protocol):
 
 
 def serve(start: Callable[[], Worker]) -> None:
-    """Of a side's process: start, and work off what comes on stdin. What others print goes to stderr."""
+    """Of a side's process: start, and work off what comes on stdin. What others print is told if it fails."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -88,8 +92,16 @@ class Side:
         self._most_seconds = most_seconds
         self._killed = False
         self._command = [sys.executable, "-m", module, *arguments]
+        # Spark warns of much at each start, and py4j of a JVM that has ended first: that matters where a side fails.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - `__exit__` closes it
         self._process = subprocess.Popen(
-            self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            self._command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            bufsize=1,
         )
         self._tree = psutil.Process(self._process.pid)
 
@@ -106,6 +118,7 @@ class Side:
         except subprocess.TimeoutExpired:
             self._kill()
             self._process.wait()
+        self._said.close()
 
     @property
     def pid(self) -> int:
@@ -134,8 +147,14 @@ class Side:
             deadline.cancel()
         command, code = " ".join(self._command), self._process.wait()
         if self._killed:
-            raise SideError(f"{command} had no answer within {self._most_seconds:g} s, and was ended")
-        raise SideError(f"{command} has ended with {code}")
+            raise SideError(f"{command} had no answer within {self._most_seconds:g} s, and was ended{self._words()}")
+        raise SideError(f"{command} has ended with {code}{self._words()}")
+
+    def _words(self) -> str:
+        """The end of what it said."""
+        size = self._said.seek(0, os.SEEK_END)
+        self._said.seek(max(0, size - MOST_BYTES))
+        return f":\n{self._said.read().decode(errors='replace').rstrip()}" if size else ""
 
     def _kill(self) -> None:
         """End the process and all below it, such as Spark's JVM, which would hold the answers open."""
