@@ -29,7 +29,7 @@ import pyarrow.json as pj
 
 from .suite import inputs
 from .suite.sizes import Size
-from .suite.workloads import SMALL, WORKLOADS
+from .suite.workloads import JOINED_TABLES, SMALL, WORKLOADS
 
 WARM_UP = 2
 MAP_BYTES = 2**32
@@ -47,13 +47,15 @@ class Work:
     """What is done with the records of a partition. `groups`: None, where each record looks up its key's row.
 
     `each`: each record gives a result, not each key. `moved`: the records are first written to other partitions.
-    `final`: the results are the rows of the windows before that of the last record, which no epoch has given.
+    `final`: the results are the rows of the windows before that of the last record, which no epoch has given. `kept`:
+    the last record of each key is stored, too.
     """
 
     groups: Groups | None
     each: bool = False
     moved: bool = False
     final: bool = False
+    kept: bool = False
 
 
 def _summed(value: str, key: str = "k") -> Groups:
@@ -112,6 +114,7 @@ WORK: Mapping[str, Work] = {
     "hopping_count": Work(_windowed(4)),
     "suppress_count": Work(_in_quarters, final=True),
     "table_join": Work(None),
+    JOINED_TABLES.name: Work(None, kept=True),
     "rekey_count": Work(_summed("v", "other"), moved=True),
     "json_count": Work(_parsed),
     SMALL.name: Work(_summed("v")),
@@ -123,7 +126,7 @@ class Loop:
 
     def __init__(self, folder: Path, name: str, size: Size) -> None:
         self._folder, self._work, self._size = folder, WORK[name], size
-        self._kind = SMALL.kind if name == SMALL.name else WORKLOADS[name].kind
+        self._kind = {**WORKLOADS, SMALL.name: SMALL, JOINED_TABLES.name: JOINED_TABLES}[name].kind
         self._stores = [self._store(folder / f"store-{number}") for number in range(size.partitions)]
         if self._work.groups is None:
             table = inputs.rows_of_table(size)
@@ -174,6 +177,8 @@ class Loop:
 
     def _results(self, partition: int, rows: pa.Table) -> pa.Table:
         store = self._stores[partition]
+        if self._work.kept:
+            _keep(store, rows)
         if self._work.groups is None:
             return rows.append_column("name", pa.array(_looked_up(store, rows["k"]), pa.binary()).cast(pa.string()))
         keys, added = self._work.groups(rows)
@@ -201,6 +206,19 @@ def _looked_up(store: lmdb.Environment, keys: pa.ChunkedArray) -> list[bytes | N
     with store.begin() as transaction:
         found = [transaction.get(key.encode()) for key in coded.dictionary.to_pylist()]
     return list(pa.array(found, pa.binary()).take(coded.indices).to_pylist())
+
+
+def _keep(store: lmdb.Environment, rows: pa.Table) -> None:
+    """Put the last record of each key beside the table's rows, and look up the one that it replaces."""
+    coded = rows["k"].combine_chunks().dictionary_encode()
+    last = np.empty(len(coded.dictionary), np.int64)
+    last[coded.indices.to_numpy()] = np.arange(len(rows))
+    raw = rows["v"].to_numpy()[last].tobytes()
+    keys = [b"\x00" + key.encode() for key in coded.dictionary.to_pylist()]
+    with store.begin(write=True) as transaction:
+        for key in keys:
+            transaction.get(key)
+        transaction.cursor().putmulti(sorted((key, raw[8 * at : 8 * at + 8]) for at, key in enumerate(keys)))
 
 
 def _added(store: lmdb.Environment, keys: Sequence[bytes], columns: Sequence[Column]) -> list[Column]:

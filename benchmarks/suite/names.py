@@ -8,14 +8,14 @@ from functools import partial
 
 from .bench import Bench
 from .measured.assignors import assignments
-from .measured.beside_spark import records_a_second, seconds_an_epoch
+from .measured.beside_spark import records_a_second, records_without_peer, seconds_an_epoch
 from .measured.driver import costs_of_a_driver
 from .measured.growth import TITLES, grown, growth
 from .measured.idle import idle_epochs
 from .measured.memory import backlogs
 from .measured.starts import first_epochs
 from .measurement import Measurement
-from .workloads import SMALL, WORKLOADS, Workload
+from .workloads import JOINED_TABLES, SMALL, WORKLOADS, Workload
 
 FEW = 1000
 """Records of a small epoch."""
@@ -25,6 +25,10 @@ Measuring = Callable[[Bench], Iterator[Measurement]]
 
 def _throughput(workload: Workload, bench: Bench) -> Iterator[Measurement]:
     yield records_a_second(bench, workload, bench.size)
+
+
+def _joined_tables(bench: Bench) -> Iterator[Measurement]:
+    yield records_without_peer(bench, JOINED_TABLES)
 
 
 def _growth_of(what: str, bench: Bench) -> Iterator[Measurement]:
@@ -37,6 +41,7 @@ def _small_epoch(bench: Bench) -> Iterator[Measurement]:
 
 NAMES: Mapping[str, Measuring] = {
     **{name: partial(_throughput, workload) for name, workload in WORKLOADS.items()},
+    JOINED_TABLES.name: _joined_tables,
     SMALL.name: _small_epoch,
     "idle_epoch": idle_epochs,
     "first_epoch": first_epochs,

@@ -117,4 +117,15 @@ _ALL = (
 
 WORKLOADS: Mapping[str, Workload] = {each.name: each for each in _ALL}
 
+JOINED_TABLES = Workload(
+    "table_join_updates",
+    "updates of a table of 100,000 rows that is joined with another one, each written",
+    0,
+    ({"to_table": {"emit": "each_update"}}, {"join": {"table": "names", "values": {"name": "names.name"}}}),
+    tables={"names": {"topic": "names_by_key"}},
+    compared="Each of the two tables looks into the other; here one of them changes. Spark has no join of two tables "
+    "that change, so there is no peer in it.",
+)
+"""What has no peer: beside the bare loop alone."""
+
 SMALL = Workload("small_epoch", "count and sum by key of 1,000 records an epoch", 5, (_summed(),))

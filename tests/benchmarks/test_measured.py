@@ -32,6 +32,13 @@ def test_throughput_is_that_of_the_median_epoch_beside_the_peers(name: str, tmp_
     assert found.limit is not None
 
 
+def test_what_has_no_peer_is_told_beside_the_bare_loop(tmp_path: Path) -> None:
+    (found,) = measured("table_join_updates", tmp_path)
+
+    assert (found.ours, found.peer, found.ratio) == (10_000, None, None)
+    assert found.limit is not None
+
+
 def test_small_epoch_is_told_in_seconds(tmp_path: Path) -> None:
     (found,) = measured("small_epoch", tmp_path)
 

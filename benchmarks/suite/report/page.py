@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..measured.growth import TITLES
 from ..measurement import Measurement
-from ..workloads import SMALL, WORKLOADS
+from ..workloads import JOINED_TABLES, SMALL, WORKLOADS
 from .plots import Plot, short
 
 PICTURES = "pictures"
@@ -26,7 +26,9 @@ _GROWTH: Mapping[str, str] = {
     **{f"growth_{what}": title for what, title in TITLES.items()},
     "growth_driver": "tasks of a driver",
 }
-WHAT: Mapping[str, str] = {name: each.title for name, each in {**WORKLOADS, SMALL.name: SMALL}.items()} | dict(_OTHERS)
+WHAT: Mapping[str, str] = {each.name: each.title for each in (*WORKLOADS.values(), JOINED_TABLES, SMALL)} | dict(
+    _OTHERS
+)
 """Name -> what is measured: the rows of the table."""
 
 
