@@ -43,7 +43,12 @@ class RowType:
         if type(value) is self._class and not self._nested:
             return value
         found = []
-        for name, each, into in zip(self.columns, taken(value, self.columns), self._normal, strict=True):
+        # The usual case, and several times as fast.
+        if type(value) is dict and value.keys() == self.columns.keys():
+            values = [value[name] for name in self.columns]
+        else:
+            values = taken(value, self.columns)
+        for name, each, into in zip(self.columns, values, self._normal, strict=True):
             try:
                 found.append(None if each is None else into(each))
             except UnfitValueError as error:

@@ -46,6 +46,8 @@ class KeyValueStore:
         self._keys = SingleKeys(self._key_type.columns)
         self._rows = SingleRows(self._value_type.columns)
         self._normal = {name: normal(kind) for name, kind in self._key_type.columns.items()}
+        self._hashable = not any(pa.types.is_nested(kind) for kind in self._key_type.columns.values())
+        self._known: dict[Row, bytes] = {}
         self._read: dict[bytes, bytes | None] = {}
         self._changed: dict[bytes, _Change] = {}
         self._order: list[bytes] = []
@@ -281,10 +283,15 @@ class KeyValueStore:
             raise UnfitValueError(f"a row of the store {self.name!r}: {error.cause}") from None
 
     def _encoded(self, key: Row) -> bytes:
+        if self._hashable and (known := self._known.get(key)) is not None:
+            return known
         values = tuple(key)
         if not any(value is not None for value in values):
             raise UnfitValueError(f"a key of the store {self.name!r} cannot be null")
-        return self._keys.encode(values)
+        encoded = self._keys.encode(values)
+        if self._hashable:  # a key is mostly asked for again: to change its row, or with the next records
+            self._known[key] = encoded
+        return encoded
 
     def _first_columns(self, prefix: Any) -> list[Any]:
         names = list(self._key_type.columns)
