@@ -113,6 +113,8 @@ class TaskPlan:
     shown: Shown | None = None
     scheduled: tuple[Scheduled, ...] = ()
 
+    seldom: ClassVar = ("scheduled",)
+
     def advanced_by(self, commit: TaskCommit) -> bool:
         """Whether an epoch has made progress: it has taken records, passed positions without records, or punctuated."""
         return (
