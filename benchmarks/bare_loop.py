@@ -115,6 +115,8 @@ WORK: Mapping[str, Work] = {
     "suppress_count": Work(_in_quarters, final=True),
     "table_join": Work(None),
     JOINED_TABLES.name: Work(None, kept=True),
+    "process_rows": Work(_summed("v"), each=True),
+    "process_batch": Work(_summed("v")),
     "rekey_count": Work(_summed("v", "other"), moved=True),
     "json_count": Work(_parsed),
     SMALL.name: Work(_summed("v")),

@@ -22,6 +22,7 @@ class Workload:
     steps: tuple[Mapping[str, Any], ...]
     kind: str = "typed"
     tables: Mapping[str, Any] = field(default_factory=dict)
+    stores: Mapping[str, Any] = field(default_factory=dict)
     epochs: int = 1
     compared: str = ""
     behind: int = 0
@@ -34,6 +35,12 @@ def _summed(**more: Any) -> Mapping[str, Any]:
 def _counted_in(**window: str) -> tuple[Mapping[str, Any], ...]:
     return {"window": window}, {"aggregate": {"values": {"n": "count(*)"}}}
 
+
+def _processed(kind: str) -> Mapping[str, Any]:
+    return {"process": {"function": f"functions.counting:{kind}", "stores": ["counts"], "value": {"n": "bigint"}}}
+
+
+_COUNTS = {"counts": {"type": "key_value", "key": {"k": "string"}, "value": {"n": "bigint"}}}
 
 _ALL = (
     Workload("keyed_count", "count and sum by key", 4, (_summed(),)),
@@ -94,6 +101,22 @@ _ALL = (
         compared="Headwater looks rows up in a durable table that changes as its topic does. Spark joins a data frame "
         "that never changes and that it holds in memory (cached, and broadcast): a join of a stream with a table that "
         "changes is not among its joins.",
+    ),
+    Workload(
+        "process_rows",
+        "count by key in Python, one record after another, with each update written",
+        1,
+        (_processed("Rows"),),
+        stores=_COUNTS,
+        compared="Spark's is `transformWithState`, whose processor gets the rows of one key after the other.",
+    ),
+    Workload(
+        "process_batch",
+        "count by key in Python, an epoch's records at once",
+        2,
+        (_processed("Batches"),),
+        stores=_COUNTS,
+        compared="Spark's is `transformWithStateInPandas`, whose processor gets a data frame for each key.",
     ),
     Workload(
         "rekey_count",

@@ -51,6 +51,10 @@ def write_project(root: Path, workload: Workload, size: Size, engine: str) -> No
     topology: dict[str, Any] = {"topology": TOPOLOGY, "flows": {"measured": flow}}
     if workload.tables:
         topology["tables"] = dict(workload.tables)
+    if workload.stores:
+        topology["stores"] = dict(workload.stores)
+        (root / "functions").mkdir(parents=True)
+        shutil.copyfile(Path(__file__).with_name("counting.py"), root / "functions" / "counting.py")
     files = {
         "headwater.yml": {"name": PROJECT, "version": "1", "profile": PROJECT},
         "profiles.yml": {PROJECT: {"target": "local", "targets": {"local": local}}},

@@ -4,9 +4,12 @@ of those that are final.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from pyspark.sql import DataFrame, functions
+import pandas as pd
+from pyspark.sql import DataFrame, Row, functions
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from ..workloads import SMALL
 
@@ -35,6 +38,56 @@ def _json_count(rows: DataFrame, _: DataFrame) -> DataFrame:
     return _counted(rows.selectExpr("k", "from_json(value, 'v BIGINT, city STRING').v as v"))
 
 
+class _Counting(StatefulProcessor):  # type: ignore[misc]
+    """The count of a key."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.count = handle.getValueState("count", "n bigint")
+
+    def close(self) -> None:
+        pass
+
+    def _before(self) -> int:
+        found = self.count.get()
+        return 0 if found is None else int(found[0])
+
+
+class _CountingRows(_Counting):
+    def handleInputRows(  # noqa: N802 - Spark's word
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        n = self._before()
+        for _ in rows:
+            n += 1
+            yield Row(k=key[0], n=n)
+        self.count.update((n,))
+
+
+class _CountingFrames(_Counting):
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[Any]:
+        n = self._before() + sum(map(len, rows))
+        self.count.update((n,))
+        yield pd.DataFrame({"k": [key[0]], "n": [n]})
+
+
+def _process_rows(rows: DataFrame, _: DataFrame) -> DataFrame:
+    grouped = rows.select("k").groupBy("k")
+    return grouped.transformWithState(_CountingRows(), "k string, n bigint", "Update", "None")
+
+
+def _process_batch(rows: DataFrame, _: DataFrame) -> DataFrame:
+    grouped = rows.select("k").groupBy("k")
+    return grouped.transformWithStateInPandas(_CountingFrames(), "k string, n bigint", "Update", "None")
+
+
 QUERIES: Mapping[str, Query] = {
     "keyed_count": lambda rows, _: _counted(rows),
     "filtered_count": _filtered_count,
@@ -44,6 +97,8 @@ QUERIES: Mapping[str, Query] = {
     "hopping_count": lambda rows, _: _window_count(rows, "15 minutes"),
     "suppress_count": lambda rows, _: _window_count(rows, "15 minutes", "15 minutes"),
     "table_join": _table_join,
+    "process_rows": _process_rows,
+    "process_batch": _process_batch,
     "rekey_count": lambda rows, _: _counted(rows, key="other"),
     "json_count": _json_count,
     SMALL.name: lambda rows, _: _counted(rows),
