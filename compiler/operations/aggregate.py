@@ -96,7 +96,7 @@ class AggregateStep(StepAction):
         shape = _grouped(context, step, shape)
         store = group_store(context, self.store, shape, value)
         after = replace(after, partitions=shape.partitions, store=store)
-        operation = AggregatingWith(store, function, "table" if shape.is_table else "stream")
+        operation = AggregatingWith(store, function, "table" if shape.is_table else "stream", self.on_close is not None)
         return closed(context, store, self.on_close, context.add(operation, shape, after, step), step)
 
     def _after(self, shape: Shape, value: Mapping[str, str | None]) -> Shape:

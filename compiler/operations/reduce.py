@@ -8,7 +8,7 @@ from typing import Self
 
 from ...runtime.operators.declarations import Emit, Reduce
 from ...runtime.python_functions.code import PythonFunction
-from ...runtime.topology import SessionWindow, Store
+from ...runtime.topology import Store
 from ..language.node_values import scalar
 from ..language.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
@@ -47,10 +47,6 @@ class ReduceStep(StepAction):
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a key, and a function of two values."""
-        if isinstance(shape.window, SessionWindow):
-            message = "A `reduce` in session windows is not there yet."
-            context.report("HW502", step.word.position, message, "Use tumbling or hopping windows.")
-            return UNKNOWN
         if not closes(context, self.on_close, shape):
             return UNKNOWN
         found = context.functions.find(self.function)
@@ -63,16 +59,17 @@ class ReduceStep(StepAction):
         shape = context.rekeyed(shape, step)
         store = group_store(context, self.store, shape, shape.value)
         after = replace(after, partitions=shape.partitions, store=store)
-        table = context.add(Reduction(store, found.function), shape, after, step)
+        table = context.add(Reduction(store, found.function, self.on_close is not None), shape, after, step)
         return closed(context, store, self.on_close, table, step)
 
 
 @dataclass(frozen=True)
 class Reduction(PythonOperation):
-    """Reduces the values of each group by a Python function."""
+    """Reduces the values of each group by a Python function. `final`: whether only final rows go on."""
 
     store: Store
     function: PythonFunction
+    final: bool
 
     has_effect = True
     null_keys = "dropped"
@@ -93,5 +90,6 @@ class Reduction(PythonOperation):
         edge, shape = site.input, site.output.shape
         site.declared.stores[self.store.name] = self.store
         emit, old = site.changes(frozenset(), True)
-        node = Reduce(edge.name, self.store, self.function, emit, old, site.at)
+        headers = self.final and self.store.type == "session"
+        node = Reduce(edge.name, self.store, self.function, emit, old, headers, site.at)
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))

@@ -238,7 +238,7 @@ class AggregateSessions:
 class Reduce:
     """Reduces by key, and by window or session if the store has one, with a Python function of two values.
 
-    `emit`, `old`: see `Aggregate`.
+    `emit`, `old`: see `Aggregate`. `headers`: see `AggregateSessions`.
     """
 
     flow: str
@@ -246,6 +246,7 @@ class Reduce:
     function: PythonFunction
     emit: Emit = "each_update"
     old: bool = False
+    headers: bool = False
     at: Place = ""
 
 
@@ -253,7 +254,7 @@ class Reduce:
 class AggregateWith:
     """Aggregates by key, and by window or session if the store has one, with a Python class: the row is its state.
 
-    `emit`, `old`, `of`: see `Aggregate`.
+    `emit`, `old`, `of`: see `Aggregate`. `headers`: see `AggregateSessions`.
     """
 
     flow: str
@@ -262,6 +263,7 @@ class AggregateWith:
     emit: Emit = "each_update"
     old: bool = False
     of: Side = "stream"
+    headers: bool = False
     at: Place = ""
 
 

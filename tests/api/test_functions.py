@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +17,9 @@ from headwater.runtime.changes.model import Change
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "functions.md").read_text("utf-8")
@@ -91,6 +96,26 @@ def test_code_that_is_gone_from_the_project_is_gone_from_the_target(fleet: Path)
     other.write_text(other.read_text().replace("topology: devices", "topology: other"))
     compiled(fleet)
     assert not list(kept.rglob("*.py"))
+
+
+@pytest.mark.spark
+def test_code_travels_to_spark_and_a_changed_one_runs_in_the_same_workers(
+    fleet: Path, spark_session: SparkSession
+) -> None:
+    event = {"device": "a", "status": "ok", "battery": 1.0, "seen": "2024-05-01T08:00:00Z"}
+    module = fleet / "functions" / "devices.py"
+    text = module.read_text()
+    found = []
+    for status in ("better", "worse"):
+        line = "    return {'status': words.STATUS, 'battery': 0.0, 'seen': new.seen}"
+        module.write_text(f"from . import words\n{text.split('    return new')[0]}{line}\n")
+        (fleet / "functions" / "words.py").write_text(f"STATUS = {status!r}\n")
+        with TopologyTestDriver(fleet, "devices", engine="spark", session=spark_session) as driver:
+            shutil.rmtree(fleet / "functions")  # what the workers have came with the topology
+            driver.pipe_input("device_events", [event, event])
+            found += [record.value["status"] for record in driver.read_output("device_state")]
+        (fleet / "functions").mkdir()
+    assert found == ["better", "worse"]
 
 
 def test_error_of_a_function_is_told_with_record_place_and_line(fleet: Path) -> None:

@@ -56,11 +56,12 @@ def _has(context: FlowContext, name: Scalar, made: type, method: str, arguments:
 
 @dataclass(frozen=True)
 class AggregatingWith(PythonOperation):
-    """Aggregates the values of each group by a class."""
+    """Aggregates the values of each group by a class. `final`: whether only final rows go on."""
 
     store: Store
     function: PythonFunction
     of: Side
+    final: bool
 
     has_effect = True
     null_keys = "dropped"
@@ -82,5 +83,6 @@ class AggregatingWith(PythonOperation):
         edge, shape = site.input, site.output.shape
         site.declared.stores[self.store.name] = self.store
         emit, old = site.changes(frozenset(), True)
-        node = AggregateWith(edge.name, self.store, self.function, emit, old, self.of, site.at)
+        headers = self.final and self.store.type == "session"
+        node = AggregateWith(edge.name, self.store, self.function, emit, old, self.of, headers, site.at)
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))

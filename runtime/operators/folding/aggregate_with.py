@@ -9,12 +9,12 @@ from ..keyed.stored_rows import stored_columns
 from ..node import Edges, step_name
 from ..task_epoch import TaskEpoch
 from .calls import AggregatorFold
-from .groups import Folding
+from .folded import folded
 
 
 @dataclass(frozen=True)
 class AggregateWith(declarations.AggregateWith):
-    """Aggregates by key, and by window if `store.window` is set. The row is the state that the class keeps.
+    """Aggregates by key, and by window or session if `store.window` is set. The row is the state that the class keeps.
 
     What is dropped, and timestamps: see `Aggregate`. A null value in a window is a value of nulls.
     """
@@ -22,5 +22,4 @@ class AggregateWith(declarations.AggregateWith):
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises RowFailedError, FunctionError."""
         fold = AggregatorFold(self.function, stored_columns(self.store))
-        folding = Folding(fold, self.store, self.emit, self.old, self.of, step_name(self))
-        edges[self.flow] = folding.run(edges[self.flow], epoch)
+        edges[self.flow] = folded(fold, self, self.of, step_name(self), edges[self.flow], epoch)

@@ -17,7 +17,7 @@ from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Store, Topic, Window, dead_letter_topic
+from headwater.runtime.topology import SessionWindow, Store, Topic, Window, dead_letter_topic
 
 CODE = PythonCode(
     (
@@ -47,7 +47,8 @@ WINDOWS = {"none": None, "tumbling": Window(10, 10, 15), "hopping": Window(10, 4
 def topology(window=None, emit="each_update", on_error="fail", function=BOTH):
     facts = replace(FACTS, on_error=on_error)
     letters = {"facts": LETTERS} if on_error == "dead_letter" else {}
-    store = Store("kept", 1, "k string", FACTS.value, "window" if window else "key_value", window)
+    kind = "session" if isinstance(window, SessionWindow) else "window" if window else "key_value"
+    store = Store("kept", 1, "k string", FACTS.value, kind, window)
     out = replace(OUT, windowed=window is not None)
     nodes = (
         Source(facts, ("f",), dead_letter=letters.get("facts")),
@@ -209,3 +210,70 @@ def test_random_cuts_clients_and_failures_change_nothing(tmp_path, window):
     app.append(FACTS, facts(5))
     app.run_randomly(5, moving=True)
     assert written(app, window) == reduced(facts(5), window)[0]
+
+
+SESSIONS = SessionWindow(10, 15)
+
+
+def sessions_of(records):
+    """(Updates as (key, start, end, value or None), dropped records), one record after the other."""
+    live, updates, clock, dropped = {}, [], -1, 0
+    for key, value, time in records:
+        if key is None:
+            dropped += 1
+            continue
+        before, clock = clock, max(clock, time)
+        near = sorted(
+            (end, start)
+            for of, start, end in live
+            if of == key[0] and end >= time - 10 and start <= time + 10 and end > before - 25
+        )
+        start, end = min([time, *(s for _, s in near)]), max([time, *(e for e, _ in near)])
+        if end < clock - 25:
+            dropped += 1
+            continue
+        parts = [live.pop((key[0], s, e)) for e, s in near]
+        if start < end:
+            updates += [(key[0], s, e, None) for e, s in near]
+        for part_ in (*parts[1:], value or (None, None, None)):
+            parts[:1] = [both(parts[0], part_) if parts else part_]
+        live[key[0], start, end] = parts[0]
+        updates.append((key[0], start, end, parts[0]))
+    return updates, dropped
+
+
+def session_rows(app):
+    found = []
+    for row in app.read(replace(OUT, windowed=True)):
+        bounds = [round(row[f"key.window_{side}"].timestamp() * 1000) for side in ("start", "end")]
+        assert row["_timestamp"] == bounds[1]
+        value = (row["value.v"], row["value.x"], row["value.seen"])
+        found.append((row["key.k"], *bounds, None if row["_kind"] == Kind.TOMBSTONE else value))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_sessions_are_joined_by_the_same_function(tmp_path, seed, max_records):
+    records = facts(seed, most=12)
+    app = LocalApplication(tmp_path, [topology(SESSIONS)])
+    app.append(FACTS, records)
+    app.run(max_records)
+    updates, dropped = sessions_of(records)
+    assert session_rows(app) == updates
+    assert app.dropped.total() == dropped > 5
+
+
+def test_per_epoch_writes_the_last_row_of_each_session(tmp_path):
+    app = LocalApplication(tmp_path, [topology(SESSIONS, "per_epoch")])
+    app.append(FACTS, facts(3, most=12))
+    app.run()
+    last = {each[:3]: each for each in sessions_of(facts(3, most=12))[0]}
+    assert sorted(session_rows(app), key=str) == sorted((each for each in last.values() if each[3]), key=str)
+
+
+def test_row_of_a_session_cannot_be_deleted_by_the_function(tmp_path):
+    app = LocalApplication(tmp_path, [topology(SESSIONS)])
+    app.append(FACTS, [(("a",), (1, None, []), 1), (("a",), (13, None, []), 2)])
+    error = app.attempt(app.settings()).error
+    assert "record facts[0]@1 cannot be processed: functions.facts:both returned None, which deletes a row" in error
