@@ -100,7 +100,8 @@ def processor_store(context: FlowContext, name: Scalar, partitions: int) -> Stor
         return None
     if model.type != "key_value":
         message = f"'{name.text}' is a {model.type} store; those of processors are key_value stores so far."
-        context.report("HW541", name.position, message, "Put the time into the key.")
+        hint = "Put the time into the key, as its last column: `range` then finds the rows of a key by time."
+        context.report("HW541", name.position, message, hint)
         return None
     for column in model.key.values():
         if column.type is not None and holds_map(column.type):

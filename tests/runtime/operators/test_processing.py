@@ -552,3 +552,12 @@ class Picky:
     app.append(topic, [((str(number),), (number,), number) for number in range(20)])
     app.run(max_records)
     assert [row[1][0] for row in written(app)] == [number for number in range(20) if number != 13]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_random_cuts_clients_and_failures_change_nothing(application, seed):
+    app = application(*topology(ALARMS, "Alarms", (LEFT,)), log=("embedded", "sparse", "embedded")[seed])
+    app.append(FACTS, words(seed))
+    app.run_randomly(seed, moving=True)
+    assert written(app) == alarms(words(seed))
