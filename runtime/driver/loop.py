@@ -189,7 +189,9 @@ class EpochLoop:
         if until_caught_up and self._feed is None:
             return set()
         now = self._clock()
-        return {task for part in self._topology.subtopologies for task in self._planner.punctuating(part, now)}
+        application, failed = self._topology.application, self.failed.tasks
+        tasks = (task for part in self._topology.subtopologies for task in self._planner.punctuating(part, now))
+        return {task for task in tasks if task.key(application) not in failed}
 
     def _look(self) -> None:
         """Notice what others have committed. Raises FencedError, TopicRepartitionedError, LogError."""

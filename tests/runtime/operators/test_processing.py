@@ -296,6 +296,15 @@ def test_wall_clock_punctuates_also_where_no_record_comes(application):
     assert written(app) == [first, beats[0], second, beats[1], beats[2], third]
 
 
+def test_task_that_has_stopped_punctuates_no_more(application):
+    stops = "    def process(self, record):\n        assert record.value.v != 2\n"
+    app = application(*topology(WALL.replace("    def process(self, record):\n", stops), "Beating", ()))
+    feed = Clock(app, [[(("a",), (1,), 500)], [(("a",), (2,), 500)], 30_000])
+    result = app.attempt(feed=feed)
+    assert "assert record.value.v != 2" in result.error
+    assert written(app) == [("a", (0, "facts"), 500)]
+
+
 TTL = """
 from headwater import Record
 
