@@ -35,7 +35,8 @@ def joined_table(context: FlowContext, join: WrittenJoin) -> Shape:
         known = [*context.topology.tables, *(n for n, s in context.topology.shapes.items() if s.is_table)]
         if join.table.text not in context.topology.names and context.topology.complete:
             message = f"There is no table '{join.table.text}'."
-            context.report("HW303", join.table.position, message, did_you_mean(join.table.text, known))
+            hint = did_you_mean(join.table.text, known) or "Declare it under `tables:`, with its topic."
+            context.report("HW303", join.table.position, message, hint)
         return UNKNOWN
     if not side.is_table and not side.open:
         message = f"'{join.table.text}' is a stream; a join looks up rows of a table."

@@ -26,9 +26,25 @@ def check_tables(context: FlowContext, step: Step, join: WrittenJoin, shape: Sha
         co_partitioned(context, join, shape, side)
     plan = planned(join, shape, side, columns)
     if plan.complete:
+        _has_a_name(context, step, join, shape)
         context.add(JoinOfTables(join.table.text, join.how, plan.values), shape, plan.found, step)
         compute(context, step, join, plan, plan.found)
     return plan.after
+
+
+def _has_a_name(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> None:
+    """Report a second store of this side with the name of an earlier one: of flow and step, or flow and table."""
+    if shape.store is not None:
+        return
+    name = step.name.text if step.name else join.table.text
+    taken = {
+        each.name or each.operation.table
+        for each in context.operations
+        if isinstance(each.operation, JoinOfTables) and each.before.store is None
+    }
+    if name in taken:
+        message = f"The store '{context.name.text}-{name}', of this side of the join, is there already."
+        context.report("HW309", step.word.position, message, "Give one of the joins a `name` of its own.")
 
 
 @dataclass(frozen=True)

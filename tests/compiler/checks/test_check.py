@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.compiler.diagnostics import Severity
 from headwater.compiler.pipeline import CheckedProject, compile_project
 
 Compile = Callable[..., CheckedProject]
@@ -262,6 +263,47 @@ def test_table_allows_what_the_language_says(compiled: Compile, steps: str, code
         f"  visits: {{from: latest, steps: {steps}, to: out}}\n"
     )
     assert [code for code, _, _ in found(compiled(TOPICS, topology))] == codes
+
+
+HOURLY = "  hourly: {from: clicks, steps: [{window: {tumbling: 1h}}, {aggregate: {values: {n: count(*)}}}]}\n"
+CLOSED = HOURLY.replace("values", "emit: on_close, values")
+OF_TABLES = "tables:\n  people: {topic: users}\nflows:\n  latest: {from: clicks, steps: [to_table]}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "flows", "message"),
+    [
+        ("latest", "hourly", HOURLY, "HW525 The table 'hourly' has windows"),
+        ("hourly", "people", HOURLY, "HW525 The flow has windows"),
+        ("hourly", "hourly", HOURLY, "HW525 Both tables have windows"),
+        ("latest", "hourly", CLOSED, "HW303 'hourly' is a stream; a join looks up rows of a table."),
+        ("latest", "as_they_come", "  as_they_come: {from: clicks}\n", "HW303 'as_they_come' is a stream"),
+        ("latest", "users", "", "HW303 There is no table 'users'."),
+        ("latest", "visits", "", "HW307 Flows read one another in a circle"),
+    ],
+)
+def test_join_of_what_cannot_be_joined_is_refused_at_its_place(
+    compiled: Compile, source: str, table: str, flows: str, message: str
+) -> None:
+    join = f"{{join: {{table: {table}, values: {{x: '1'}}}}}}"
+    visits = f"  visits:\n    from: {source}\n    steps: [{join}]\n    to: out\n"
+    diagnostics = compiled(TOPICS, OF_TABLES + flows + visits).diagnostics
+    (only,) = (each for each in diagnostics if each.severity is Severity.ERROR)
+    assert f"{only.code} {only.message}".startswith(message)
+    assert only.code == "HW307" or only.hint
+    assert only.position.column > 10
+
+
+def test_stores_of_two_sides_of_a_flow_need_names_of_their_own(compiled: Compile) -> None:
+    def joins(name: str) -> str:
+        first, second = (f"join: {{table: people, values: {{{column}: '1'}}}}" for column in "ab")
+        steps = f"[{{filter: seconds > 1}}, {{{first}}}, {{filter: seconds > 2}}, {{{name}{second}}}]"
+        return f"{OF_TABLES}  visits: {{from: latest, steps: {steps}, to: out}}\n"
+
+    (only,) = compiled(TOPICS, joins("")).diagnostics
+    message = "The store 'visits-people', of this side of the join, is there already."
+    assert (only.code, only.message) == ("HW309", message)
+    assert not compiled(TOPICS, joins("name: again, ")).diagnostics
 
 
 def test_merge_of_unequal_partitions_is_repartitioned_before_state(compiled: Compile) -> None:
