@@ -160,6 +160,11 @@ HASH, FOUND, SUBSCRIBE, ANSWER = "_hash", "_found", "_subscribe", "_answer"
 answer whether there is a row; of a subscription whether it begins or ends, and whether it is answered."""
 
 
+JOINING_EDGES = ("rows", "asking", "asked", "answers")
+"""The ends of the names of a join's own edges, behind that of its flow: the rows that are joined, their subscriptions,
+what the other table's side gets, and what comes back."""
+
+
 @dataclass(frozen=True)
 class Subscribe:
     """The start of a join by a foreign key: turns changes of a table into subscriptions to rows of another one.

@@ -26,6 +26,7 @@ from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
     AggregateWith,
+    Answer,
     Declaration,
     FinalResults,
     ForeignKeyJoin,
@@ -42,7 +43,7 @@ from ..operators.declarations import (
 from ..records.types import split_columns
 from ..topology import CODE_OF, GlobalTable, OnError, Store, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
-from .step_texts import step_texts
+from .step_texts import flow_of, step_texts
 from .steps import Engine, PythonStep, Step, do_steps, read_later
 
 
@@ -204,7 +205,7 @@ def subtopology(
     return of
 
 
-_FILLING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | Materialize | Suppress
+_FILLING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | Materialize | Suppress | Answer
 _EMITTING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | TableTableJoin
 
 
@@ -243,8 +244,8 @@ def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:
             continue
         for store in stores_of(node):
             if store.name not in filled:
-                filled[store.name] = node.flow
-                yield StoreFiller(store.name, node.flow, [*filled.values()].count(node.flow))
+                flow = filled[store.name] = flow_of(node.flow)
+                yield StoreFiller(store.name, flow, [*filled.values()].count(flow))
 
 
 def _waits(nodes: Iterable[Declaration]) -> Iterator[tuple[str, str, str]]:

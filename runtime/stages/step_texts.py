@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..dataclass_json import compact
 from ..operators.declarations import (
+    JOINING_EDGES,
     AggregateWith,
     Answer,
     Declaration,
@@ -52,7 +53,13 @@ def step_texts(steps: Iterable[Step]) -> Iterator[StepText]:
 
 def _forked(flow: str, into: Iterable[str]) -> Iterator[StepText]:
     """What several flows read. Where a flow has one reader, the steps of both are those of one flow."""
-    return (StepText(each, f"from flow {flow}") for each in into if each != flow)
+    names = dict.fromkeys(flow_of(each) for each in into)
+    return (StepText(each, f"from flow {flow}") for each in names if each != flow)
+
+
+def flow_of(edge: str) -> str:
+    """The flow of an edge of a join by a foreign key; other edges have their own names."""
+    return edge.partition(".")[0] if edge.rpartition(".")[2] in JOINING_EDGES else edge
 
 
 def _sql(step: SqlStep) -> str:
@@ -129,7 +136,7 @@ def _processor(node: Process) -> str:
 def _edges(node: Declaration) -> tuple[str, ...]:
     if isinstance(node, Source):
         return node.edges
-    return (node.into,) if isinstance(node, Merge) else (node.flow,)
+    return (node.into,) if isinstance(node, Merge) else (flow_of(node.flow),)
 
 
 def _repartition(topic: str, writer: str | None) -> bool:

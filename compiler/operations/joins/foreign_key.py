@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ....runtime.operators.declarations import How
+from ....runtime.operators.declarations import HASH, JOINING_EDGES, How
 from ....runtime.topology import Store
 from ...language.expressions import Expression
 from ...language.stores import declared_store
@@ -54,12 +54,13 @@ class _Layout:
         asked = self._subscription(ready)
         asking = Subscribing(self.join.table.text, self._how, by, self._edge)
         context.add(asking, ready, asked, step)
-        self._exchange("subscription", asked, "asked")
+        *_, receiving, answers = JOINING_EDGES
+        self._exchange("subscription", asked, receiving)
         found = {name: self.side.value.get(old) for name, old in self.plan.values.items()}
         answer = replace(ready, value={**ANSWER_COLUMNS, **found}, store=None)
-        store = self._store(SUBSCRIPTIONS, asked, {**_keys_of(asked, ready)}, {"_hash": "binary"})
+        store = self._store(SUBSCRIPTIONS, asked, {**_keys_of(asked, ready)}, {HASH: "binary"})
         context.add(Answering(self.join.table.text, store, tuple(ready.key), self.plan.values), asked, answer, step)
-        self._exchange("response", answer, "answers")
+        self._exchange("response", answer, answers)
         joined = replace(ready.with_value({**ready.value, **found}), kind="stream")
         context.add(Responding(self._how, tuple(ready.value), context.name.text), answer, joined, step)
         after = replace(self.plan.after, kind="stream")

@@ -13,6 +13,7 @@ from ....runtime.operators.declarations import (
     ANSWER,
     FOUND,
     HASH,
+    JOINING_EDGES,
     SUBSCRIBE,
     Answer,
     ForeignKeyJoin,
@@ -66,7 +67,7 @@ class Subscribing(PythonOperation):
         edge, shape = site.input, site.outputs[1].shape
         assert edge.shape.store is not None, "the left table has been given a store"
         store = site.declared.stores[edge.shape.store.name]
-        rows, asking = f"{self.label}.rows", f"{self.label}.asking"
+        rows, asking, *_ = (f"{self.label}.{end}" for end in JOINING_EDGES)
         key = {name: edge.physical(expression.as_column) for name, expression in self.key.items()}
         nodes = (Fork(edge.name, (rows, asking), site.at), Subscribe(asking, store, self.how, key, site.at))
         return PythonLayout(nodes, (replace(edge, name=rows), LiveEdge(asking, shape, tuple(shape.value))))

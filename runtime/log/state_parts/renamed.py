@@ -128,6 +128,7 @@ def _part(found: SubtopologyDescription, renames: Renames) -> SubtopologyDescrip
         sources=_each(found.sources, renames.topics),
         sinks=_each(found.sinks, renames.topics),
         stores=_each(found.stores, renames.stores),
+        answers=_each(found.answers, renames.topics),
         steps=tuple(renamed_step(each, {**renames.tables, **renames.steps}) for each in found.steps),
         starts=tuple(replace(each, topic=renames.topics.get(each.topic, each.topic)) for each in found.starts),
         fillers=tuple(
