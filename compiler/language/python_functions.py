@@ -45,7 +45,12 @@ class ProjectFunctions:
             return None
         if not is_defined(name, self.root, self.diagnostics):
             return None
-        function = PythonFunction(name.text, PythonCode.of_project(self.root, [name.text.partition(":")[0]]))
+        try:
+            function = PythonFunction(name.text, PythonCode.of_project(self.root, [name.text.partition(":")[0]]))
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"'{name.text}', or a module that it imports, cannot be read: {error}."
+            self.diagnostics.add("HW312", name.position, message, "Modules have to be written in UTF-8.")
+            return None
         if not self.imports:
             return FoundFunction(function)
         try:

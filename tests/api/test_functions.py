@@ -134,3 +134,11 @@ def test_rows_of_reduced_windows_come_out_when_these_close() -> None:
             driver.pipe_input("device_events", [{"device": "a", "status": status, "battery": battery, "seen": seen}])
         (hour,) = driver.read_output("device_hours")
     assert hour.value == {"status": "bad", "battery": 0.5, "seen": "2024-05-01T08:59:00Z"}
+
+
+def test_module_that_is_not_utf_8_is_told_before_anything_is_imported(fleet: Path) -> None:
+    (fleet / "functions" / "words.py").write_bytes("# -*- coding: latin-1 -*-\nWORD = 'ä'\n".encode("latin-1"))
+    module = fleet / "functions" / "devices.py"
+    module.write_text(f"from . import words\n{module.read_text()}")
+    (error,) = Project(fleet).parse().errors
+    assert (error.code, error.hint) == ("HW312", "Modules have to be written in UTF-8.")
