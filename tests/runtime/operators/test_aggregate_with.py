@@ -14,7 +14,7 @@ from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.records.kinds import Kind
-from headwater.runtime.topology import Store, Topic, Window
+from headwater.runtime.topology import SessionWindow, Store, Topic, Window
 
 CODE = PythonCode(
     (
@@ -28,6 +28,9 @@ class Cat:
     def add(self, state, key, value):
         assert key.k == "a" or key.k == "b" or key.k == "c"
         return None if value.v == "x" else {"v": state.v + (value.v or "~")}
+
+    def merge(self, first, second):
+        return {"v": f"({first.v}{second.v})"}
 
 
 class Signed:
@@ -55,7 +58,8 @@ EVERY = (1, 7, WHOLE)
 
 
 def cat(window=None):
-    store = Store("cat", 1, "k string", "v string", "window" if window else "key_value", window)
+    kind = "session" if isinstance(window, SessionWindow) else "window" if window else "key_value"
+    store = Store("cat", 1, "k string", "v string", kind, window)
     out = Topic("O", 1, "k string", "v string", windowed=window is not None, writer=APPLICATION)
     function = PythonFunction("functions.cat:Cat", CODE)
     nodes = (Source(A, ("f",)), AggregateWith("f", store, function, at="cat"), Sink("f", out, "each_update"))
@@ -106,6 +110,13 @@ CASES = {
         "a:1@0 a:2@13 a:3@10",
         "a[0,10):1@0 a[4,14):2@13 a[8,18):2@13 a[12,22):2@13 a[4,14):23@13 a[8,18):23@13",
         0,
+    ),
+    "sessions that are joined, with a null value": (
+        SessionWindow(10, 100),
+        "a:1@0 a:2@20 b:4@21 a:3@10 a:~@25 b:5@50 ~:6@51",
+        "a[0,0):1@0 a[20,20):2@20 b[21,21):4@21 a[0,0):~@0 a[20,20):~@20 a[0,20):(12)3@20 "
+        "a[0,20):~@20 a[0,25):(12)3~@25 b[50,50):5@50",
+        1,
     ),
 }
 
