@@ -323,7 +323,7 @@ REFERENCES: dict[str, Code] = {
     ),
     "HW302": Code(
         "an unknown source of a flow",
-        "What `from` names is no topic of the project, and no table or flow of the topology.",
+        "What `from`, or `stream` of a join, names is no topic of the project, and no table or flow of the topology.",
         "Declare it, or fix the name. Flows of other topologies are read through the topics that they write.",
     ),
     "HW303": Code(
@@ -517,12 +517,13 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW506": Code(
         "a store of the wrong type for its step",
-        "A windowed aggregate needs a `window` store, everything else a `key_value` store.",
+        "A windowed aggregate and a join of streams need `window` stores, everything else a `key_value` store.",
         "Change the store's `type`, or leave it out.",
     ),
     "HW507": Code(
         "a retention that is too short",
-        "A window is open until its end plus grace; its rows must be kept as long.",
+        "A window is open until its end plus grace; its rows must be kept as long. Records of a join of streams must "
+        "be kept for before, after and grace together.",
         "Set `retention` to the window's size plus grace at least, or leave it out: that is the default.",
     ),
     "HW508": Code(

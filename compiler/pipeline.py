@@ -27,6 +27,7 @@ from .model.build import build_model
 from .model.project import ProjectModel
 from .model.resolve import resolve
 from .operations.base.checked import CheckedTopology
+from .operations.base.pairs import read_by
 from .ordering import topological_order
 from .reading.load import LoadedProject, load_project
 from .topology.graph import TopologyGraph
@@ -127,7 +128,7 @@ def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:
 
 def _parts(topology: CheckedTopology) -> set[str]:
     """The topology's file and the topics that it reads and writes."""
-    topics = {source for flow in topology.flows.values() for source in flow.sources if source in topology.topics}
+    topics = {source for flow in topology.flows.values() for source in read_by(flow) if source in topology.topics}
     topics |= {flow.to.name for flow in topology.flows.values() if flow.to is not None}
     return {topology.file, *topics, *(table.topic.name for table in topology.tables.values())}
 
@@ -148,7 +149,7 @@ def _ordered(checked: Checked) -> dict[str, CheckedTopology]:
     }
     reads: dict[str, list[str]] = {}
     for name, topology in checked.topologies.items():
-        topics = [source for flow in topology.flows.values() for source in flow.sources]
+        topics = [source for flow in topology.flows.values() for source in read_by(flow)]
         topics += [table.topic.name for table in topology.tables.values()]
         reads[name] = [writers[topic] for topic in topics if topic in writers]
     return {name: checked.topologies[name] for name in topological_order(reads)}

@@ -106,7 +106,7 @@ def _topology(document: TopologyDocument, model: TopologyModel) -> tuple[Resourc
     tables = [table.topic.text for table in model.tables.values()]
     made = {flow.text for each in model.flows.values() for step in each.references for flow in step.flows}
     inner = {*model.flows, *model.tables, *made}
-    read = [source.text for flow in model.flows.values() for source in flow.sources]
+    read = [source.text for flow in model.flows.values() for source in flow.reads]
     parents = [*tables, *(source for source in read if source not in inner or source in tables)]
     topology = Resource(
         "topology",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .operators.joins.foreign_key.respond import ForeignKeyJoin
     from .operators.joins.foreign_key.subscribe import Subscribe
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
+    from .operators.joins.streams.join import StreamJoin
     from .operators.joins.tables import TableTableJoin
     from .operators.materialize import Materialize
     from .operators.processing.process import Process
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         Agg,
         Assignment,
         GlobalTable,
+        JoinWindow,
         PluginRef,
         SessionWindow,
         Settings,
@@ -67,6 +69,7 @@ _HOMES = {
     "operators.joins.foreign_key.subscribe": ("Subscribe",),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
     "operators.joins.tables": ("TableTableJoin",),
+    "operators.joins.streams.join": ("StreamJoin",),
     "operators.materialize": ("Materialize",),
     "operators.processing.process": ("Process",),
     "operators.sink": ("Sink",),
@@ -78,6 +81,7 @@ _HOMES = {
         "Agg",
         "Assignment",
         "GlobalTable",
+        "JoinWindow",
         "PluginRef",
         "SessionWindow",
         "Settings",
@@ -102,6 +106,7 @@ __all__ = [
     "Fork",
     "GlobalJoin",
     "GlobalTable",
+    "JoinWindow",
     "KeyBy",
     "Materialize",
     "Merge",
@@ -118,6 +123,7 @@ __all__ = [
     "Sink",
     "Source",
     "Store",
+    "StreamJoin",
     "StreamTableJoin",
     "Subscribe",
     "Subtopology",

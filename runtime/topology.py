@@ -150,6 +150,33 @@ class SessionWindow:
         return 1
 
 
+@dataclass(frozen=True)
+class JoinWindow:
+    """Which records of two streams join: this one's time - `before` <= the other's <= this one's + `after`, in ms.
+
+    A record that finds no other is given up once stream time is more than `grace` behind the last time that fits.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of(cls, before: str, after: str, *, grace: str) -> JoinWindow:
+        """Durations as in the YAML (`10s`)."""
+        return cls(parse_duration(before), parse_duration(after), parse_duration(grace))
+
+    @property
+    def kept_ms(self) -> int:
+        """How long a record can still be found after its time."""
+        return self.before_ms + self.after_ms + self.grace_ms
+
+    @property
+    def unseen_ms(self) -> int:
+        """For how long a record stays in its store although none finds it any more."""
+        return 0
+
+
 StoreType = Literal["key_value", "window", "session", "window_changes", "changes"]
 """What the rows of a store are found by: their key, their key and a window's start, or their key and a session.
 
@@ -194,7 +221,7 @@ class Store:
     key: str
     value: str
     type: StoreType = "key_value"
-    window: Window | SessionWindow | None = None
+    window: Window | SessionWindow | JoinWindow | None = None
     retention_ms: int | None = None
     aggregates: tuple[Agg, ...] = ()
     backend: str = "lmdb"

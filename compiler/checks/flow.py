@@ -54,7 +54,7 @@ def check_flow(
 
 def _can_leave_out(context: FlowContext, flow: FlowModel) -> None:
     """Report a flow that is to leave out records, and gets changes of a regrouped table or of a join by foreign key."""
-    regrouped = any(source.text in context.topology.regrouped for source in flow.sources)
+    regrouped = any(source.text in context.topology.regrouped for source in flow.reads)
     what = "a regrouped table"
     for placed in context.operations:
         if isinstance(placed.operation, Repartition):

@@ -64,6 +64,7 @@ class _ProjectCheck:
                 {*topology.tables, *topology.flows},
                 topology.stores,
                 carried,
+                self._shapes,
                 complete=topology.lost.isdisjoint(("tables", "flows")),
             )
             for name, topology in model.topologies.items()

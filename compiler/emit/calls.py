@@ -8,7 +8,7 @@ from typing import Any
 
 from ...runtime.durations import duration_text
 from ...runtime.python_functions.code import PythonCode
-from ...runtime.topology import GlobalTable, SessionWindow, Store, Topic, Window
+from ...runtime.topology import GlobalTable, JoinWindow, SessionWindow, Store, Topic, Window
 from .names import FUNCTIONS, Constants
 from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
 
@@ -28,6 +28,7 @@ _POSITIONAL = {
     "Table": 2,
     "Materialize": 2,
     "KeyBy": 2,
+    "StreamJoin": 4,
     "StreamTableJoin": 3,
     "TableTableJoin": 5,
     "Subscribe": 2,
@@ -62,6 +63,10 @@ class Declarations:
             return Code(self._constants[value])
         if isinstance(value, Window):
             return self._window(value)
+        if isinstance(value, JoinWindow):
+            self.classes.add("JoinWindow")
+            lengths = (Text(duration_text(each)) for each in (value.before_ms, value.after_ms))
+            return call("JoinWindow.of", *lengths, grace=Text(duration_text(value.grace_ms)))
         if isinstance(value, SessionWindow):
             self.classes.add("SessionWindow")
             gap, grace = (Text(duration_text(length)) for length in (value.gap_ms, value.grace_ms))

@@ -19,6 +19,9 @@ from .determinism import check, is_of_one_row
 from .sql import SHIFT, Parsed, Sql, parse
 
 Types = Mapping[str, str | None]
+OtherSide = Literal["table", "stream"]
+"""What a join adds columns of."""
+
 Role = Literal["key", "value", "table", "meta", "aggregate"]
 
 _RECORD_FORM = frozenset({"_key", "_offset", "_partition", "_headers"})
@@ -28,7 +31,7 @@ _RECORD_FORM = frozenset({"_key", "_offset", "_partition", "_headers"})
 class Ref:
     """A column that an expression reads, at `text[start:end]`.
 
-    Roles: `key`, `value`: a column of the flow; `table`: of the joined table; `meta`: `_timestamp` or `_now`;
+    Roles: `key`, `value`: a column of the flow; `table`: of the joined table or stream; `meta`: `_timestamp` or `_now`;
     `aggregate`: the result of an aggregate, named by its SQL.
     """
 
@@ -42,7 +45,8 @@ class Ref:
 class Scope:
     """The columns that an expression may read. A type is None if it is unknown.
 
-    `open`: some columns are unknown because of an earlier error, so an unknown name is not reported.
+    `open`: some columns are unknown because of an earlier error, so an unknown name is not reported. `joins`: what
+    `table` is. Of a stream, its columns are also those of `other`, and those of the flow are those of `this`.
     """
 
     key: Types
@@ -52,6 +56,7 @@ class Scope:
     table_value: Types = field(default_factory=dict)
     aggregates: Types = field(default_factory=dict)
     open: bool = False
+    joins: OtherSide = "table"
 
     def type_of(self, ref: Ref) -> str | None:
         """The type of the column that a reference means."""
@@ -187,8 +192,11 @@ class _Name:
         """Where the second word is looked for, if the first one says so."""
         head, scope = self.words[0], self.scope
         if len(self.parts) > 1 and not self.parts[0].args.get("quoted"):
-            if head == scope.table:
+            if head == scope.table or (scope.joins == "stream" and head == "other"):
                 return "table", scope.table_value
+            if scope.joins == "stream" and head == "this":
+                in_value = _lookup(self.words[1], scope.value) is not None
+                return ("value", scope.value) if in_value else ("key", scope.key)
             if head == "key":
                 return "key", scope.key
             if head == "value":
@@ -210,7 +218,7 @@ class _Name:
             message = f"The column '{head}' is in the key and in the value."
             self._report("HW404", message, f"Write key.{head} or value.{head}.")
         elif "table" in found and len(found) > 1:
-            message = f"The column '{head}' is in the flow and in the table '{scope.table}'."
+            message = f"The column '{head}' is in the flow and in the {scope.joins} '{scope.table}'."
             self._report("HW404", message, f"Write {next(iter(found))}.{head} or {scope.table}.{head}.")
         elif found:
             return self._ref(*next(iter(found.items())))
@@ -222,10 +230,11 @@ class _Name:
         """That the side which the first word names has no column of the second."""
         head, name = self.words[:2]
         if role == "table" and _lookup(name, self.scope.table_key) is not None:
-            message = f"'{head}.{name}' is a key column of the table."
-            self._report("HW403", message, "Use the flow's own column: it is what is looked up.", 1)
+            message = f"'{head}.{name}' is a key column of the {self.scope.joins}."
+            why = "it is what is looked up" if self.scope.joins == "table" else "both keys are equal"
+            self._report("HW403", message, f"Use the flow's own column: {why}.", 1)
             return
-        side = f"the table '{head}'" if role == "table" else f"the {head}"
+        side = f"the {self.scope.joins} '{head}'" if role == "table" else f"the {head}"
         self._report("HW403", f"There is no column '{name}' in {side}.", did_you_mean(name, columns), 1)
 
     def _ref(self, role: Role, name: str, used: int = 1) -> Ref:

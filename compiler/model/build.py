@@ -43,7 +43,7 @@ def build_model(loaded: LoadedProject, diagnostics: Diagnostics) -> ProjectModel
 
 def _read(topology: TopologyModel) -> set[str]:
     """What a topology's flows and tables read: topics, and names of its own, which no topic has."""
-    sources = {source.text for flow in topology.flows.values() for source in flow.sources}
+    sources = {source.text for flow in topology.flows.values() for source in flow.reads}
     return sources | {table.topic.text for table in topology.tables.values()}
 
 

@@ -54,7 +54,7 @@ def _reached(topology: TopologyModel, name: str) -> list[str]:
     found: dict[str, None] = {}
     seen, todo = {name}, [name]
     while todo:
-        for source in topology.flows[todo.pop()].sources:
+        for source in topology.flows[todo.pop()].reads:
             flow = made.get(source.text, source.text)
             if source.text in topology.tables:
                 found[topology.tables[source.text].topic.text] = None

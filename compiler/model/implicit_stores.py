@@ -27,13 +27,17 @@ def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
     ends = _ends(model, looked_up)
     for flow in model.flows.values():
         steps = flow.references
-        endings = dict.fromkeys(step.store_ending for step in steps if step.stores_result and not step.stores)
+        endings = dict.fromkeys(
+            step.store_ending for step in steps if step.stores_result and not step.stores and not step.implied
+        )
         kinds = _kinds(flow, ends)
         by_key = bool(steps) and _by_foreign_key(flow.steps[-1], kinds[-2])
         needs = bool(steps) and not by_key and (not steps[-1].stores_result or steps[-1].store_ending)
         if flow.name.text in looked_up and needs:
             endings[""] = None
         yield from ((flow.name.text + ending, flow.name.position) for ending in endings)
+        for owner, ending in (each for step in steps for each in step.implied):
+            yield (owner or flow.name).text + ending, (owner or flow.name).position
         for step, kind in zip(flow.steps, kinds, strict=False):
             if not isinstance(step.action, JoinStep):
                 continue

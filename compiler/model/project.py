@@ -34,6 +34,11 @@ class FlowModel:
     was: tuple[Scalar, ...] = ()
 
     @property
+    def reads(self) -> tuple[Scalar, ...]:
+        """What it reads: its sources, and the streams that its steps join."""
+        return (*self.sources, *(stream for step in self.references for stream in step.streams))
+
+    @property
     def references(self) -> tuple[References, ...]:
         """The names in each of its steps, without steps that could not be read."""
         return tuple(step.action.references() for step in self.steps if step.action is not None)

@@ -73,6 +73,7 @@ class _Resolver:
         names = {topology.name.text: self._names(topology) for topology in self._model.topologies.values()}
         for topology in self._model.topologies.values():
             self._tables(topology)
+            self._streams(topology, names[topology.name.text])
             self._stores(topology)
         # Where something is wrong with a file, what seems to be unused may be used by that.
         faulty = {error.position.file for error in self._diagnostics.errors}
@@ -212,6 +213,16 @@ class _Resolver:
                 message = f"There is no topic '{table.topic.text}'."
                 self._diagnostics.add("HW301", table.topic.position, message, did_you_mean(table.topic.text, known))
 
+    def _streams(self, topology: TopologyModel, names: Names) -> None:
+        """Report streams to join that there are not."""
+        if not (self._model.complete and topology.lost.isdisjoint(("tables", "flows"))):
+            return
+        for stream in (each for flow in topology.flows.values() for step in flow.references for each in step.streams):
+            if stream.text not in names.kinds:
+                hint = self._elsewhere(stream.text) or did_you_mean(stream.text, names.kinds)
+                message = f"There is no topic or flow '{stream.text}' to join."
+                self._diagnostics.add("HW302", stream.position, message, hint)
+
     def _stores(self, topology: TopologyModel) -> None:
         used: dict[str, str] = {}
         for user, what in _store_users(topology):
@@ -238,7 +249,7 @@ class _Resolver:
     def _unread_flows(self, topology: TopologyModel, names: Names) -> None:
         read = {name for sources in names.sources.values() for _, name in sources or ()}
         for _, flow in self._flows():
-            read.update(source.text for source in flow.sources)
+            read.update(source.text for source in flow.reads)
         for flow in topology.flows.values():
             read.update(table.text for step in flow.references for table in step.tables)
         for flow in topology.flows.values():
@@ -252,7 +263,7 @@ class _Resolver:
         for topology, flow in self._flows():
             me = (topology.name.text, flow.name.text)
             mine = names[topology.name.text]
-            needed = [source.text for source in flow.sources]
+            needed = [source.text for source in flow.reads]
             needed += [table.text for step in flow.references for table in step.tables]
             reads[me] = []
             for name in needed:
@@ -279,7 +290,8 @@ class _Resolver:
     def _circle(self, circle: list[FlowId]) -> None:
         topology, name = circle[0]
         flow = self._model.topologies[topology].flows[name]
-        position = flow.sources[0].position if flow.sources else flow.name.position
+        _, follows = circle[1 % len(circle)]
+        position = next((each.position for each in flow.reads if each.text == follows), flow.name.position)
         names = [flow if place == topology else f"{place}.{flow}" for place, flow in circle]
         way = " reads ".join([*names, names[0]])
         self._diagnostics.add("HW307", position, f"Flows read one another in a circle: {way}.")

@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...runtime.operators.declarations import Sink, Source
-from ...runtime.stages.building import stores_of
+from ...runtime.operators.declarations import Sink, Source, stores_of
 from ...runtime.topology import Assignment, GlobalTable, PluginRef
 from ..language.entries import PluginUse, StoreModel, TableModel
 from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel

@@ -47,6 +47,9 @@ class _Nodes:
         found = operation.describe(of_table, [shapes[edge] for edge in looked_at])
         about = _about(vertex, found.text)
         last = tuple(self._end[edge] for edge in vertex.inputs)
+        for row in found.inputs:
+            each = zip(row, last, strict=True)
+            last = tuple(self._node(vertex, processor, (before,), about) for processor, before in each)
         if found.sides:
             # Kafka's builder gives the merger a number before it does the sides.
             number, self._numbered = self._numbered, self._numbered + 1

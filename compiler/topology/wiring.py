@@ -14,6 +14,7 @@ from ...runtime.topology import Topic
 from ..language.stores import columns_ddl, declared_store
 from ..operations.base.checked import CheckedFlow, CheckedTable, CheckedTopology, PlacedOperation, Repartition
 from ..operations.base.operation import Lookup, Operation, Splitting
+from ..operations.base.pairs import OtherStream, StreamPair, second_streams
 from ..operations.base.shape import Shape
 from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
@@ -61,6 +62,9 @@ class _Wiring:
             for source in flow.sources:
                 if source in self._topology.topics and not self._is_mine(source):
                     readers.setdefault(source, []).append((_edge_name(flow, source), False))
+            for stream in second_streams(flow):
+                if stream.name in self._topology.topics and not self._is_mine(stream.name):
+                    readers.setdefault(stream.name, []).append((stream.reader, False))
         return readers
 
     def _is_mine(self, name: str) -> bool:
@@ -161,7 +165,19 @@ class _Wiring:
                 lookups += tuple(self._looked_at[name] for name in early.names)
             if operation.triggered and self._shapes[edge].store is None:
                 edge = self._materialized(f"{flow.name}-{placed.name or table}", edge, placed.at, flow.name)
-        return self._vertex(operation, (edge,), (placed.after,), flow.name, placed.at, placed.name, lookups)[0]
+        second = (self._second(flow, operation.second, placed.at),) if isinstance(operation, StreamPair) else ()
+        return self._vertex(operation, (edge, *second), (placed.after,), flow.name, placed.at, placed.name, lookups)[0]
+
+    def _second(self, flow: CheckedFlow, stream: OtherStream, at: str) -> int:
+        """The edge on which an operation of a flow gets the other stream."""
+        if stream.name in self._topology.topics and not self._is_mine(stream.name):
+            return self._read(self._topology.topics[stream.name], stream.reader, stream.before, at)
+        edge = self._given[stream.name, stream.reader]
+        if stream.repartition is None or stream.shared is not None:
+            return edge
+        topic = stream.repartition.operation
+        assert isinstance(topic, Repartition)
+        return self._repartition(topic, stream.repartition, edge, flow.name, (stream.reader,))[0]
 
     def _repartition(
         self, repartition: Repartition, placed: PlacedOperation, edge: int, flow: str, into: tuple[str, ...]
@@ -201,7 +217,7 @@ class _Wiring:
         if lookups and shape.store is None:
             edge = self._materialized(name, edge, at)
             shape = self._shapes[edge]
-        sharing = [flow for flow in self._flows() if _shares(flow, name) is not None]
+        sharing = [each for flow in self._flows() for each in _sharing(flow, name)]
         names = list(self._readers_of(name))
         own = [name] if joined else []
         own += [f"{name}.to" if own else name] if to is not None else []
@@ -218,11 +234,11 @@ class _Wiring:
         if to is not None:
             self._vertex(Writing(to, _mode(shape)), (next(mine),), (), name, to_at)
         if sharing:
-            repartition = _shares(sharing[0], name)
-            assert repartition is not None
-            into = tuple(flow.name for flow in sharing)
-            edges = self._repartition(repartition, sharing[0].operations[0], next(mine), name, into)
-            self._given.update({(name, flow.name): found for flow, found in zip(sharing, edges, strict=True)})
+            placed = sharing[0][1]
+            assert isinstance(placed.operation, Repartition)
+            into = tuple(reader for reader, _ in sharing)
+            edges = self._repartition(placed.operation, placed, next(mine), name, into)
+            self._given.update({(name, reader): found for reader, found in zip(into, edges, strict=True)})
 
     def _readers_of(self, name: str) -> Iterator[str]:
         """The edges on which the readers of a flow or table get it, in the order of the file."""
@@ -230,6 +246,9 @@ class _Wiring:
             if name in flow.sources and _shares(flow, name) is None:
                 yield _edge_name(flow, name)
             yield from (_side_name(flow, placed) for placed, lookup in _lookups(flow, name) if lookup.triggered)
+            for stream in second_streams(flow):
+                if stream.name == name and stream.shared is None:
+                    yield stream.reader
 
     def _flows(self) -> Iterator[CheckedFlow]:
         return (self._topology.flows[name] for name in self._topology.declared)
@@ -268,6 +287,15 @@ def _shares(flow: CheckedFlow, name: str) -> Repartition | None:
     """The repartition topic with which the flow begins, if that topic stands at the end of `name`."""
     first = flow.operations[0].operation if flow.operations else None
     return first if isinstance(first, Repartition) and first.of == name else None
+
+
+def _sharing(flow: CheckedFlow, name: str) -> Iterator[tuple[str, PlacedOperation]]:
+    """The edges on which a flow gets `name` behind a repartition topic that stands at its end, with that topic."""
+    if _shares(flow, name) is not None:
+        yield flow.name, flow.operations[0]
+    for stream in second_streams(flow):
+        if stream.name == name and stream.shared is not None and stream.repartition is not None:
+            yield stream.reader, stream.repartition
 
 
 def _mode(shape: Shape) -> SinkMode:

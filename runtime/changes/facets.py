@@ -36,6 +36,8 @@ def store_differences(was: StoreDescription, is_: StoreDescription) -> Iterator[
         yield Difference("aggregates", "its aggregates changed", aggregate_lines(was, is_))
     if was.window != is_.window:
         yield Difference("window", f"its window was {window_text(was.window)}, is {window_text(is_.window)}")
+    if was.within != is_.within:
+        yield Difference("within", f"its join was {within_text(was.within)}, is {within_text(is_.within)}")
 
 
 def topic_differences(
@@ -93,6 +95,14 @@ def window_text(window: tuple[int, ...] | None) -> str:
     if size == advance:
         return f"tumbling {duration_text(size)}"
     return f"hopping {duration_text(size)} by {duration_text(advance)}"
+
+
+def within_text(within: tuple[int, int] | None) -> str:
+    """The times of a join of streams in the words of the YAML: `within 10s`, `before 5s, after 10s`."""
+    if within is None:
+        return "none"
+    before, after = map(duration_text, within)
+    return f"within {before}" if before == after else f"before {before}, after {after}"
 
 
 def _counted(was: int, is_: int) -> Iterator[Difference]:

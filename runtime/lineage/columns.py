@@ -31,6 +31,7 @@ from ..operators.declarations import (
     Select,
     Sink,
     Source,
+    StreamJoin,
     StreamTableJoin,
     Subscribe,
     TableTableJoin,
@@ -182,6 +183,16 @@ class _Tracing:
             case ForeignKeyJoin():
                 left = edges[node.table]
                 return {node.into: replace(left, value={**left.value, **edge.value})}
+            case StreamJoin():
+                other = edges[node.other]
+                added = {new: other.at(column) for new, column in node.values.items()}
+                kept = {name: edge.value[name] for name in parse_columns(node.this_store.value)}
+                key = {
+                    name: _union(both)
+                    for name, *both in zip(edge.key, edge.key.values(), other.key.values(), strict=True)
+                }
+                outer = node.how == "outer"
+                return {node.flow: _Edge(key if outer else edge.key, {**kept, **added})}
             case GlobalJoin():
                 topic = self._columns(node.table.topic)
                 of = _Edge(*topic)

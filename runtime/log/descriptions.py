@@ -14,7 +14,18 @@ from ..durations import duration_text
 from ..records.column_changes import ColumnChanges
 from ..records.types import columns_ddl, parse_columns
 from ..records.widening import readable
-from ..topology import Agg, SessionWindow, StepText, Store, StoreFiller, Subtopology, Topic, Topology, Window
+from ..topology import (
+    Agg,
+    JoinWindow,
+    SessionWindow,
+    StepText,
+    Store,
+    StoreFiller,
+    Subtopology,
+    Topic,
+    Topology,
+    Window,
+)
 from .described_settings import settings_of
 
 
@@ -186,7 +197,8 @@ class AggregateDescription:
 class StoreDescription:
     """A store of an application. `aggregates`: hidden state that it holds; `shown`: the same in the user's words, empty
     in older logs. `window`: size and advance, or the gap of sessions, ms. `settings`: how it is kept, in the words of
-    the YAML, empty in older logs too.
+    the YAML, empty in older logs too. `within`: of the records of a join of streams, how far before and after a record
+    of this side those of the other may be, ms.
     """
 
     partitions: int
@@ -198,10 +210,14 @@ class StoreDescription:
     window: tuple[int, ...] | None = None
     changelog: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
+    within: tuple[int, int] | None = None
+
+    seldom: ClassVar[tuple[str, ...]] = ("within",)
 
     @classmethod
     def of(cls, store: Store) -> StoreDescription:
         """The store as it is declared now."""
+        window = store.window
         return cls(
             store.partitions,
             store.type,
@@ -209,9 +225,10 @@ class StoreDescription:
             store.value,
             tuple(map(_aggregate, store.aggregates)),
             tuple(f"{each.name}: {each.text}" for each in store.aggregates),
-            _lengths(store.window),
+            None if isinstance(window, JoinWindow) else _lengths(window),
             store.changelog,
             dict(_settings(store)),
+            (window.before_ms, window.after_ms) if isinstance(window, JoinWindow) else None,
         )
 
 

@@ -25,7 +25,7 @@ How = Literal["inner", "left"]
 """Whether a join drops the records without a match (`inner`) or keeps them (`left`)."""
 
 TableHow = Literal["inner", "left", "outer"]
-"""Of which rows a join of two tables has one: of both, of this side's, or of either side's."""
+"""Of which rows a join of two tables or streams has one: of both, of this side's, or of either side's."""
 
 SinkMode = Literal["append", "each_update", "per_epoch", "repartition"]
 """What a sink writes: see `sink.Sink`."""
@@ -206,6 +206,34 @@ class ForeignKeyJoin:
     how: How
     into: str
     at: Place = ""
+
+
+UNMATCHED_HEAD = {"of_this": "boolean", "record_time": "timestamp"}
+UNMATCHED_TAIL = {"record_number": "bigint"}
+"""The columns before and behind those of the key, in the store of records without a match: see `records.join_keys`."""
+
+
+@dataclass(frozen=True)
+class StreamJoin:
+    """Joins the records on two edges. `values`: new column -> column of the edge `other`.
+
+    `this_store`, `other_store`: their records, for as long as they can be found (`window`). `unmatched`: those that
+    have found none so far, of a left or outer join.
+    """
+
+    flow: str
+    other: str
+    this_store: Store
+    other_store: Store
+    how: TableHow
+    values: Mapping[str, str]
+    unmatched: Store | None = None
+    at: Place = ""
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """All of its stores."""
+        return (self.this_store, self.other_store, *(() if self.unmatched is None else (self.unmatched,)))
 
 
 @dataclass(frozen=True)
@@ -394,6 +422,7 @@ Declaration = (
     | Subscribe
     | Answer
     | ForeignKeyJoin
+    | StreamJoin
     | Aggregate
     | AggregateSessions
     | Reduce
@@ -408,3 +437,11 @@ Declaration = (
     | Merge
     | Sink
 )
+
+
+def stores_of(node: Declaration) -> tuple[Store, ...]:
+    """The stores that an operator uses. Global tables are none."""
+    if isinstance(node, Process | StreamJoin):
+        return node.stores
+    store = getattr(node, "store", None)
+    return (store,) if isinstance(store, Store) else ()

@@ -13,7 +13,7 @@ from ..records.arrays import Int64s
 from ..records.json_values import to_json
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import TIMESTAMP, column_names, parse_columns
-from ..topology import Store
+from ..topology import JoinWindow, Store
 
 _TIMESTAMP = "timestamp"
 
@@ -41,7 +41,8 @@ def table_schema(store: Store) -> pa.Schema:
     if store.is_buffer:
         key = parse_columns(store.key)
     elif store.is_windowed:
-        key |= dict.fromkeys(WINDOW_COLUMNS[: 2 if store.window is not None else 1], TIMESTAMP)
+        bounds = 1 if store.window is None or isinstance(store.window, JoinWindow) else 2
+        key |= dict.fromkeys(WINDOW_COLUMNS[:bounds], TIMESTAMP)
     value = parse_columns(store.value)
     keys, values = column_names([_TIMESTAMP], key, value)
     columns = {keys[name]: kind for name, kind in key.items()} | {values[name]: kind for name, kind in value.items()}

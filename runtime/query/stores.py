@@ -23,6 +23,7 @@ from ..log.ranges import LogRange
 from ..log.state import LogState
 from ..operators.aggregates.registry import results
 from ..operators.keyed.stored_rows import stored_columns
+from ..records.join_keys import split_side_keys
 from ..records.key_reading import decode_keys
 from ..records.schema import changelog_topic
 from ..records.session_segments import split_sessions
@@ -35,8 +36,9 @@ from ..state.directories.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey
-from ..topology import Store, Window
+from ..topology import JoinWindow, Store, Window
 from .buffers import waiting_changes, waiting_rows
+from .joined_records import WantedRecords
 from .rows import FoundRows, Row, key_types, moments, table_schema
 from .sessions import WantedSessions
 from .wanted import wanted_columns
@@ -105,23 +107,22 @@ class StoreQuery:
     def _partition(self, state: LogState, partition: int, start: int | None, end: int | None) -> Iterator[Encoded]:
         """The committed rows of one partition within bounds, by encoded key."""
         lower, upper = _bound(self.store, start), _bound(self.store, end)
-        is_session = self.store.type == "session"
         try:
             copy, changed = self._found(state, partition)
             task = TaskKey(self.application, self.subtopology, partition)
             clock = state.tasks.of(task).clocks.get(self.store.name, -1)
             # A store may still have rows that have expired by the committed clock: the next epoch deletes them.
             oldest = _oldest(self.store, clock)
-            sessions = WantedSessions(start, end, oldest)
+            wanted = _wanted(self.store, start, end, oldest)
             low = max(filter(None, (lower, _bound(self.store, oldest))), default=b"")
-            if is_session:
-                lower, upper = sessions.lower(self.store), None
+            if wanted is not None:
+                lower, upper = wanted.lower(self.store), None
                 low = lower or b""
             for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
                 if self.store.is_buffer:
                     yield from waiting_rows(self.store, key, value)
                 elif key >= low and (upper is None or key < upper):
-                    yield from sessions.rows(key, value) if is_session else self._there(key, value, oldest)
+                    yield from self._there(key, value, oldest) if wanted is None else wanted.rows(key, value)
         except StoreDamagedError as error:
             raise DamagedStoreError(self.store, partition, error) from error
 
@@ -195,7 +196,9 @@ class StoreQuery:
         if self.store.is_buffer:
             return waiting_changes(self.store, batch)
         keys, starts, ends = [key for key, _ in batch], None, None
-        if self.store.type == "session":
+        if isinstance(self.store.window, JoinWindow):
+            keys, starts, _ = split_side_keys(keys)
+        elif self.store.type == "session":
             starts, ends, keys = split_sessions(keys)
         elif self.store.type == "window":
             starts, keys = split_window_keys(keys)
@@ -239,6 +242,15 @@ def _there(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encode
     value = changed[key]
     if value is not None:
         yield key, value
+
+
+def _wanted(
+    store: Store, start: int | None, end: int | None, oldest: int | None
+) -> WantedSessions | WantedRecords | None:
+    """Which rows are within bounds (ms), of a store whose keys begin with segments of time."""
+    if isinstance(store.window, JoinWindow):
+        return WantedRecords(start, end, oldest)
+    return WantedSessions(start, end, oldest) if store.type == "session" else None
 
 
 def _bound(store: Store, moment: int | None) -> bytes | None:

@@ -9,7 +9,7 @@ from typing import cast
 from ..durations import parse_duration
 from ..log.descriptions import StoreDescription
 from ..log.state import LogState
-from ..topology import Agg, SessionWindow, Store, StoreType, Window
+from ..topology import Agg, JoinWindow, SessionWindow, Store, StoreType, Window
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _store(name: str, found: StoreDescription, declared: Store) -> Store:
         found.key,
         found.value,
         cast(StoreType, found.type),
-        None if found.window is None else _window(found.window, parse_duration(settings.get("grace", "0s"))),
+        _window(found, parse_duration(settings.get("grace", "0s"))),
         None if kept == "forever" else parse_duration(kept),
         tuple(
             Agg(each.name, each.function, None if each.of is None else each.name, each.of, options=each.options)
@@ -62,6 +62,10 @@ def _store(name: str, found: StoreDescription, declared: Store) -> Store:
     )
 
 
-def _window(lengths: tuple[int, ...], grace: int) -> Window | SessionWindow:
-    first, *more = lengths
+def _window(found: StoreDescription, grace: int) -> Window | SessionWindow | JoinWindow | None:
+    if found.within is not None:
+        return JoinWindow(*found.within, grace)
+    if found.window is None:
+        return None
+    first, *more = found.window
     return Window(first, more[0], grace) if more else SessionWindow(first, grace)

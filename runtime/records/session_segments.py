@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import msgpack
 
-from ..topology import SessionWindow, Store
+from ..topology import JoinWindow, SessionWindow, Store
+from . import join_keys
 from .arrays import Int64s
 from .window_keys import split_window_keys
 
@@ -32,6 +33,8 @@ def segment_length(gap: int) -> int:
 
 def row_step(store: Store) -> int:
     """What the times are multiples of that the keys of a windowed store begin with, in ms."""
+    if isinstance(store.window, JoinWindow):
+        return join_keys.segment_length(store.window)
     return segment_length(store.window.gap_ms) if isinstance(store.window, SessionWindow) else 1
 
 

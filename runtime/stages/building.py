@@ -36,12 +36,14 @@ from ..operators.declarations import (
     Reduce,
     Sink,
     Source,
+    StreamJoin,
     Suppress,
     Table,
     TableTableJoin,
+    stores_of,
 )
 from ..records.types import split_columns
-from ..topology import CODE_OF, GlobalTable, OnError, Store, StoreFiller, Subtopology
+from ..topology import CODE_OF, GlobalTable, OnError, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
 from .step_texts import flow_of, step_texts
 from .steps import Engine, PythonStep, Step, do_steps, read_later
@@ -205,7 +207,7 @@ def subtopology(
     return of
 
 
-_FILLING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | Materialize | Suppress | Answer
+_FILLING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | Materialize | Suppress | Answer | StreamJoin
 _EMITTING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | TableTableJoin
 
 
@@ -217,12 +219,6 @@ def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
             yield node.flow, "emit", "on_close" if node.flow in final else node.emit
         if isinstance(node, Reduce | AggregateWith | Process):
             yield node.flow, f"{CODE_OF}{node.function.name}", node.function.digest
-
-
-def stores_of(node: Declaration) -> tuple[Store, ...]:
-    """The stores that an operator uses. Global tables are none."""
-    store = getattr(node, "store", None)
-    return node.stores if isinstance(node, Process) else (store,) if isinstance(store, Store) else ()
 
 
 def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:

@@ -37,6 +37,7 @@ from ..operators.declarations import (
     Settle,
     Sink,
     Source,
+    StreamJoin,
     StreamTableJoin,
     Subscribe,
     Suppress,
@@ -69,6 +70,8 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (node.flow, node.table, *node.early), (node.flow,)
         case ForeignKeyJoin():
             return (node.flow, node.table), (node.into,)
+        case StreamJoin():
+            return (node.flow, node.other), (node.flow,)
         case Fork():
             return (node.flow,), node.into
         case Merge():
@@ -113,6 +116,9 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return _joined(flows[node.flow], node.values, node.store)
         case TableTableJoin():
             return _joined(flows[node.flow], node.values, node.other_store)
+        case StreamJoin():
+            stored = replace(flows[node.flow], value=node.this_store.value)
+            return _joined(stored, node.values, node.other_store)
         case GlobalJoin():
             return _joined(flows[node.flow], node.values, node.table.store)
         case Subscribe():

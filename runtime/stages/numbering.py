@@ -23,6 +23,7 @@ from ..operators.declarations import (
     Process,
     Reduce,
     Sink,
+    StreamJoin,
     StreamTableJoin,
     Subscribe,
     Suppress,
@@ -83,6 +84,10 @@ class Numbering:
             case Subscribe() | Answer() | ForeignKeyJoin():
                 # Subscriptions and answers leave nothing out: what one of them asks for, others depend on.
                 for name in (node.flow, *([] if isinstance(node, Subscribe) else [node.table])):
+                    self._touched[edges[name].path[0]] = True
+                node.run(edges, epoch)
+            case StreamJoin():
+                for name in (node.flow, node.other):
                     self._touched[edges[name].path[0]] = True
                 node.run(edges, epoch)
             case StreamTableJoin() | GlobalJoin():

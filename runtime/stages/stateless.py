@@ -42,9 +42,13 @@ class _Stages:
     ) -> Any:
         """Note whether an operator has a store."""
         # What a processor remembers may be no store.
-        self.stores.append(any(isinstance(node, Process) or getattr(node, "store", None) for node in nodes))
+        self.stores.append(any(isinstance(node, Process) or _has_store(node) for node in nodes))
         return rows
 
     def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """A step in SQL has no store."""
         return rows
+
+
+def _has_store(node: Node) -> bool:
+    return getattr(node, "store", None) is not None or bool(getattr(node, "stores", ()))

@@ -24,6 +24,7 @@ from ..operators.declarations import (
     Select,
     Sink,
     Source,
+    StreamJoin,
     StreamTableJoin,
     Subscribe,
     Suppress,
@@ -101,6 +102,8 @@ def _operator(node: Declaration) -> str:
             return f"{node.how} join by {_columns(node.key)}"
         case Answer():
             return f"join {node.table}, values {_columns(node.values)}"
+        case StreamJoin():
+            return f"{node.how} join stream {node.other}, values {_columns(node.values)}"
         case GlobalJoin():
             return f"{node.how} join {node.table.name} by {_columns(node.by)}, values {_columns(node.values)}"
         case Reduce():

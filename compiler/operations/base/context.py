@@ -42,8 +42,8 @@ class Carried:
 class TopologyContext:
     """One topology during the checks. `names`: its tables and flows. `shapes`: those of the checked ones.
 
-    `stores`: the declared stores. `complete`: whether all of its names
-    are known. `repartitions`: repartition topics by name, with their partitions and, if it is
+    `topics`: the shapes of the topics that are known so far. `stores`: the declared stores. `complete`: whether all of
+    its names are known. `repartitions`: repartition topics by name, with their partitions and, if it is
     shared, the flow whose readers share it. `default_stores`: names of stores that are not declared.
     `regrouped`: flows that get the changes of a regrouped table.
     """
@@ -52,6 +52,7 @@ class TopologyContext:
     names: Collection[str]
     stores: Mapping[str, StoreModel]
     carried: Carried
+    topics: Mapping[str, Shape] = field(default_factory=dict)
     complete: bool = True
     tables: dict[str, CheckedTable] = field(default_factory=dict)
     flows: dict[str, CheckedFlow] = field(default_factory=dict)
@@ -170,10 +171,12 @@ class FlowContext:
             if name in self.topology.default_stores or name in self.topology.stores:
                 message = f"The store '{name}', named after the flow, is there already."
                 position = self.name.position
-                self.report("HW309", position, message, "Name a declared store in the step's `store`.")
+                word = "stores" if ending and type_ == "window" else "store"
+                self.report("HW309", position, message, f"Name a declared store in the step's `{word}`.")
             self.topology.default_stores.add(name)
         elif model is not None and model.type not in (None, type_):
             step = {"window": "A windowed aggregate", "session": "An aggregate of sessions"}.get(type_, "This step")
+            step = "A join of streams" if ending and type_ == "window" else step
             message = f"{step} needs a {type_} store; '{name}' is a {model.type} store."
             what_else = {"changes": "Leave its `type` out.", "window_changes": "Leave its `type` out."}.get(type_)
             self.report("HW506", named.position, message, what_else)
@@ -194,8 +197,15 @@ class FlowContext:
         `shared`: the topic stands at the end of the flow that changed the key. All readers that begin with a join share
         it.
         """
+        named = rekey.step if rekey.flow == (rekey.flow if shared else self.name.text) else None
+        topic, after = self.repartition_topic(shape, step, rekey, partitions, named, shared)
+        return self.add(topic, shape, after, step)
+
+    def repartition_topic(
+        self, shape: Shape, step: StepPlace, rekey: Rekey, partitions: int, named: str | None, shared: bool
+    ) -> tuple[Repartition, Shape]:
+        """The topic of `repartition`, with `named` in its name, and the stream behind it."""
         owner = rekey.flow if shared else self.name.text
-        named = rekey.step if rekey.flow == owner else None
         topic = "-".join([self.topology.application, owner, *([named] if named else []), "repartition"])
         known = self.topology.repartitions.get(topic)
         if known is not None and not (shared and known[1] == owner):
@@ -208,7 +218,7 @@ class FlowContext:
             self.report("HW503", step.word.position, message, hint)
         self.topology.repartitions.setdefault(topic, (partitions, owner if shared else None))
         after = replace(shape, rekey=None, partitions=partitions)
-        return self.add(Repartition(topic, partitions, owner if shared else None), shape, after, step)
+        return Repartition(topic, partitions, owner if shared else None), after
 
 
 def scope_of(shape: Shape) -> Scope:

@@ -57,14 +57,16 @@ class Processor:
 class Description:
     """An operation in `describe`. `text`: the step as the user wrote it, with rendered templates.
 
-    `chain`: its nodes, each after the one before. `fan`: nodes after the last one, one for each output; or none.
-    `sides`: nodes before the chain, one for each edge that it reads; or none.
+    `inputs`: its first nodes, row by row, each row with a node for each input; or none. `chain`: its nodes, each after
+    the one before. `fan`: nodes after the last one, one for each output; or none. `sides`: nodes before the chain, one
+    for each edge that it reads; or none.
     """
 
     text: str = ""
     chain: tuple[Processor, ...] = ()
     fan: tuple[Processor, ...] = ()
     sides: tuple[Processor, ...] = ()
+    inputs: tuple[tuple[Processor, ...], ...] = ()
 
 
 class Operation(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
 from ...language.reader import Reader
 from ...reading.nodes import Node, Scalar
@@ -14,15 +14,18 @@ from .shape import Shape
 
 @dataclass(frozen=True)
 class References:
-    """The names in a step: tables that it joins, its store, flows that it makes.
+    """The names in a step: tables and streams that it joins, its stores, flows that it makes.
 
-    `stores_result`: whether it keeps its result in a store: the one of `stores`, or one that is named after the flow,
-    with `store_ending` behind.
+    `implied`: of a step with several stores those that it does not name, each as a name, or None for the flow's, and
+    what is put behind it. `stores_result`: whether it keeps its result in a store: the one of `stores`, or one that is
+    named after the flow, with `store_ending` behind.
     """
 
     tables: tuple[Scalar, ...] = ()
+    streams: tuple[Scalar, ...] = ()
     stores: tuple[Scalar, ...] = ()
     flows: tuple[Scalar, ...] = ()
+    implied: tuple[tuple[Scalar | None, str], ...] = ()
     stores_result: bool = False
     store_ending: str = ""
 
@@ -37,12 +40,20 @@ class Refusal:
 
 
 class StepAction(ABC):
-    """The action of a step. Each kind of step is a frozen dataclass and has all of these parts."""
+    """The action of a step. Each kind of step is a frozen dataclass and has all of these parts.
+
+    `kinds`: other classes whose steps have the same word.
+    """
+
+    kinds: ClassVar[tuple[type[StepAction], ...]] = ()
 
     @classmethod
     @abstractmethod
-    def read(cls, node: Node, reader: Reader) -> Self | None:
-        """Read the step from the value of its key; None if it has the wrong shape or an error was reported."""
+    def read(cls, node: Node, reader: Reader) -> StepAction | None:
+        """Read the step from the value of its key; None if it has the wrong shape or an error was reported.
+
+        It may be one of `kinds`.
+        """
 
     @abstractmethod
     def references(self) -> References:

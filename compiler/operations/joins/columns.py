@@ -1,4 +1,4 @@
-"""What all joins with a table have in common: the table, the columns that it adds, and its partitions."""
+"""What joins have in common: the table or stream that is joined, the columns that it adds, and its partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ....runtime.operators.declarations import TableHow
 from ...diagnostics import Position, did_you_mean
-from ...language.expressions import Expression, Scope, column
+from ...language.expressions import Expression, OtherSide, Scope, column
 from ...language.reader import Pairs
 from ...reading.nodes import Scalar
 from ..base.context import FlowContext
@@ -18,7 +18,10 @@ from ..parts.projection import Projection
 
 @dataclass(frozen=True)
 class WrittenJoin:
-    """`join:` with a table, as it is written. `by` and `values` are None if omitted."""
+    """`join:` with a table, as it is written. `by` and `values` are None if omitted.
+
+    `other`: what is joined. For a stream, `table` is its name.
+    """
 
     table: Scalar
     how: TableHow
@@ -26,6 +29,7 @@ class WrittenJoin:
     by: Pairs | None
     by_position: Position | None
     values: Pairs | None
+    other: OtherSide = "table"
 
 
 def joined_table(context: FlowContext, join: WrittenJoin) -> Shape:
@@ -82,6 +86,7 @@ def added(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) ->
         table_key=side.key,
         table_value=side.value,
         open=shape.open or side.open,
+        joins=join.other,
     )
     if join.values is not None:
         context.distinct([name for name, _ in join.values], shape.value)
@@ -89,30 +94,31 @@ def added(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) ->
     # Without `values` all columns of the table are added, which must not hide one of the flow.
     for name in side.value:
         if name in shape.value:
-            message = f"Both the flow and the table '{join.table.text}' have a column '{name}'."
+            message = f"Both the flow and the {join.other} '{join.table.text}' have a column '{name}'."
             context.report("HW516", join.table.position, message, "List the columns to add under `values`.")
     return {name: column(join.table, "table", name, type_) for name, type_ in side.value.items()}
 
 
 def co_partitioned(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> None:
     """Report a flow and a table of which equal keys are not in partitions of the same number."""
-    table, position = join.table.text, join.table.position
+    other, position = f"the {join.other} '{join.table.text}'", join.table.position
     if shape.partitions != side.partitions:
-        message = f"The flow has {shape.partitions} partitions, the table '{table}' {side.partitions}."
+        message = f"The flow has {shape.partitions} partitions, {other} {side.partitions}."
         step = f"`repartition` with `partitions: {side.partitions}`"
+        way = ", or make the table global" if join.other == "table" else ""
         hint = (
             f"Put `to_stream`, {step} and `to_table` before the join."
             if shape.is_table
-            else f"Put {step} before the join, or make the table global."
+            else f"Put {step} before the join{way}."
         )
         context.report("HW503", position, message, hint)
     mine, theirs = list(shape.key.values()), list(side.key.values())
     if None in mine or None in theirs:
         return
     if mine != theirs:
-        message = f"The flow's key is ({_signature(shape)}), that of the table '{table}' ({_signature(side)})."
+        message = f"The flow's key is ({_signature(shape)}), that of {other} ({_signature(side)})."
         way = "`to_stream`, `key_by` and `to_table`" if shape.is_table else "`key_by`"
-        context.report("HW503", position, message, f"Give the flow the table's key types with {way}.")
+        context.report("HW503", position, message, f"Give the flow the {join.other}'s key types with {way}.")
 
 
 def _signature(shape: Shape) -> str:

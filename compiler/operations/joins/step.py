@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from ....runtime.operators.declarations import TableHow
 from ...language.node_values import entries, mapping, pairs, scalar
@@ -18,6 +17,7 @@ from ..base.step import References, Refusal, Step, StepAction
 from .columns import WrittenJoin
 from .foreign_key import FOREIGN_KEY_STORES, check_foreign_key
 from .lookup import check_lookup
+from .streams import StreamJoinStep
 from .tables import check_tables
 
 _COLUMN = re.compile(r"((key|value)\.)?\w+")
@@ -28,19 +28,19 @@ _HOW: Mapping[str, TableHow] = {"inner": "inner", "left": "left", "outer": "oute
 
 @dataclass(frozen=True)
 class JoinStep(StepAction):
-    """`join:` with a table or a global table."""
+    """`join:` with a table or a global table; with a stream it is another kind."""
 
     join: WrittenJoin
 
+    kinds = (StreamJoinStep,)
     passes_tombstones = False
 
     @classmethod
-    def read(cls, node: Node, reader: Reader) -> Self | None:
+    def read(cls, node: Node, reader: Reader) -> StepAction | None:
         if not isinstance(node, MappingNode):
             return None
         if "stream" in node:
-            reader.later(node.key_position("stream"), "The join of two streams is")
-            return None
+            return StreamJoinStep.read(node, reader)
         table = scalar(node, "table")
         if table is None:
             return None

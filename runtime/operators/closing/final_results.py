@@ -43,7 +43,7 @@ class FinalResults(declarations.FinalResults):
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
         rows = edges[self.flow]
-        assert self.store.window is not None
+        assert isinstance(self.store.window, Window | SessionWindow)
         behind = self.store.window.closed_after_ms
         before = epoch.clock_before(self.store.name)
         # A record that moves the clock is never late, and its window has the record's timestamp then.

@@ -13,7 +13,7 @@ from headwater.runtime.changes.model import Change, Subject, Verdict
 from headwater.runtime.changes.recompute.onward import going_on, with_real_ways
 from headwater.runtime.changes.ways import CONTINUE, ways_onward
 from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
-from headwater.runtime.topology import Agg, GlobalTable, StepText, Store, Topic, Window
+from headwater.runtime.topology import Agg, GlobalTable, JoinWindow, StepText, Store, Topic, Window
 
 FED = topic("fed")
 MADE = topic("made", writer="p-t")
@@ -75,6 +75,25 @@ def test_before_anything_was_consumed_everything_may_change() -> None:
 def test_store_that_means_something_else_is_a_difference(change: dict[str, Any], sentence: str) -> None:
     (only,) = found(described(FED, MADE, replace(TOTALS, **change)))
     assert only.startswith(sentence)
+
+
+SEEN = Store("seen", 2, "k string", "n bigint", type="window", window=JoinWindow(10, 10, 5))
+
+
+@pytest.mark.parametrize(
+    ("window", "sentence", "onward"),
+    [
+        (JoinWindow(10, 20, 5), "its join was within 10ms, is before 10ms, after 20ms", False),
+        (JoinWindow(10, 10, 9), "its grace was 5ms, is 9ms", True),
+        (Window(10, 10, 5), "its window was none, is tumbling 10ms", False),
+    ],
+)
+def test_other_times_of_a_join_are_another_store_and_another_grace_may_count_from_now_on(
+    window: Any, sentence: str, onward: bool
+) -> None:
+    first, *_ = changes(described(FED, MADE, replace(SEEN, window=window)), described(FED, MADE, SEEN))
+    assert (first.verdict, str(first.subject), first.what) == (Verdict.REFUSES, "store seen", sentence)
+    assert bool(first.onward) == onward
 
 
 def test_aggregates_that_an_earlier_version_committed_are_shown_by_function_and_type() -> None:

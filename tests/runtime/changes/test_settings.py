@@ -10,7 +10,7 @@ import pytest
 from headwater.compiler.topology.graph import SubtopologyGraph, TopologyGraph
 from headwater.runtime.operators.declarations import Declaration
 from headwater.runtime.stages.sql_step import SqlStep
-from headwater.runtime.topology import Agg, Assignment, GlobalTable, Store, Topic, Window
+from headwater.runtime.topology import Agg, Assignment, GlobalTable, JoinWindow, Store, Topic, Window
 
 COMPARED: dict[type, set[str]] = {
     TopologyGraph: {"topics", "stores", "global_tables", "subtopologies", "assignment", "restore", "was"},
@@ -24,6 +24,7 @@ COMPARED: dict[type, set[str]] = {
         *("backend", "options", "changelog", "cleanup"),
     },
     Window: {"size_ms", "advance_ms", "grace_ms"},
+    JoinWindow: {"before_ms", "after_ms", "grace_ms"},
     Agg: {"name", "function", "column", "of", "options", "written"},
     GlobalTable: {"name", "topic", "store"},
     Assignment: {each.name for each in fields(Assignment)},
@@ -48,6 +49,7 @@ OPERATORS: dict[str, set[str]] = {
     "KeyBy": {"flow", "key"},
     "StreamTableJoin": {"flow", "table", "how", "values"},
     "TableTableJoin": {"flow", "table", "how", "values", "emit"},
+    "StreamJoin": {"flow", "other", "how", "values", "this_store", "other_store", "unmatched"},
     "GlobalJoin": {"flow", "table", "how", "by", "values"},
     "Subscribe": {"flow", "how", "key"},
     "Answer": {"flow", "table", "rows", "key", "values"},

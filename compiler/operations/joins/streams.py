@@ -1,0 +1,182 @@
+"""`join` of two streams: records of equal keys whose times are within a range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self, cast
+
+from ....runtime.durations import duration_text
+from ....runtime.operators.declarations import UNMATCHED_HEAD, UNMATCHED_TAIL, TableHow
+from ....runtime.topology import JoinWindow, Store
+from ...language.expressions import Types
+from ...language.node_values import mapping, milliseconds, pairs, scalar, text
+from ...language.reader import Reader
+from ...language.stores import declared_store
+from ...reading.nodes import Mapping as MappingNode
+from ...reading.nodes import Node, Scalar
+from ..base.checked import PlacedOperation
+from ..base.context import FlowContext
+from ..base.pairs import OtherStream, StreamPair
+from ..base.shape import UNKNOWN, Shape
+from ..base.step import References, Refusal, Step, StepAction, streams_only
+from ..parts.stream_join import JoiningStreams
+from .columns import WrittenJoin, added, co_partitioned, compute, planned
+
+THIS, OTHER, UNMATCHED = "_this", "_other", "_unmatched"
+"""What is put behind the flow's name for stores that are not named, and behind that of this side's store."""
+
+
+@dataclass(frozen=True)
+class StreamJoinStep(StepAction):
+    """`join:` with a stream. `this`, `other`: the declared stores of the two sides, None if omitted."""
+
+    join: WrittenJoin
+    window: JoinWindow
+    this: Scalar | None
+    other: Scalar | None
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        if not isinstance(node, MappingNode):
+            return None
+        stream, within = scalar(node, "stream"), _within(node)
+        if stream is None or within is None:
+            return None
+        values = reader.columns(pairs(node, "values")) if "values" in node else None
+        how, stores = cast(TableHow, text(node, "type", "inner")), mapping(node, "stores")
+        return cls(
+            WrittenJoin(stream, how, stream.position, None, None, values, "stream"),
+            JoinWindow(*within, milliseconds(scalar(node, "grace")) or 0),
+            scalar(stores, "this"),
+            scalar(stores, "other"),
+        )
+
+    def references(self) -> References:
+        named = tuple(store for store in (self.this, self.other) if store is not None)
+        unnamed = [suffix for suffix, store in ((THIS, self.this), (OTHER, self.other)) if store is None]
+        implied: list[tuple[Scalar | None, str]] = [(None, suffix) for suffix in unnamed]
+        if self.join.how != "inner":
+            implied.append((self.this, UNMATCHED if self.this is not None else f"{THIS}{UNMATCHED}"))
+        return References(streams=(self.join.table,), stores=named, stores_result=True, implied=tuple(implied))
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        return streams_only(f"{word}: stream", shape)
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Require another stream with the same key and as many partitions."""
+        side = self._side(context)
+        columns = added(context, self.join, shape, side)
+        other: OtherStream | None = None
+        if not shape.open and not side.open:
+            if not context.has_key(step, shape) or not self._has_plain_keys(context, step, shape, side):
+                return UNKNOWN
+            partitions = side.partitions if side.rekey is None else max(shape.partitions, side.partitions)
+            shape = context.rekeyed(shape, step, partitions)
+            other = self._other(context, step, side, shape.partitions)
+            co_partitioned(context, self.join, shape, other.after)
+        plan = planned(self.join, shape, side, columns)
+        if other is None or not plan.complete:
+            return plan.after
+        this, theirs = self._stores(context, shape, side)
+        unmatched = None if self.join.how == "inner" else self._unmatched(context, this, shape, side)
+        operation = JoiningStreams(other, self.join.how, this, theirs, unmatched, plan.values)
+        context.add(operation, shape, plan.found, step)
+        compute(context, step, self.join, plan, plan.found)
+        return plan.after
+
+    def _side(self, context: FlowContext) -> Shape:
+        """The shape of the other stream; UNKNOWN if there is none, which has been reported."""
+        name, topology = self.join.table, context.topology
+        side = topology.shapes.get(name.text) or topology.topics.get(name.text)
+        if side is not None and side.is_table:
+            message = f"'{name.text}' is a table; `stream` joins the records of a stream."
+            hint = f"Join it with `table: {name.text}`, or read it through a flow with `to_stream`."
+            context.report("HW501", name.position, message, hint)
+            return UNKNOWN
+        return side or UNKNOWN
+
+    def _has_plain_keys(self, context: FlowContext, step: Step, shape: Shape, side: Shape) -> bool:
+        """Whether the other stream has a key, and neither key has a window; otherwise reports it."""
+        name = self.join.table
+        if not side.key:
+            message = f"'join' works by the key, and '{name.text}' has none."
+            hint = "Read it through a flow with `key_by`, and join that flow."
+            context.report("HW504", name.position, message, hint)
+            return False
+        for each, position, what in ((shape, step.word.position, "this stream"), (side, name.position, name.text)):
+            if each.windowed:
+                message = f"The key of {what} has a window, and streams are joined by keys without one."
+                context.report("HW501", position, message, "Put `key_by` with the columns to join by before it.")
+                return False
+        return True
+
+    def _other(self, context: FlowContext, step: Step, side: Shape, partitions: int) -> OtherStream:
+        """The other stream, behind a repartition topic if its key has changed."""
+        name, flow = self.join.table.text, context.name.text
+        before = [placed.operation for placed in context.operations]
+        same = [each for each in before if isinstance(each, StreamPair) and each.second.name == name]
+        reader = f"{flow}.{name}" if not same else f"{flow}.{name}.{len(same) + 1}"
+        if context.source is None:
+            # A flow with several sources calls their edges so.
+            reader = f"{flow}.join.{name}" if not same else f"{flow}.join.{name}.{len(same) + 1}"
+        if side.rekey is None:
+            return OtherStream(name, reader, side, side)
+        shared = side.rekey.flow == name
+        named = side.rekey.step if shared else name
+        topic, after = context.repartition_topic(side, step, side.rekey, partitions, named, shared)
+        return OtherStream(name, reader, side, after, PlacedOperation(topic, side, after, step.at))
+
+    def _stores(self, context: FlowContext, shape: Shape, side: Shape) -> tuple[Store, Store]:
+        found = []
+        for named, suffix, of in ((self.this, THIS, shape), (self.other, OTHER, side)):
+            store, model = context.store(named, "window", of.key, of.value, shape, suffix)
+            retention = model.retention_ms if model else None
+            if model is not None and model.retention is not None and retention is not None:
+                self._long_enough(context, model.name, model.retention, retention)
+            found.append(replace(store, window=self.window, retention_ms=retention))
+        return found[0], found[1]
+
+    def _long_enough(self, context: FlowContext, name: Scalar, written: Scalar, retention: int) -> None:
+        needed = self.window.kept_ms
+        if retention < needed:
+            message = (
+                f"The retention of '{name.text}' ({written.text}) is shorter than before, after and grace together."
+            )
+            hint = f"Set it to {duration_text(needed)} at least, or leave it out."
+            context.report("HW507", written.position, message, hint)
+
+    def _unmatched(self, context: FlowContext, this: Store, shape: Shape, side: Shape) -> Store:
+        """The store of records without a match, of a left or outer join. It is kept as this side's is."""
+        name = f"{this.name}{UNMATCHED}"
+        if name in context.topology.default_stores or name in context.topology.stores:
+            message = f"The store '{name}', for records of the join without a match, is there already."
+            context.report("HW309", self.join.table.position, message, "Give that store another name.")
+        context.topology.default_stores.add(name)
+        model = context.topology.stores.get(this.name) if self.this is not None else None
+        key = {**_beside(UNMATCHED_HEAD, shape.key), **shape.key, **_beside(UNMATCHED_TAIL, shape.key)}
+        theirs = {f"{self.join.table.text}.{column}": type_ for column, type_ in side.value.items()}
+        value = {**shape.value, **(theirs if self.join.how == "outer" else {})}
+        return replace(declared_store(name, model, "key_value", key, value, shape.partitions), cleanup=None)
+
+
+def _within(node: MappingNode) -> tuple[int, int] | None:
+    """How far before and after a record the others may be, in ms; None if it is no duration, which was reported."""
+    both = milliseconds(scalar(node, "within"))
+    if both is not None:
+        return both, both
+    apart = mapping(node, "within")
+    before, after = milliseconds(scalar(apart, "before")), milliseconds(scalar(apart, "after"))
+    return None if before is None or after is None else (before, after)
+
+
+def _beside(columns: Mapping[str, str], taken: Types) -> dict[str, str | None]:
+    """Columns under names that no other has."""
+    found: dict[str, str | None] = {}
+    for name, type_ in columns.items():
+        while name in taken:
+            name += "_"
+        found[name] = type_
+    return found

@@ -1,0 +1,35 @@
+"""The rows of the stores of a join of streams for queries: of each record, whose key has its time among others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..records.join_keys import split_side_keys
+from ..records.session_segments import row_step
+from ..records.window_keys import first_window_key
+from ..topology import Store
+
+Encoded = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class WantedRecords:
+    """The records of a store from `start` and `oldest` on and before `end`, ms."""
+
+    start: int | None
+    end: int | None
+    oldest: int | None
+
+    def lower(self, store: Store) -> bytes | None:
+        """The first key of the first segment that may have some."""
+        bounds = [bound for bound in (self.start, self.oldest) if bound is not None]
+        step = row_step(store)
+        return first_window_key(max(bounds) // step * step) if bounds else None
+
+    def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
+        """The record of a key, if it is wanted."""
+        time = int(split_side_keys([key])[1][0])
+        late_enough = all(bound is None or time >= bound for bound in (self.start, self.oldest))
+        if late_enough and (self.end is None or time < self.end):
+            yield key, value

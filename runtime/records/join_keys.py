@@ -1,0 +1,96 @@
+"""The layout of keys in the stores of a join of two streams, which keep each record by itself, also equal ones.
+
+A store of one side: the start of a segment of time, the encoded key, the record's time, its number. A segment is as
+long as the times that fit to one record, so all records that one can find are in few segments, each of them a range of
+keys; old segments lie together, and expiry removes them as one range.
+
+The store of records without a match: side, time, encoded key, number, encoded like the columns of any key. So those of
+one side whose time has come are one range.
+
+Times are ms. Numbers tell records of one key and time apart, and grow in the order in which the records came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..topology import JoinWindow
+from .arrays import Int64s
+from .window_keys import first_window_key, window_keys
+
+_WORD = 8
+_SIGN = np.int64(-(2**63))
+_HEAD = 1 + 1 + 1 + _WORD
+_TAIL = 1 + _WORD
+_NOTHING = pa.scalar(b"", pa.binary())
+
+
+def segment_length(window: JoinWindow) -> int:
+    """The length of a segment, ms. It does not depend on the grace period, whose change is no change of the store."""
+    return window.before_ms + window.after_ms + 1
+
+
+def side_keys(window: JoinWindow, keys: pa.BinaryArray, times: Int64s, numbers: Int64s) -> pa.BinaryArray:
+    """The keys of records in the store of their side."""
+    tail = np.empty((len(times), 2), ">i8")
+    tail[:, 0] = times ^ _SIGN
+    tail[:, 1] = numbers
+    plain = pc.binary_join_element_wise(keys, _binary(tail.view(np.uint8)), _NOTHING)
+    return window_keys(times - times % segment_length(window), plain)
+
+
+def side_range(segment: int, key: bytes, first: int, last: int) -> tuple[bytes, bytes]:
+    """The range of keys of one segment with the records of a key from `first` to `last`, and perhaps others."""
+    before = first_window_key(segment) + key
+    return before + first_window_key(first), before + first_window_key(last + 1)
+
+
+def split_side_keys(keys: Sequence[bytes]) -> tuple[list[bytes], Int64s, Int64s]:
+    """The inverse of `side_keys`: encoded keys, times and numbers."""
+    tails = np.frombuffer(b"".join([key[-2 * _WORD :] for key in keys]), ">i8").astype(np.int64).reshape(-1, 2)
+    return [plain_key(key) for key in keys], tails[:, 0] ^ _SIGN, tails[:, 1]
+
+
+def plain_key(key: bytes) -> bytes:
+    """The encoded key of one of `side_keys`."""
+    return key[_WORD : -2 * _WORD]
+
+
+def unmatched_keys(keys: pa.BinaryArray, times: Int64s, of_this: bool, numbers: Int64s) -> pa.BinaryArray:
+    """The keys of records of one side without a match."""
+    head = np.ones((len(times), _HEAD), np.uint8)
+    head[:, 1] = of_this
+    head[:, 3:] = _big_endian(times * 1000)
+    tail = np.ones((len(times), _TAIL), np.uint8)
+    tail[:, 1:] = _big_endian(numbers)
+    joined: pa.BinaryArray = pc.binary_join_element_wise(_binary(head), keys, _binary(tail), _NOTHING)
+    return joined
+
+
+def unmatched_before(time: int, of_this: bool) -> tuple[bytes, bytes]:
+    """The range of keys of records of one side without a match whose times (ms) are before `time`."""
+    side = bytes([1, of_this])
+    return side, side + b"\x01" + first_window_key(time * 1000)
+
+
+def split_unmatched_keys(keys: Sequence[bytes]) -> tuple[list[bytes], Int64s, Int64s]:
+    """Encoded keys, times and numbers."""
+    words = np.frombuffer(b"".join([key[3:_HEAD] + key[-_WORD:] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
+    return [key[_HEAD:-_TAIL] for key in keys], words[::2] // 1000, words[1::2]
+
+
+def _big_endian(numbers: Int64s) -> npt.NDArray[np.uint8]:
+    """Eight bytes of each number, in the order of the numbers."""
+    return (numbers ^ _SIGN).astype(">i8").view(np.uint8).reshape(-1, _WORD)
+
+
+def _binary(matrix: npt.NDArray[np.uint8]) -> pa.BinaryArray:
+    """A value for each row of bytes."""
+    width = matrix.shape[1]
+    data = pa.py_buffer(np.ascontiguousarray(matrix))
+    return pa.Array.from_buffers(pa.binary(width), len(matrix), [None, data]).cast(pa.binary())
