@@ -50,7 +50,7 @@ class _Layout:
         context, step = self.context, self.step
         ready = with_arguments(context, step, shape, list(by.values()))
         if ready.store is None:
-            ready = self._stored(ready, ROWS)
+            ready = self._stored(ready, ROWS, "KTABLE-MATERIALIZED")
         asked = self._subscription(ready)
         asking = Subscribing(self.join.table.text, self._how, by, self._edge)
         context.add(asking, ready, asked, step)
@@ -65,7 +65,7 @@ class _Layout:
         context.add(Responding(self._how, tuple(ready.value), context.name.text), answer, joined, step)
         after = replace(self.plan.after, kind="stream")
         compute(context, step, self.join, replace(self.plan, after=after), joined)
-        result = self._stored(after, JOINED, of_stream=True)
+        result = self._stored(after, JOINED, "KTABLE-FK-JOIN-OUTPUT")
         return context.add(Settling(alone=True), result, result, step)
 
     def _subscription(self, left: Shape) -> Shape:
@@ -73,13 +73,13 @@ class _Layout:
         value = {**left.key, **SUBSCRIPTION_COLUMNS}
         return replace(self.side, kind="table", value=value, store=None, emit=left.emit, unsettled=False)
 
-    def _stored(self, shape: Shape, what: str, of_stream: bool = False) -> Shape:
-        """The table with a store of its own."""
+    def _stored(self, shape: Shape, what: str, role: str) -> Shape:
+        """The table with a store of its own, made of a table or of the stream of answers. `role`: in `describe`."""
         store = self._store(what, shape, shape.key, shape.value)
         stream = replace(shape, kind="stream", store=None)
-        if not of_stream:
+        if shape.is_table:
             self.context.add(ToStream(), shape, stream, self.step)
-        return self.context.add(ToTable(store), stream, replace(shape, kind="table", store=store), self.step)
+        return self.context.add(ToTable(store, role=role), stream, replace(shape, kind="table", store=store), self.step)
 
     def _store(self, what: str, shape: Shape, key: Mapping[str, str | None], value: Mapping[str, str | None]) -> Store:
         return declared_store(f"{self._name}-{what}", None, "key_value", key, value, shape.partitions)

@@ -16,10 +16,14 @@ from ..base.site import PythonLayout, Site
 
 @dataclass(frozen=True)
 class ToTable(PythonOperation):
-    """Turns a stream of upserts into a table. `source`: whether it is an entry of `tables:`."""
+    """Turns a stream of upserts into a table. `source`: whether it is an entry of `tables:`.
+
+    `role`: what it is in `describe`, where it is part of another step.
+    """
 
     store: Store
     source: bool = False
+    role: str = ""
 
     has_effect = True
     null_keys = "dropped"
@@ -33,8 +37,9 @@ class ToTable(PythonOperation):
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        role = "KTABLE-SOURCE" if self.source else "KSTREAM-TOTABLE"
-        return Description("" if self.source else "to_table", (Processor(role, stores=(self.store.name,)),))
+        role = "KTABLE-SOURCE" if self.source else self.role or "KSTREAM-TOTABLE"
+        text = "" if self.source or self.role else "to_table"
+        return Description(text, (Processor(role, stores=(self.store.name,)),))
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, shape = site.input, site.output.shape

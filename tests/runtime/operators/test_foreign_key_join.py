@@ -168,3 +168,17 @@ def test_subscriptions_are_those_of_the_rows_that_are_there(application):
     expected = {(value[0], order) for order, value in last.items() if value is not None and value[0] is not None}
     query = StoreQuery(APP, "right", SUBSCRIPTIONS, app.log, app.path / "state", LmdbBackend().open_to_read)
     assert {(row.key["c"], row.key["o"]) for row in query.rows()} == expected
+
+
+def test_only_rows_with_exactly_the_foreign_key_are_answered(application):
+    """Subscriptions are found by the beginning of their keys."""
+    keys = ["a", "ab", "a\x00", "a\x00b", ""]
+    orders = [((number,), (key, 0), 10) for number, key in enumerate(keys)]
+    app = fed(application, "inner", orders, [((key,), ("x",), 5) for key in keys])
+    app.run()
+    feed(app, CUSTOMERS, [((key,), (f"new {number}",), 20 + number) for number, key in enumerate(keys)])
+    app.run()
+    assert last_rows(app) == {number: (key, 0, f"new {number}", 20 + number) for number, key in enumerate(keys)}
+    feed(app, CUSTOMERS, [(("a",), None, 30)])
+    app.run()
+    assert sorted(last_rows(app)) == [1, 2, 3, 4]

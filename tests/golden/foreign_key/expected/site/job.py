@@ -344,7 +344,7 @@ TOPOLOGY = Topology(
     project="site",
     name="site",
     version="1.0",
-    content_hash="934f7536f7a4ddf684f1785568efbbf6160035b49fcee535e93d3049269e728d",
+    content_hash="8d1337ac2c1bc1ff97a8a9acb1a208ea9d57543c466a8b718bbb0a5565b9abf1",
     subtopologies=(
         bosses,
         named_orders,
