@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..language.dead_letters import dead_letter_name
 from ..language.entries import TopicModel
+from .implicit_stores import joined_tables
 from .project import ProjectModel, TopologyModel
 
 
@@ -52,9 +53,11 @@ def _reached(topology: TopologyModel, name: str) -> list[str]:
         for branch in step.flows
     }
     found: dict[str, None] = {}
+    joined = joined_tables(topology)
     seen, todo = {name}, [name]
     while todo:
-        for source in topology.flows[todo.pop()].reads:
+        reading = todo.pop()
+        for source in (*topology.flows[reading].reads, *joined.get(reading, ())):
             flow = made.get(source.text, source.text)
             if source.text in topology.tables:
                 found[topology.tables[source.text].topic.text] = None

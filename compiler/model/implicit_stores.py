@@ -14,6 +14,7 @@ from ..operations.reduce import ReduceStep
 from ..operations.select import DropStep, SelectStep, WithColumnsStep
 from ..operations.suppress import SuppressStep
 from ..operations.to_table import ToTableStep
+from ..reading.nodes import Scalar
 from .project import FlowModel, TopologyModel
 
 Kind = Literal["stream", "stored", "bare"]
@@ -23,7 +24,7 @@ Kind = Literal["stream", "stored", "bare"]
 def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
     """Name and place. A table or flow names none, or a join needs the rows of one that has none."""
     yield from ((table.name.text, table.name.position) for table in model.tables.values() if table.store is None)
-    looked_up = {table.text for flow in model.flows.values() for step in flow.references for table in step.tables}
+    looked_up = _looked_up(model)
     ends = _ends(model, looked_up)
     for flow in model.flows.values():
         steps = flow.references
@@ -48,6 +49,24 @@ def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
             elif kind == "bare":
                 named = step.name or step.action.join.table
                 yield f"{flow.name.text}-{named.text}", step.word.position
+
+
+def joined_tables(model: TopologyModel) -> dict[str, list[Scalar]]:
+    """For each flow the tables that it joins by key where it is a table itself: their changes reach it, too."""
+    ends = _ends(model, _looked_up(model))
+    return {
+        name: [
+            step.action.join.table
+            for step, kind in zip(flow.steps, _kinds(flow, ends), strict=False)
+            if isinstance(step.action, JoinStep) and kind != "stream" and not _by_foreign_key(step, kind)
+        ]
+        for name, flow in model.flows.items()
+    }
+
+
+def _looked_up(model: TopologyModel) -> set[str]:
+    """The tables and flows in which joins look up rows."""
+    return {table.text for flow in model.flows.values() for step in flow.references for table in step.tables}
 
 
 def _ends(model: TopologyModel, looked_up: Container[str]) -> Mapping[str, Kind]:

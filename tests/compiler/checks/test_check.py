@@ -498,6 +498,18 @@ def test_aggregate_that_stands_for_another_knows_how_it_was_written(compiled: Co
     assert written == ["max_by(url, at)", "count_if(seconds > 9)", "count(*)"]
 
 
+@pytest.mark.parametrize(
+    ("source", "kept"), [("latest", {"clicks", "users"}), ("clicks", {"clicks"})], ids=["tables", "lookup"]
+)
+def test_dead_letters_are_those_of_both_joined_tables_but_not_of_a_table_to_look_up_rows_in(
+    compiled: Compile, source: str, kept: set[str]
+) -> None:
+    join = "{join: {table: people, values: {n: cast(people.name as int)}}}"
+    visits = f"  visits: {{from: {source}, on_error: dead_letter, steps: [{join}], to: out}}\n"
+    project = compiled(TOPICS, OF_TABLES + visits)
+    assert {name.removeprefix("t_").removesuffix("_dead_letter") for name in project.topics if "dead" in name} == kept
+
+
 def test_dead_letters_are_a_topic_that_another_topology_may_read(compiled: Compile) -> None:
     project = compiled(
         TOPICS,
