@@ -102,6 +102,6 @@ TOPOLOGY = Topology(
     project="fleet",
     name="devices",
     version="1.0",
-    content_hash="43337d47fe40c29705f933dfc75ddebe17bec6f9982a044d1204273d05e05b70",
+    content_hash="87f2a142538f5433df65dcd6a7f0408d3bc28c545be78609469fd40a35c44d0e",
     subtopologies=(latest,),
 )
