@@ -88,10 +88,9 @@ class _Edge:
             return _NOTHING
         return self.value[name] if name in self.value else self.key.get(name, self.key.get(name.removeprefix("key.")))
 
-    @classmethod
-    def unknown(cls, key: Iterable[str], value: Iterable[str]) -> _Edge:
-        """One of which nobody knows what enters its columns: Python makes them."""
-        return cls(dict.fromkeys(key), dict.fromkeys(value))
+    def of_python(self) -> Inputs:
+        """What enters a column that Python makes of these: nobody knows which of them it looks at, so all."""
+        return _union([*self.key.values(), *self.value.values()])
 
 
 class _Tracing:
@@ -158,11 +157,13 @@ class _Tracing:
         edge = edges[node.flow]
         match node:
             case Process():
-                made = {
-                    name: _Edge.unknown(parse_columns(flow.key), parse_columns(flow.value))
+                every = edge.of_python()
+                return {
+                    name: _Edge(
+                        dict.fromkeys(parse_columns(flow.key), every), dict.fromkeys(parse_columns(flow.value), every)
+                    )
                     for name, flow in node.into.items()
-                }
-                return made or {node.flow: _Edge.unknown(edge.key, edge.value)}
+                } or {node.flow: _Edge(dict.fromkeys(edge.key, every), dict.fromkeys(edge.value, every))}
             case Select():
                 value = {name: edge.at(name) for name in node.keep}
                 return {
@@ -206,9 +207,8 @@ class _Tracing:
                 return {node.flow: _Edge({**edge.key, **window}, values)}
             case Reduce() | AggregateWith():
                 window = dict.fromkeys(WINDOW_COLUMNS, _NOTHING) if node.store.window is not None else {}
-                # Nobody knows which columns a function looks at.
-                every = _union([*edge.key.values(), *edge.value.values()])
-                return {node.flow: _Edge({**edge.key, **window}, dict.fromkeys(parse_columns(node.store.value), every))}
+                made = dict.fromkeys(parse_columns(node.store.value), edge.of_python())
+                return {node.flow: _Edge({**edge.key, **window}, made)}
         return {}  # the others leave columns as they are
 
     def _source(self, node: Source) -> _Edge:
