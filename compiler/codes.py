@@ -523,7 +523,7 @@ TOPOLOGY: dict[str, Code] = {
     "HW507": Code(
         "a retention that is too short",
         "A window is open until its end plus grace; its rows must be kept as long. Records of a join of streams must "
-        "be kept for before, after and grace together.",
+        "be kept for before, after and grace together, rows of sliding windows for twice the difference and grace.",
         "Set `retention` to the window's size plus grace at least, or leave it out: that is the default.",
     ),
     "HW508": Code(
@@ -564,9 +564,9 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW515": Code(
         "a window that is not possible",
-        "A window has a size or a gap above zero, and an advance between 1 ms and its size that puts no record into "
-        "more than 100,000 windows.",
-        "Change `advance`, the size or the gap.",
+        "A window has a size, a gap or a difference above zero, and an advance between 1 ms and its size that puts no "
+        "record into more than 100,000 windows.",
+        "Change `advance`, the size, the gap or the difference.",
     ),
     "HW516": Code(
         "a column defined twice",

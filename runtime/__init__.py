@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .operators.processing.process import Process
     from .operators.sessions.aggregate_sessions import AggregateSessions
     from .operators.sink import Sink
+    from .operators.sliding.aggregate_sliding import AggregateSliding
     from .operators.source import Source
     from .operators.suppress.suppress import Suppress
     from .operators.table import Table
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         PluginRef,
         SessionWindow,
         Settings,
+        SlidingWindow,
         Store,
         Subtopology,
         Topic,
@@ -73,6 +75,7 @@ _HOMES = {
     "operators.materialize": ("Materialize",),
     "operators.processing.process": ("Process",),
     "operators.sink": ("Sink",),
+    "operators.sliding.aggregate_sliding": ("AggregateSliding",),
     "operators.source": ("Source",),
     "operators.suppress.suppress": ("Suppress",),
     "operators.table": ("Table",),
@@ -85,6 +88,7 @@ _HOMES = {
         "PluginRef",
         "SessionWindow",
         "Settings",
+        "SlidingWindow",
         "Store",
         "Subtopology",
         "Topic",
@@ -97,6 +101,7 @@ __all__ = [
     "Agg",
     "Aggregate",
     "AggregateSessions",
+    "AggregateSliding",
     "AggregateWith",
     "Answer",
     "Assignment",
@@ -121,6 +126,7 @@ __all__ = [
     "Settings",
     "Settle",
     "Sink",
+    "SlidingWindow",
     "Source",
     "Store",
     "StreamJoin",

@@ -94,6 +94,11 @@ class Window:
         return cls(parse_duration(size), parse_duration(advance), parse_duration(grace))
 
     @property
+    def length_ms(self) -> int:
+        """From start to end."""
+        return self.size_ms
+
+    @property
     def kept_ms(self) -> int:
         """How long a row can still change after the start of its window."""
         return self.size_ms + self.grace_ms
@@ -177,6 +182,50 @@ class JoinWindow:
         return 0
 
 
+@dataclass(frozen=True)
+class SlidingWindow:
+    """Windows `[start, start + difference]`, both bounds included, in milliseconds: wherever a record of the key is at
+    their end or right before their start.
+
+    A window is closed once stream time > end + grace.
+    """
+
+    difference_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of(cls, difference: str, *, grace: str) -> SlidingWindow:
+        """Durations as in the YAML (`10s`)."""
+        return cls(parse_duration(difference), parse_duration(grace))
+
+    @property
+    def length_ms(self) -> int:
+        """From start to end."""
+        return self.difference_ms
+
+    @property
+    def kept_ms(self) -> int:
+        """How long a row is found after the start of its window, as a later record may make windows out of it."""
+        return 2 * self.difference_ms + self.grace_ms
+
+    @property
+    def suppressed_ms(self) -> int:
+        """How long `suppress` waits for a window after its end."""
+        return self.grace_ms
+
+    @property
+    def closed_after_ms(self) -> int:
+        """How far stream time is behind the end of a window when it closes."""
+        return self.grace_ms + 1
+
+    @property
+    def unseen_ms(self) -> int:
+        """For how long a row stays in its store although no step finds it any more."""
+        return 0
+
+
+AnyWindow = Window | SessionWindow | SlidingWindow
+
 StoreType = Literal["key_value", "window", "session", "window_changes", "changes"]
 """What the rows of a store are found by: their key, their key and a window's start, or their key and a session.
 
@@ -221,7 +270,7 @@ class Store:
     key: str
     value: str
     type: StoreType = "key_value"
-    window: Window | SessionWindow | JoinWindow | None = None
+    window: AnyWindow | JoinWindow | None = None
     retention_ms: int | None = None
     aggregates: tuple[Agg, ...] = ()
     backend: str = "lmdb"

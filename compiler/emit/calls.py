@@ -8,7 +8,7 @@ from typing import Any
 
 from ...runtime.durations import duration_text
 from ...runtime.python_functions.code import PythonCode
-from ...runtime.topology import GlobalTable, JoinWindow, SessionWindow, Store, Topic, Window
+from ...runtime.topology import GlobalTable, JoinWindow, SessionWindow, SlidingWindow, Store, Topic, Window
 from .names import FUNCTIONS, Constants
 from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
 
@@ -16,6 +16,7 @@ _POSITIONAL = {
     "Agg": 3,
     "Aggregate": 2,
     "AggregateSessions": 2,
+    "AggregateSliding": 2,
     "AggregateWith": 3,
     "FinalResults": 2,
     "Flow": 2,
@@ -74,6 +75,10 @@ class Declarations:
         if isinstance(value, PythonCode):
             self.classes.add("PythonCode")
             return Code(FUNCTIONS)
+        if isinstance(value, SlidingWindow):
+            self.classes.add("SlidingWindow")
+            difference, grace = (Text(duration_text(length)) for length in (value.difference_ms, value.grace_ms))
+            return call("SlidingWindow.of", difference, grace=grace)
         if is_dataclass(value) and not isinstance(value, type):
             return self.call(value)
         if isinstance(value, tuple):

@@ -24,7 +24,7 @@ from .base.step import References, Refusal, Step, StepAction
 from .parts.aggregation import AggregateArgument, Aggregation, Materialization
 from .parts.aggregator import AggregatingWith, aggregator
 from .parts.closing import closed, closes, final, on_close
-from .parts.grouping import behind_group, group_store
+from .parts.grouping import behind_group, group_store, slides
 from .parts.projection import Projection, with_arguments
 
 
@@ -84,6 +84,8 @@ class AggregateStep(StepAction):
 
     def _by_class(self, context: FlowContext, step: Step, shape: Shape, name: Scalar) -> Shape:
         """The same with a class of the project, whose state has the columns of `values`."""
+        if slides(context, step, shape):
+            return UNKNOWN
         context.distinct([column for column, _ in self.values])
         function = aggregator(context, name, shape)
         has_key = shape.open or context.has_key(step, shape)

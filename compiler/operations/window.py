@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.topology import SessionWindow, Window
+from ...runtime.topology import AnyWindow, SessionWindow, SlidingWindow, Window
 from ..language.node_values import milliseconds, scalar
 from ..language.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
@@ -18,9 +18,9 @@ _MOST_WINDOWS = 100_000
 
 @dataclass(frozen=True)
 class WindowStep(StepAction):
-    """`window:`, tumbling, hopping or session."""
+    """`window:`, tumbling, hopping, sliding or session."""
 
-    window: Window | SessionWindow
+    window: AnyWindow
 
     passes_tombstones = False
 
@@ -28,12 +28,14 @@ class WindowStep(StepAction):
     def read(cls, node: Node, reader: Reader) -> Self | None:
         if not isinstance(node, Mapping):
             return None
-        if "sliding" in node:
-            reader.later(node.key_position("sliding"), "The sliding window is")
-            return None
         grace = milliseconds(scalar(node, "grace")) or 0
         if "session" in node:
-            return cls._session(scalar(node, "session"), grace, reader)
+            gap = _above_zero(scalar(node, "session"), "A session window needs a gap above zero.", reader)
+            return None if gap is None else cls(SessionWindow(gap, grace))
+        if "sliding" in node:
+            message = "A sliding window needs a difference above zero."
+            difference = _above_zero(scalar(node, "sliding"), message, reader)
+            return None if difference is None else cls(SlidingWindow(difference, grace))
         size_node = scalar(node, "tumbling") or scalar(node, "hopping")
         size = milliseconds(size_node)
         if size is None or size_node is None:
@@ -48,14 +50,6 @@ class WindowStep(StepAction):
         if advance_node is not None and not _advances(size, size_node, advance, advance_node, reader):
             return None
         return cls(Window(size, advance, grace))
-
-    @classmethod
-    def _session(cls, node: Scalar | None, grace: int, reader: Reader) -> Self | None:
-        gap = milliseconds(node)
-        if gap == 0 and node is not None:
-            reader.diagnostics.add("HW515", node.position, "A session window needs a gap above zero.")
-            return None
-        return None if gap is None else cls(SessionWindow(gap, grace))
 
     def references(self) -> References:
         return References()
@@ -76,6 +70,14 @@ class WindowStep(StepAction):
             context.report("HW501", step.word.position, message, hint)
             return UNKNOWN
         return replace(shape, window=self.window)
+
+
+def _above_zero(node: Scalar | None, message: str, reader: Reader) -> int | None:
+    """A duration in ms; None if it is zero, which is reported, or none."""
+    duration = milliseconds(node)
+    if duration == 0 and node is not None:
+        reader.diagnostics.add("HW515", node.position, message)
+    return duration or None
 
 
 def _advances(size: int, size_node: Scalar, advance: int, advance_node: Scalar, reader: Reader) -> bool:

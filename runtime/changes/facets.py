@@ -84,14 +84,16 @@ def other_expressions(was: StoreDescription, is_: StoreDescription) -> tuple[str
 
 
 def window_text(window: tuple[int, ...] | None) -> str:
-    """A window in the words of the YAML: `tumbling 1h`, `hopping 1d by 6h`, `session 30m`; `none` for a store without
-    one.
+    """A window in the words of the YAML: `tumbling 1h`, `hopping 1d by 6h`, `session 30m`, `sliding 10s`; `none` for a
+    store without one.
     """
     if window is None:
         return "none"
     if len(window) == 1:
         return f"session {duration_text(window[0])}"
     size, advance = window
+    if not advance:
+        return f"sliding {duration_text(size)}"
     if size == advance:
         return f"tumbling {duration_text(size)}"
     return f"hopping {duration_text(size)} by {duration_text(advance)}"

@@ -17,6 +17,7 @@ from ..operators.batch_columns import physical_key, source_columns
 from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
+    AggregateSliding,
     AggregateWith,
     Answer,
     Declaration,
@@ -199,7 +200,7 @@ class _Tracing:
                 of = _Edge(*topic)
                 added = {new: of.at(column) for new, column in node.values.items()}
                 return {node.flow: replace(edge, value={**edge.value, **added})}
-            case Aggregate() | AggregateSessions():
+            case Aggregate() | AggregateSessions() | AggregateSliding():
                 window = dict.fromkeys(WINDOW_COLUMNS, _NOTHING) if node.store.window is not None else {}
                 values = {
                     each.name: edge.at(each.column) if each.column else _NOTHING for each in node.store.aggregates

@@ -61,7 +61,8 @@ class TaskCommit:
     """One task's epoch: how far it read, its clocks, what it wrote.
 
     `positions`: topic -> lane -> the position at which reading continues in that lane of the task's partition.
-    `stream_time`: the task's, -1 before the first record. `clocks`: window store -> the stream time that it observed.
+    `stream_time`: the task's, -1 before the first record. `clocks`: window store -> the stream time that it observed;
+    of one of sliding windows also `<store>.latest` -> the greatest start of its windows.
     `segments`: records appended, changelogs among them. `dropped`: `<step>:<reason>` -> records, of this epoch.
     `applied`: store -> changelog position that the local store holds (not durable). Plans begin there. Of a store
     without changelog, changes before it are removed.

@@ -16,8 +16,10 @@ from ..records.types import columns_ddl, parse_columns
 from ..records.widening import readable
 from ..topology import (
     Agg,
+    AnyWindow,
     JoinWindow,
     SessionWindow,
+    SlidingWindow,
     StepText,
     Store,
     StoreFiller,
@@ -196,9 +198,9 @@ class AggregateDescription:
 @dataclass(frozen=True)
 class StoreDescription:
     """A store of an application. `aggregates`: hidden state that it holds; `shown`: the same in the user's words, empty
-    in older logs. `window`: size and advance, or the gap of sessions, ms. `settings`: how it is kept, in the words of
-    the YAML, empty in older logs too. `within`: of the records of a join of streams, how far before and after a record
-    of this side those of the other may be, ms.
+    in older logs. `window`: size and advance, the gap of sessions, or the difference of sliding windows and 0, ms.
+    `settings`: how it is kept, in the words of the YAML, empty in older logs too. `within`: of the records of a join of
+    streams, how far before and after a record of this side those of the other may be, ms.
     """
 
     partitions: int
@@ -346,10 +348,16 @@ def _aggregate(aggregate: Agg) -> AggregateDescription:
     return AggregateDescription(aggregate.name, aggregate.function, aggregate.of, tuple(aggregate.options))
 
 
-def _lengths(window: Window | SessionWindow | None) -> tuple[int, ...] | None:
-    if window is None:
-        return None
-    return (window.gap_ms,) if isinstance(window, SessionWindow) else (window.size_ms, window.advance_ms)
+def _lengths(window: AnyWindow | None) -> tuple[int, ...] | None:
+    match window:
+        case None:
+            return None
+        case SessionWindow():
+            return (window.gap_ms,)
+        case SlidingWindow():
+            return (window.difference_ms, 0)
+        case Window():
+            return (window.size_ms, window.advance_ms)
 
 
 def _settings(store: Store) -> Iterator[tuple[str, str]]:

@@ -268,6 +268,17 @@ class AggregateSessions:
 
 
 @dataclass(frozen=True)
+class AggregateSliding:
+    """Aggregates by key and sliding window; `store.window` is a SlidingWindow. The fields are those of `Aggregate`."""
+
+    flow: str
+    store: Store
+    emit: Emit = "each_update"
+    old: bool = False
+    at: Place = ""
+
+
+@dataclass(frozen=True)
 class Reduce:
     """Reduces by key, and by window or session if the store has one, with a Python function of two values.
 
@@ -425,6 +436,7 @@ Declaration = (
     | StreamJoin
     | Aggregate
     | AggregateSessions
+    | AggregateSliding
     | Reduce
     | AggregateWith
     | Materialize

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from ..records.arrays import Bools, Int64s, typed
 from ..records.kinds import Kind
+from ..records.session_segments import has_segments, row_step
 from ..state.codec import RowCodec
-from ..topology import SessionWindow, Store
+from ..topology import Store
 from . import declarations
 from .hidden_state import decoded_state
 from .keyed.codes import group_codes, last_rows
@@ -41,21 +42,19 @@ class Materialize(declarations.Materialize):
         have = rows.values
         columns |= {name: typed(have[name], kind) for name, kind in types.items() if name not in columns}
         exists = rows.kind == Kind.VALUE
-        if self.store.type == "session":
-            self._put_sessions(rows, columns, exists, epoch)
+        if has_segments(self.store):
+            self._put_in_segments(rows, columns, exists, SessionStore(epoch.store(self.store), row_step(self.store)))
             return
         store = RowStore(epoch.store(self.store), types)
         store.put(store_keys(self.store, rows.keys).to_pylist(), columns, rows.timestamp, exists, ~exists)
 
-    def _put_sessions(self, rows: Rows, columns: Mapping[str, pa.Array], exists: Bools, epoch: TaskEpoch) -> None:
-        window = self.store.window
-        assert isinstance(window, SessionWindow)
+    def _put_in_segments(self, rows: Rows, columns: Mapping[str, pa.Array], exists: Bools, store: SessionStore) -> None:
         keys, starts, ends = session_keys(rows.keys)
         codec = RowCodec(stored_columns(self.store))
         encoded = codec.encode([columns[name] for name in codec.types], rows.timestamp)
         there = [row if kept else None for row, kept in zip(encoded, exists.tolist(), strict=True)]
         bounds = zip(keys.to_pylist(), starts.tolist(), ends.tolist(), there, strict=True)
-        SessionStore(epoch.store(self.store), window.gap_ms).change(Change(*each) for each in bounds)
+        store.change(Change(*each) for each in bounds)
 
 
 def _last_changes(store: Store, rows: Rows) -> Int64s:

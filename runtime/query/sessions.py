@@ -1,4 +1,4 @@
-"""The rows of session stores for queries: each session of a segment as a row of its own."""
+"""The rows of stores with segments for queries: each session or sliding window of a segment as a row of its own."""
 
 from __future__ import annotations
 

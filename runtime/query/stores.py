@@ -26,7 +26,7 @@ from ..operators.keyed.stored_rows import stored_columns
 from ..records.join_keys import split_side_keys
 from ..records.key_reading import decode_keys
 from ..records.schema import changelog_topic
-from ..records.session_segments import split_sessions
+from ..records.session_segments import has_segments, split_sessions
 from ..records.types import parse_columns
 from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
 from ..state.catch_up import changes, slices
@@ -36,7 +36,7 @@ from ..state.directories.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey
-from ..topology import JoinWindow, Store, Window
+from ..topology import JoinWindow, SlidingWindow, Store, Window
 from .buffers import waiting_changes, waiting_rows
 from .joined_records import WantedRecords
 from .rows import FoundRows, Row, key_types, moments, table_schema
@@ -198,7 +198,7 @@ class StoreQuery:
         keys, starts, ends = [key for key, _ in batch], None, None
         if isinstance(self.store.window, JoinWindow):
             keys, starts, _ = split_side_keys(keys)
-        elif self.store.type == "session":
+        elif has_segments(self.store):
             starts, ends, keys = split_sessions(keys)
         elif self.store.type == "window":
             starts, keys = split_window_keys(keys)
@@ -250,7 +250,7 @@ def _wanted(
     """Which rows are within bounds (ms), of a store whose keys begin with segments of time."""
     if isinstance(store.window, JoinWindow):
         return WantedRecords(start, end, oldest)
-    return WantedSessions(start, end, oldest) if store.type == "session" else None
+    return WantedSessions(start, end, _oldest_end(store, oldest)) if has_segments(store) else None
 
 
 def _bound(store: Store, moment: int | None) -> bytes | None:
@@ -262,3 +262,10 @@ def _oldest(store: Store, clock: int) -> int | None:
     """The first window start that has not expired at `clock` (ms); without a retention of its own, once it closed."""
     retention = store.kept_ms
     return None if retention is None or clock < 0 else first_visible_start(clock, retention)
+
+
+def _oldest_end(store: Store, oldest: int | None) -> int | None:
+    """The first end (ms) of windows of a store with segments that have not expired. `oldest`: see `_oldest`."""
+    if oldest is None or not isinstance(store.window, SlidingWindow):
+        return oldest
+    return oldest + store.window.difference_ms

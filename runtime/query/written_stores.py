@@ -9,7 +9,7 @@ from typing import cast
 from ..durations import parse_duration
 from ..log.descriptions import StoreDescription
 from ..log.state import LogState
-from ..topology import Agg, JoinWindow, SessionWindow, Store, StoreType, Window
+from ..topology import Agg, AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Store, StoreType, Window
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,16 @@ def _store(name: str, found: StoreDescription, declared: Store) -> Store:
     )
 
 
-def _window(found: StoreDescription, grace: int) -> Window | SessionWindow | JoinWindow | None:
+def _window(found: StoreDescription, grace: int) -> AnyWindow | JoinWindow | None:
     if found.within is not None:
         return JoinWindow(*found.within, grace)
-    if found.window is None:
-        return None
-    first, *more = found.window
-    return Window(first, more[0], grace) if more else SessionWindow(first, grace)
+    match found.window:
+        case None:
+            return None
+        case (gap,):
+            return SessionWindow(gap, grace)
+        case (difference, 0):
+            return SlidingWindow(difference, grace)
+        case lengths:
+            size, advance = lengths
+            return Window(size, advance, grace)

@@ -1,9 +1,11 @@
-"""The layout of session stores: one row for each key and segment of time, with all sessions of the key that end there.
+"""The layout of stores of sessions and of sliding windows: one row for each key and segment of time, with all windows
+of the key that end there.
 
 A segment's key is that of a window that starts where the segment does (`window_keys`), so old segments lie together,
-and expiry removes them as one range. The sessions that a record can touch end at most a few gaps before it, so they are
-in few segments, whose keys are known: no search is needed. A segment is as long as 8 gaps. Its length follows from the
-gap alone, as a change of the gap is a change of the store, and one of the grace period is not.
+and expiry removes them as one range. The windows that a record can touch end close to it, so they are in few segments,
+whose keys are known: no search is needed. A segment is as long as 8 gaps of sessions, or as one difference of sliding
+windows, of which a key may have two for each record. Its length follows from these alone, as a change of them is a
+change of the store, and one of the grace period is not.
 
 A segment's value is the greatest end in it (ms, 8 bytes little endian, as the timestamp of any row), then a msgpack
 array: start (ms), end (ms), row (bytes) of each session, by end and start.
@@ -15,7 +17,7 @@ from collections.abc import Sequence
 
 import msgpack
 
-from ..topology import JoinWindow, SessionWindow, Store
+from ..topology import JoinWindow, SessionWindow, SlidingWindow, Store
 from . import join_keys
 from .arrays import Int64s
 from .window_keys import split_window_keys
@@ -26,21 +28,26 @@ Session = tuple[int, int, bytes]
 """End and start in ms, and the encoded row."""
 
 
-def segment_length(gap: int) -> int:
-    """The length of a segment in ms. `gap`: of the session window, ms."""
-    return _GAPS * max(gap, 1)
+def segment_length(window: SessionWindow | SlidingWindow) -> int:
+    """The length of a segment in ms."""
+    return window.difference_ms if isinstance(window, SlidingWindow) else _GAPS * max(window.gap_ms, 1)
+
+
+def has_segments(store: Store) -> bool:
+    """Whether the rows of a store are in segments."""
+    return isinstance(store.window, SessionWindow | SlidingWindow)
 
 
 def row_step(store: Store) -> int:
     """What the times are multiples of that the keys of a windowed store begin with, in ms."""
     if isinstance(store.window, JoinWindow):
         return join_keys.segment_length(store.window)
-    return segment_length(store.window.gap_ms) if isinstance(store.window, SessionWindow) else 1
+    return segment_length(store.window) if isinstance(store.window, SessionWindow | SlidingWindow) else 1
 
 
-def segments_of(ends: Int64s, gap: int) -> Int64s:
-    """The starts of the segments (ms) of sessions that end then."""
-    return ends - ends % segment_length(gap)
+def segments_of(ends: Int64s, length: int) -> Int64s:
+    """The starts of the segments of this length of windows that end then, ms."""
+    return ends - ends % length
 
 
 def packed(sessions: Sequence[Session]) -> bytes:

@@ -25,6 +25,7 @@ from ..durations import duration_text
 from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
+    AggregateSliding,
     AggregateWith,
     Answer,
     Declaration,
@@ -207,8 +208,19 @@ def subtopology(
     return of
 
 
-_FILLING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | Materialize | Suppress | Answer | StreamJoin
-_EMITTING = Aggregate | AggregateSessions | Reduce | AggregateWith | Table | TableTableJoin
+_FILLING = (
+    Aggregate
+    | AggregateSessions
+    | AggregateSliding
+    | Reduce
+    | AggregateWith
+    | Table
+    | Materialize
+    | Suppress
+    | Answer
+    | StreamJoin
+)
+_EMITTING = Aggregate | AggregateSessions | AggregateSliding | Reduce | AggregateWith | Table | TableTableJoin
 
 
 def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:

@@ -20,6 +20,7 @@ from ..operators.declarations import (
     SUBSCRIBE,
     Aggregate,
     AggregateSessions,
+    AggregateSliding,
     AggregateWith,
     Answer,
     Declaration,
@@ -82,7 +83,15 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (node.flow,), (node.flow,)
         case Subscribe():
             return (node.flow,), (node.flow,)
-        case Aggregate() | AggregateSessions() | Reduce() | AggregateWith() | FinalResults() | Suppress():
+        case (
+            Aggregate()
+            | AggregateSessions()
+            | AggregateSliding()
+            | Reduce()
+            | AggregateWith()
+            | FinalResults()
+            | Suppress()
+        ):
             return (node.flow,), (node.flow,)
         case unknown:
             assert_never(unknown)
@@ -127,7 +136,7 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return _answering(node, flows[node.flow])
         case ForeignKeyJoin():
             return _responding(node, flows[node.flow])
-        case Aggregate() | AggregateSessions():
+        case Aggregate() | AggregateSessions() | AggregateSliding():
             return Flow(_group_key(node.store), columns_ddl(_results(node.store)))
         case Reduce() | AggregateWith():
             return Flow(_group_key(node.store), node.store.value)

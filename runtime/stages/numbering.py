@@ -15,6 +15,7 @@ from ...errors import HeadwaterError
 from ..operators.declarations import (
     Aggregate,
     AggregateSessions,
+    AggregateSliding,
     AggregateWith,
     Answer,
     ForeignKeyJoin,
@@ -73,6 +74,7 @@ class Numbering:
                 Table()
                 | Aggregate()
                 | AggregateSessions()
+                | AggregateSliding()
                 | Reduce()
                 | AggregateWith()
                 | Materialize()

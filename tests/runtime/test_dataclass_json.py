@@ -15,7 +15,7 @@ from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
-from headwater.runtime.topology import SessionWindow, Store, Window
+from headwater.runtime.topology import SessionWindow, SlidingWindow, Store, Window
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -117,5 +117,6 @@ def test_class_with_a_single_field_and_one_within_mappings_and_pairs() -> None:
 def test_object_is_of_the_class_whose_fields_it_has() -> None:
     store = Store("s", 1, "k string", "n bigint", "window", Window(10, 5, 1))
     sessions = replace(store, type="session", window=SessionWindow(10, 5))
-    for each in (store, sessions, replace(store, type="key_value", window=None)):
+    sliding = replace(store, window=SlidingWindow(10, 5))
+    for each in (store, sessions, sliding, replace(store, type="key_value", window=None)):
         assert from_json(Store, to_json(each)) == each

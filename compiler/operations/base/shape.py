@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ....runtime.operators.declarations import Emit
-from ....runtime.topology import SessionWindow, Store, Window
+from ....runtime.topology import AnyWindow, Store
 from ...diagnostics import Position
 from ...language.expressions import Types
 
@@ -39,7 +39,7 @@ class Shape:
     partitions: int = 1
     windowed: bool = False
     rekey: Rekey | None = None
-    window: Window | SessionWindow | None = None
+    window: AnyWindow | None = None
     closes_ms: int | None = None
     emit: Emit = "per_epoch"
     unsettled: bool = False

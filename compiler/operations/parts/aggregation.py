@@ -7,8 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ....runtime.operators.declarations import Aggregate, AggregateSessions, Materialize, Side
-from ....runtime.topology import Agg, Store
+from ....runtime.operators.declarations import (
+    Aggregate,
+    AggregateSessions,
+    AggregateSliding,
+    Declaration,
+    Materialize,
+    Side,
+)
+from ....runtime.topology import Agg, SessionWindow, SlidingWindow, Store
 from ...language.expressions import Expression
 from ..base.edge import argument_columns
 from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
@@ -62,11 +69,14 @@ class Aggregation(PythonOperation):
         store = replace(self.store, aggregates=aggregates)
         site.declared.stores[store.name] = store
         emit, old = site.changes(self._counts(), self.of == "table")
-        node = (
-            AggregateSessions(edge.name, store, emit, old, self.final, site.at)
-            if store.type == "session"
-            else Aggregate(edge.name, store, emit, old, self.of, site.at)
-        )
+        node: Declaration
+        match store.window:
+            case SessionWindow():
+                node = AggregateSessions(edge.name, store, emit, old, self.final, site.at)
+            case SlidingWindow():
+                node = AggregateSliding(edge.name, store, emit, old, site.at)
+            case _:
+                node = Aggregate(edge.name, store, emit, old, self.of, site.at)
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
 
     def _counts(self) -> frozenset[str]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ....runtime.durations import duration_text
 from ....runtime.operators.declarations import Emit
-from ....runtime.topology import SessionWindow, Store, StoreType, Window
+from ....runtime.topology import AnyWindow, SessionWindow, SlidingWindow, Store, StoreType
 from ...reading.nodes import Scalar
-from ..base.context import FlowContext
+from ..base.context import FlowContext, StepPlace
 from ..base.shape import WINDOW_COLUMNS, Shape
 
 
@@ -39,14 +39,23 @@ def group_store(context: FlowContext, named: Scalar | None, shape: Shape, value:
     needed = window.kept_ms
     retention = model.retention_ms if model else None
     if model is not None and model.retention is not None and retention is not None and retention < needed:
-        what = "gap" if isinstance(window, SessionWindow) else "window"
+        what = {SessionWindow: "gap", SlidingWindow: "twice the difference"}.get(type(window), "window")
         message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than {what} and grace."
         hint = f"Set it to {duration_text(needed)} at least, or leave it out."
         context.report("HW507", model.retention.position, message, hint)
     return replace(store, window=window, retention_ms=retention)
 
 
-def _store_type(window: Window | SessionWindow | None) -> StoreType:
+def _store_type(window: AnyWindow | None) -> StoreType:
     if window is None:
         return "key_value"
     return "session" if isinstance(window, SessionWindow) else "window"
+
+
+def slides(context: FlowContext, step: StepPlace, shape: Shape) -> bool:
+    """Whether a step that calls a Python function stands behind a sliding window, which is reported."""
+    if not isinstance(shape.window, SlidingWindow):
+        return False
+    message = f"`{step.word.text}` with a Python function is not there yet in sliding windows."
+    context.report("HW502", step.word.position, message, "Use other windows, or aggregates of SQL.")
+    return True

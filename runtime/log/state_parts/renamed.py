@@ -151,7 +151,7 @@ def _task(task: TaskCommit, renames: Renames) -> TaskCommit:
         task,
         subtopology=renames.subtopologies.get(task.subtopology, task.subtopology),
         positions=_keys(task.positions, renames.topics),
-        clocks=_keys(task.clocks, renames.stores),
+        clocks=_clocks(task.clocks, renames.stores),
         scheduled=tuple(
             replace(each, processor=renames.steps.get(each.processor, each.processor)) for each in task.scheduled
         ),
@@ -160,6 +160,13 @@ def _task(task: TaskCommit, renames: Renames) -> TaskCommit:
         applied=_keys(task.applied, renames.stores),
         globals_=dict(_seen(task.globals_, renames.tables)),
     )
+
+
+def _clocks(found: Mapping[str, int], stores: Mapping[str, str]) -> dict[str, int]:
+    """Those of `<store>`, and of `<store>.<what else of it has a clock>`."""
+    parts = {name: name.partition(".") for name in found}
+    left = {name: part for name, part in parts.items() if not _is_taken(part[0], stores)}
+    return {"".join((stores.get(store, store), *rest)): found[name] for name, (store, *rest) in left.items()}
 
 
 def _assignment(note: Mapping[str, Any], renames: Renames) -> Mapping[str, Any]:

@@ -19,10 +19,10 @@ from ...records.key_order import last_in_order
 from ...records.key_reading import decode_keys
 from ...records.kinds import Kind
 from ...records.schema import WINDOW_COLUMNS
-from ...records.session_segments import row_step, unpacked
+from ...records.session_segments import has_segments, row_step, unpacked
 from ...records.types import parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
-from ...topology import SessionWindow, Store, Window
+from ...topology import AnyWindow, JoinWindow, SessionWindow, Store, Window
 from .. import declarations
 from ..keyed.codes import bytes_of, group_codes, last_rows
 from ..keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns
@@ -43,7 +43,7 @@ class FinalResults(declarations.FinalResults):
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
         rows = edges[self.flow]
-        assert isinstance(self.store.window, Window | SessionWindow)
+        assert isinstance(self.store.window, AnyWindow)
         behind = self.store.window.closed_after_ms
         before = epoch.clock_before(self.store.name)
         # A record that moves the clock is never late, and its window has the record's timestamp then.
@@ -85,13 +85,14 @@ def _updated(store: Store, rows: Rows, closing: _Closing) -> tuple[Rows, set[byt
 def _unchanged(store: Store, rows: Rows, closing: _Closing, opened: EpochStore, changed: set[bytes]) -> Rows:
     """The rows of earlier epochs that close now, without those of `changed`."""
     upto = int(closing.upto[-1])
-    held = _held_sessions if isinstance(store.window, SessionWindow) else _held
+    held = _held_in_segments if has_segments(store) else _held
     found = [(key, row) for key, row in held(store, opened, closing.before, upto) if key not in changed]
     first, plain = split_window_keys([key for key, _ in found])
+    assert not isinstance(store.window, JoinWindow | None)
     if isinstance(store.window, SessionWindow):
         end, (start, plain) = first, split_window_keys(plain)
     else:
-        start, end = first, first + _length(store)
+        start, end = first, first + store.window.length_ms
     types = parse_columns(store.key)
     key = dict(zip(types, decode_keys(pa.array(plain, pa.binary()), list(types.values())), strict=True))
     key |= zip(WINDOW_COLUMNS, (window_column(start), window_column(end)), strict=True)
@@ -123,17 +124,18 @@ def _places(store: Store, rows: Rows) -> pa.BinaryArray:
     """Bytes in whose order rows come that close together: start, then key; of sessions end, start, then key."""
     plain, start, end = session_keys(rows.keys)
     keys = window_keys(start, plain)
-    return window_keys(end, keys) if isinstance(store.window, SessionWindow) else keys
+    return window_keys(end, keys) if store.type == "session" else keys
 
 
 def _held(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
     """The stored rows whose windows end after `after` (ms) and at `upto` at the latest, by `_places`."""
-    length = _length(store)
+    assert isinstance(store.window, Window)
+    length = store.window.length_ms
     return opened.range(first_window_key(after - length + 1), first_window_key(upto - length + 1))
 
 
-def _held_sessions(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
-    """The same of sessions: of segments that may have some."""
+def _held_in_segments(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same of sessions and sliding windows: of segments that may have some."""
     first = max(after + 1, 0) // row_step(store) * row_step(store)
     for key, segment in opened.range(first_window_key(first), first_window_key(upto + 1)):
         # The value of a segment begins with its greatest end.
@@ -142,13 +144,8 @@ def _held_sessions(store: Store, opened: EpochStore, after: int, upto: int) -> I
         plain = without_window(key)
         for end, start, row in unpacked(segment):
             if after < end <= upto:
-                yield first_window_key(end) + first_window_key(start) + plain, row
-
-
-def _length(store: Store) -> int:
-    """How far the windows of a store that are no sessions reach from their start to their end, in ms."""
-    assert isinstance(store.window, Window)
-    return store.window.size_ms
+                place = first_window_key(start) + plain
+                yield first_window_key(end) + place if store.type == "session" else place, row
 
 
 def _times(rows: Rows, name: str) -> Int64s:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from ...records.session_segments import split_sessions
-from ...records.window_keys import window_keys
-from ...topology import SessionWindow, Store
+from ...records.session_segments import segment_length, split_sessions
+from ...records.window_keys import split_window_keys, window_keys
+from ...topology import SessionWindow, SlidingWindow, Store
 from ..task_epoch import EpochStore
 from .session_store import SessionStore
 from .stored_rows import RowStore, StoredRows, session_keys, store_keys, stored_columns
@@ -29,7 +29,12 @@ def look_up(store: Store, opened: EpochStore, keys: pa.BinaryArray) -> StoredRow
     """The rows of keys (`row_keys`). What a null key gets has no meaning."""
     known = [key or _NO_KEY for key in keys.to_pylist()]
     types = stored_columns(store)
-    if not isinstance(store.window, SessionWindow):
-        return RowStore(opened, types).get(known)
-    starts, ends, plain = split_sessions(known)
-    return StoredRows.of(types, SessionStore(opened, store.window.gap_ms).rows(plain, starts, ends))
+    match store.window:
+        case SessionWindow():
+            starts, ends, plain = split_sessions(known)
+        case SlidingWindow():
+            starts, plain = split_window_keys(known)
+            ends = starts + store.window.difference_ms
+        case _:
+            return RowStore(opened, types).get(known)
+    return StoredRows.of(types, SessionStore(opened, segment_length(store.window)).rows(plain, starts, ends))

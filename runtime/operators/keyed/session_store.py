@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Int64s
-from ...records.session_segments import Session, packed, segment_length, segments_of, unpacked
+from ...records.session_segments import Session, packed, segments_of, unpacked
 from ...records.window_keys import first_window_key, window_keys, without_window
 from ..task_epoch import EpochStore
 
@@ -40,16 +40,16 @@ class Change:
 
 
 class SessionStore:
-    """The sessions of an epoch's store by encoded key. `gap`: of its window, ms."""
+    """The sessions, or sliding windows, of an epoch's store by encoded key. `length`: of its segments, ms."""
 
-    def __init__(self, store: EpochStore, gap: int) -> None:
+    def __init__(self, store: EpochStore, length: int) -> None:
         self._store = store
-        self._gap = gap
+        self._length = length
         self._read: dict[bytes, list[Session]] = {}
 
     def find(self, keys: Sequence[bytes], first_end: Int64s, last_end: int) -> FoundSessions:
         """The sessions of each key that end from `first_end` (one for each key, ms) to `last_end`."""
-        length = segment_length(self._gap)
+        length = self._length
         first = first_end // length
         counts = np.maximum(last_end // length - first + 1, 0)
         segments = (
@@ -70,7 +70,7 @@ class SessionStore:
         """(The number of the key, a segment) for `counts` segments of each key, from the one with number `first`."""
         of_key = np.repeat(np.arange(len(keys)), counts)
         place = np.arange(len(of_key)) - np.repeat(np.cumsum(counts) - counts, counts)
-        starts = (first[of_key] + place) * segment_length(self._gap)
+        starts = (first[of_key] + place) * self._length
         found = self._load(self._keys([keys[number] for number in of_key.tolist()], starts))
         return zip(of_key.tolist(), found, strict=True)
 
@@ -88,7 +88,7 @@ class SessionStore:
 
     def rows(self, keys: Sequence[bytes], starts: Int64s, ends: Int64s) -> list[bytes | None]:
         """The rows of single sessions, as they were when the epoch began; None where there is none."""
-        segments = self._load(self._keys(keys, segments_of(ends, self._gap)))
+        segments = self._load(self._keys(keys, segments_of(ends, self._length)))
         wanted = zip(ends.tolist(), starts.tolist(), strict=True)
         return [
             next((row for end, start, row in segment if (end, start) == bounds), None)
@@ -98,7 +98,7 @@ class SessionStore:
     def change(self, changes: Iterable[Change]) -> None:
         """Change single sessions, all of an epoch at once; of several changes of one the last counts."""
         listed = list(changes)
-        starts = segments_of(np.array([each.end for each in listed], np.int64), self._gap)
+        starts = segments_of(np.array([each.end for each in listed], np.int64), self._length)
         keys = self._keys([each.key for each in listed], starts)
         self._load(keys)
         changed: dict[bytes, dict[tuple[int, int], bytes | None]] = {}

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ...records.arrays import Bools, Int64s
 from ...records.keys import encode_keys
+from ...records.session_segments import segment_length
 from ...state.codec import RowCodec
 from ...timed_parts import timed
 from ...topology import SessionWindow, Store
@@ -82,7 +83,7 @@ class SessionTable:
         clock = epoch.clock(self.store.name)
         records = Records.of(code, len(keys), rows.timestamp, clock)
         opened = epoch.store(self.store)
-        store = SessionStore(opened, window.gap_ms)
+        store = SessionStore(opened, segment_length(window))
         found = store.find(keys, _first_ends(records, window.gap_ms, clock - kept), clock)
         with timed("sessions"):
             merged = merge(records, Sessions(found.code, found.start, found.end), window, kept)

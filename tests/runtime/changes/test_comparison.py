@@ -13,7 +13,7 @@ from headwater.runtime.changes.model import Change, Subject, Verdict
 from headwater.runtime.changes.recompute.onward import going_on, with_real_ways
 from headwater.runtime.changes.ways import CONTINUE, ways_onward
 from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
-from headwater.runtime.topology import Agg, GlobalTable, JoinWindow, StepText, Store, Topic, Window
+from headwater.runtime.topology import Agg, GlobalTable, JoinWindow, SlidingWindow, StepText, Store, Topic, Window
 
 FED = topic("fed")
 MADE = topic("made", writer="p-t")
@@ -62,6 +62,7 @@ def test_before_anything_was_consumed_everything_may_change() -> None:
         ({"value": "n int"}, "store totals: its columns changed | ~ n bigint -> int"),
         ({"window": Window(20, 20, 5)}, "store totals: its window was tumbling 10ms, is tumbling 20ms"),
         ({"window": None}, "store totals: its window was tumbling 10ms, is none"),
+        ({"window": SlidingWindow(10, 5)}, "store totals: its window was tumbling 10ms, is sliding 10ms"),
         (
             {"aggregates": (Agg("n", "sum", "x", "int"),)},
             "store totals: its aggregates changed | ~ n: count(*) -> sum(x)",

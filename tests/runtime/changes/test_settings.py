@@ -56,6 +56,7 @@ OPERATORS: dict[str, set[str]] = {
     "ForeignKeyJoin": {"table", "how"},
     "Aggregate": {"flow", "store", "emit"},
     "AggregateSessions": {"flow", "store", "emit"},
+    "AggregateSliding": {"flow", "store", "emit"},
     "FinalResults": {"flow", "store"},
     "AggregateWith": {"flow", "store", "function", "emit"},
     "Reduce": {"flow", "store", "function", "emit"},

@@ -1,0 +1,1 @@
+"""Sliding windows: which windows a record makes and updates, and their aggregates."""
