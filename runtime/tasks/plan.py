@@ -53,6 +53,8 @@ class TopicInput:
     commit: CommitMark | None = None
     answers: bool = False
 
+    seldom: ClassVar = ("answers",)
+
 
 @dataclass(frozen=True)
 class StoreInput:
