@@ -38,7 +38,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_day_on_a_web_site_equals_pandas(root: Path, max_records: int) -> None:
     profile = (root / "profiles.yml").read_text()
     (root / "profiles.yml").write_text(
-        profile.replace("max_records: 200000", f"max_records: {max_records}").replace("interval: 500ms", "interval: 0ms")
+        profile.replace("max_records: 200000", f"max_records: {max_records}").replace(
+            "interval: 500ms", "interval: 0ms"
+        )
     )
     data = Clickstream(*(seed(root, name) for name in ("page_views", "impressions", "clicks")))
     project = Project(root)
@@ -74,6 +76,4 @@ def seed(root: Path, name: str) -> Any:
 
 
 def only(records: Any, *columns: str) -> Any:
-    return {
-        key: [(ts, {name: row[name] for name in columns}) for ts, row in of_key] for key, of_key in records.items()
-    }
+    return {key: [(ts, {name: row[name] for name in columns}) for ts, row in of_key] for key, of_key in records.items()}

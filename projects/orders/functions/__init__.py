@@ -1,0 +1,1 @@
+"""Functions of the project: the seeds, and the Python in its flows."""
