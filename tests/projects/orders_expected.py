@@ -57,13 +57,10 @@ def hourly_revenue(data: Shop) -> Table:
 def order_news(data: Shop, partitions: Mapping[int, int]) -> Table:
     """What was last written about each order that has not changed just before the end of its partition's records."""
     rows = _progress(data)
-    state = ["shipped" if s else "paid" if p else "placed" for s, p in zip(_has(rows, "carrier"), _has(rows, "method"))]
+    state = rows["method"].notna().map({True: "paid", False: "placed"}).mask(rows["carrier"].notna(), "shipped")
     news = {order: {"state": each} for order, each in zip(rows["order_id"], state, strict=True)}
-    changes = pd.concat(
-        [data.orders[["order_id", "changed_at"]].set_axis(["order_id", "at"], axis=1)]
-        + [data.payments[["order_id", "paid_at"]].set_axis(["order_id", "at"], axis=1)]
-        + [data.shipments[["order_id", "shipped_at"]].set_axis(["order_id", "at"], axis=1)]
-    )
+    times = [(data.orders, "changed_at"), (data.payments, "paid_at"), (data.shipments, "shipped_at")]
+    changes = pd.concat([rows[["order_id"]].assign(at=rows[time]) for rows, time in times])
     changes = changes[changes["order_id"].isin(news.keys())]
     changed = _millis(changes.groupby("order_id")["at"].max())
     clock = changed.groupby(changed.index.map(partitions)).max()
@@ -103,10 +100,6 @@ def _progress(data: Shop) -> pd.DataFrame:
 
 def _last(rows: pd.DataFrame, key: str, time: str) -> pd.DataFrame:
     return rows.sort_values(time, kind="stable").drop_duplicates(key, keep="last")
-
-
-def _has(rows: pd.DataFrame, column: str) -> pd.Series[bool]:
-    return rows[column].notna()
 
 
 def _table(rows: pd.DataFrame, columns: list[str]) -> Table:
