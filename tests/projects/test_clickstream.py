@@ -17,6 +17,8 @@ from projects.clickstream_expected import (
 from projects.flights_run import stream, table
 from projects.in_process import built, copied, seed_rows
 
+from headwater import Project
+
 SEEDS = ("page_views", "impressions", "clicks")
 AT_ONCE, FEW = 10**8, 97
 
@@ -31,8 +33,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_day_on_a_web_site_equals_pandas(root: Path, max_records: int) -> None:
     data = Clickstream(*(seed_rows(root, name) for name in SEEDS))
 
-    project = built(root, max_records)
+    check(built(root, max_records), data)
 
+
+def check(project: Project, data: Clickstream) -> None:
+    """Every output of the project is what pandas says."""
+    assert hot_pages(data)
     assert only(stream(project, "unique_views"), "event_id", "page") == unique_views(data)
     assert table(project, "visits") == visits(data)
     assert table(project, "hot_pages") == hot_pages(data)

@@ -17,6 +17,8 @@ from projects.orders_expected import (
     unpaid_shipments,
 )
 
+from headwater import Project
+
 SEEDS = ("customers", "orders", "payments", "shipments")
 AT_ONCE, FEW = 10**8, 53
 
@@ -31,8 +33,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_two_weeks_of_a_shop_equal_pandas(root: Path, max_records: int) -> None:
     data = Shop(*(seed_rows(root, name) for name in SEEDS))
 
-    project = built(root, max_records)
+    check(built(root, max_records), data)
 
+
+def check(project: Project, data: Shop) -> None:
+    """Every output of the project is what pandas says."""
     columns = ("cents", "customer_id", "name", "city", "method", "carrier")
     assert only(table(project, "order_status"), *columns) == order_status(data)
     assert table(project, "unpaid_shipments") == unpaid_shipments(data)

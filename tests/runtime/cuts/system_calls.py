@@ -14,7 +14,7 @@ import re
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 from headwater.runtime.state.lmdb.store import LmdbStore
 
 BEFORE, AFTER = "before", "after"
+ANY = "*"
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{6,}|\d+")
@@ -31,11 +32,17 @@ NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{6,}|\d+")
 
 @dataclass(frozen=True)
 class Cut:
-    """Where to end: `before` or `after` the call with this name, when it comes for the so-many-th time (from 1)."""
+    """Where to end: `before` or `after` the call with this name (`ANY`), when it comes the so-many-th time (from 1)."""
 
     name: str
     number: int
     side: str
+
+    def is_here(self, made: Sequence[str], counts: Counter[str]) -> bool:
+        """Whether the last of the calls that were made is the one."""
+        if self.name == ANY:
+            return len(made) == self.number
+        return made[-1] == self.name and counts[self.name] == self.number
 
 
 @dataclass
@@ -56,7 +63,7 @@ class Calls:
         with self._lock:
             self.made.append(name)
             self.counts[name] += 1
-            here = self.cut is not None and (name, self.counts[name]) == (self.cut.name, self.cut.number)
+            here = self.cut is not None and self.cut.is_here(self.made, self.counts)
         if here and self.cut is not None and self.cut.side == BEFORE:
             os.kill(os.getpid(), signal.SIGKILL)
         found = original()

@@ -1,0 +1,53 @@
+"""The two projects with sessions, joins of all kinds and processors, killed again and again, against pandas."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cut_runs import program_of
+from projects import test_clickstream, test_orders
+from projects.clickstream_expected import Clickstream
+from projects.in_process import copied, seed_rows
+from projects.orders_expected import Shop
+from system_calls import AFTER, ANY, BEFORE
+
+from headwater import Project
+
+SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20260302"))
+KILLS = 25
+CALLS = (150, 900)
+"""Calls of the system, on files of the project, from a start to the kill."""
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "data", "check"),
+    [
+        ("clickstream", ("CLICKSTREAM_EVENTS", "6000"), Clickstream, test_clickstream.check),
+        ("orders", ("ORDERS", "500"), Shop, test_orders.check),
+    ],
+)
+def test_project_that_is_killed_25_times_comes_to_what_pandas_says(
+    name: str,
+    size: tuple[str, str],
+    data: Callable[..., Any],
+    check: Callable[[Project, Any], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    print(f"HEADWATER_KILL_SEED={SEED}")
+    monkeypatch.setenv(*size)
+    draw, root = random.Random(SEED), copied(name, tmp_path)
+    seeds = test_clickstream.SEEDS if data is Clickstream else test_orders.SEEDS
+    with program_of("projects.killed_example") as program:
+        outcomes = [
+            program.ask("run", root, (ANY, draw.randint(*CALLS), draw.choice((BEFORE, AFTER)))) for _ in range(KILLS)
+        ]
+        program.ask("run", root)
+
+    assert outcomes == [{"killed": True}] * KILLS
+    check(Project(root), data(*(seed_rows(root, each) for each in seeds)))
