@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from cut_runs import program_of
-from projects import test_clickstream, test_orders
 from projects.clickstream_expected import Clickstream
 from projects.in_process import copied, seed_rows
 from projects.orders_expected import Shop
 from system_calls import AFTER, ANY, BEFORE
 
 from headwater import Project
+from projects import test_clickstream, test_orders
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20260302"))
 KILLS = 25
