@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from projects.clickstream_expected import (
@@ -18,6 +18,9 @@ from projects.flights_run import stream, table
 from projects.in_process import built, copied, seed_rows
 
 from headwater import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SEEDS = ("page_views", "impressions", "clicks")
 AT_ONCE, FEW = 10**8, 97
@@ -48,6 +51,20 @@ def check(project: Project, data: Clickstream) -> None:
     outcomes = ad_outcomes(data, partitions)
     assert only(stream(project, "ad_outcomes"), "ad", "outcome") == outcomes
     assert table(project, "ad_totals") == ad_totals(outcomes)
+
+
+def test_cases_of_the_project_pass(root: Path) -> None:
+    Project(root).test().check()
+
+
+@pytest.mark.spark
+def test_day_on_a_web_site_equals_pandas_on_spark(root: Path, spark_session: SparkSession) -> None:
+    data = Clickstream(*(seed_rows(root, name) for name in SEEDS))
+
+    with Project.load(root, session=spark_session) as project:
+        project.build(test=False)
+
+        check(project, data)
 
 
 def test_seeds_have_what_makes_it_hard(root: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from projects.flights_run import stream, table
@@ -18,6 +18,9 @@ from projects.orders_expected import (
 )
 
 from headwater import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SEEDS = ("customers", "orders", "payments", "shipments")
 AT_ONCE, FEW = 10**8, 53
@@ -50,6 +53,20 @@ def check(project: Project, data: Shop) -> None:
     news, expected = only(table(project, "order_news"), "state"), order_news(data, partitions)
     assert {key: news.get(key) for key in expected} == expected
     assert stream(project, "late_shipments") == late_shipments(data, partitions)
+
+
+def test_cases_of_the_project_pass(root: Path) -> None:
+    Project(root).test().check()
+
+
+@pytest.mark.spark
+def test_two_weeks_of_a_shop_equal_pandas_on_spark(root: Path, spark_session: SparkSession) -> None:
+    data = Shop(*(seed_rows(root, name) for name in SEEDS))
+
+    with Project.load(root, session=spark_session) as project:
+        project.build(test=False)
+
+        check(project, data)
 
 
 def test_seeds_have_what_makes_it_hard(root: Path) -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ def in_a_process(work: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(answer)
     for name in found.pop("modules", ()):
         if name not in sys.modules:
-            import_module(name)  # so that no later run has to
+            with suppress(ModuleNotFoundError):  # functions of a project, whose names only their loader knows
+                import_module(name)  # so that no later run has to
     return found
 
 
