@@ -20,7 +20,7 @@ from projects import test_clickstream, test_orders
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20260302"))
 KILLS = 25
-CALLS = (150, 900)
+CALLS = (80, 450)
 """Calls of the system, on files of the project, from a start to the kill."""
 
 

@@ -66,10 +66,11 @@ class Calls:
             here = self.cut is not None and self.cut.is_here(self.made, self.counts)
         if here and self.cut is not None and self.cut.side == BEFORE:
             os.kill(os.getpid(), signal.SIGKILL)
-        found = original()
-        if here:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
+        try:
+            return original()
+        finally:  # a call that fails is one too
+            if here:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def _name(self, call: str, path: str | None) -> str | None:
         kind = None if path is None else kind_of(self.root, path)
