@@ -57,12 +57,14 @@ class Claim:
         return _is_at(self._lock, self._directory / _LOCK)
 
     def release(self) -> None:
-        """Give the right up."""
-        if self.is_current():
-            with suppress(FileNotFoundError):  # many a tool that copies folders does not know pipes
-                os.unlink(self._directory / _ASKED)
-        os.close(self.asked)
-        os.close(self._lock)
+        """Give the right up, also where the folder cannot be looked at: this process would wait for itself."""
+        try:
+            with suppress(OSError):  # many a tool that copies folders does not know pipes
+                if self.is_current():
+                    os.unlink(self._directory / _ASKED)
+        finally:
+            os.close(self.asked)
+            os.close(self._lock)
 
 
 def is_claimed(directory: Path) -> bool:

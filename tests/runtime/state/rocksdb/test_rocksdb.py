@@ -14,6 +14,7 @@ import pytest
 from waiting import wait_until
 
 from headwater.runtime.state.rocksdb import databases
+from headwater.runtime.state.rocksdb.claim import Claim
 from headwater.runtime.state.rocksdb.databases import of_this_process
 from headwater.runtime.state.rocksdb.store import RocksdbBackend, RocksdbStore
 from headwater.runtime.state.store import StoreDamagedError, StoreUnusableError
@@ -286,11 +287,25 @@ def test_folder_that_cannot_be_looked_at_does_not_end_the_thread_that_answers_fo
     assert store.position == 20_000
     if writes:
         store.apply([([b"a"], [b"b"])], 20_000, 20_001)
+    with of_this_process._lock:  # the thread itself must not look while the folder is on its way
+        directory.parent.rename(tmp_path / "elsewhere")
+        directory.parent.write_text("no folder")
+
+        of_this_process.rest()
+
+        directory.parent.unlink()
+        (tmp_path / "elsewhere").rename(directory.parent)
+    assert store.position == 20_000 + writes
+
+
+def test_right_to_write_is_given_up_where_its_folder_cannot_be_looked_at(directory: Path, tmp_path: Path) -> None:
+    claim = Claim.attempt(directory)
+    assert claim is not None
     directory.parent.rename(tmp_path / "elsewhere")
     directory.parent.write_text("no folder")
 
-    of_this_process.rest()
+    claim.release()
 
     directory.parent.unlink()
     (tmp_path / "elsewhere").rename(directory.parent)
-    assert store.position == 20_000 + writes
+    assert BACKEND.open(directory).position == 20_000
