@@ -48,16 +48,19 @@ class SparkOnDemand:
 
     def session(self) -> SparkSession:
         """The session. Raises JavaError, SettingError, ConnectError, SessionError."""
-        from .session import begin_start, start_session
+        from .session import start_session
         from .settings import require_fitting
 
         if self._given is not None:
             require_fitting(self._given)
             return self._given
         if self._started is None:
-            begun, self._begun = self._begun or begin_start(self._settings()), None
+            from pyspark import SparkContext
+
+            shared = SparkContext._active_spark_context is not None
+            begun, self._begun = self._begun, None
             session = start_session(self._settings(), begun=begun)
-            if begun.folder is None:
+            if shared:
                 self._given = session
             self._started = session
         return self._started
