@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..records.join_keys import split_side_keys
-from ..records.session_segments import row_step
-from ..records.window_keys import first_window_key
+from ..records.session_segments import first_row_key
 from ..topology import Store
 
 Encoded = tuple[bytes, bytes]
@@ -23,9 +22,7 @@ class WantedRecords:
 
     def lower(self, store: Store) -> bytes | None:
         """The first key of the first segment that may have some."""
-        bounds = [bound for bound in (self.start, self.oldest) if bound is not None]
-        step = row_step(store)
-        return first_window_key(max(bounds) // step * step) if bounds else None
+        return first_row_key(store, self.start, self.oldest)
 
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
         """The record of a key, if it is wanted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..records.session_segments import row_step, unpacked
+from ..records.session_segments import first_row_key, unpacked
 from ..records.window_keys import first_window_key, without_window
 from ..topology import Store
 
@@ -22,9 +22,7 @@ class WantedSessions:
 
     def lower(self, store: Store) -> bytes | None:
         """The first key of a segment that may have some: no session ends before it starts."""
-        bounds = [bound for bound in (self.start, self.oldest) if bound is not None]
-        step = row_step(store)
-        return first_window_key(max(bounds) // step * step) if bounds else None
+        return first_row_key(store, self.start, self.oldest)
 
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
         """The sessions of a segment. Their keys are start, end, and the key without the window (`split_sessions`)."""

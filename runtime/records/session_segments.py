@@ -20,7 +20,7 @@ import msgpack
 from ..topology import JoinWindow, SessionWindow, SlidingWindow, Store
 from . import join_keys
 from .arrays import Int64s
-from .window_keys import split_window_keys
+from .window_keys import first_window_key, split_window_keys
 
 _GAPS = 8
 
@@ -43,6 +43,13 @@ def row_step(store: Store) -> int:
     if isinstance(store.window, JoinWindow):
         return join_keys.segment_length(store.window)
     return segment_length(store.window) if isinstance(store.window, SessionWindow | SlidingWindow) else 1
+
+
+def first_row_key(store: Store, *bounds: int | None) -> bytes | None:
+    """The first key of the rows that may have something from the latest of these times (ms) on; None if all may."""
+    times = [bound for bound in bounds if bound is not None]
+    step = row_step(store)
+    return first_window_key(max(times) // step * step) if times else None
 
 
 def segments_of(ends: Int64s, length: int) -> Int64s:
