@@ -1,4 +1,4 @@
-"""Reads what several kinds of entries share: words reserved for later, `emit`, and names of columns."""
+"""Reads what several kinds of entries share: `emit`, and names of columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...runtime.operators.declarations import Emit
-from ..diagnostics import Diagnostics, Position
+from ..diagnostics import Diagnostics
 from ..reading.nodes import Mapping, Scalar
 from ..types import canonical
 from .entries import Column
@@ -24,13 +24,6 @@ class Reader:
     """Reads parts of entries, and reports mistakes that a schema cannot find."""
 
     diagnostics: Diagnostics
-
-    def later(self, position: Position, what: str) -> None:
-        """Report a word that is reserved for later.
-
-        `what`: a subject with its verb, such as "The session window is".
-        """
-        self.diagnostics.add("HW502", position, f"{what} not there yet; the word is reserved for it.")
 
     def emit(self, node: Mapping | None) -> Emit:
         """The `emit` of a table: `per_epoch` or `each_update`."""

@@ -1,7 +1,7 @@
 """Builds the typed model from the trees of a project's files.
 
-Schema violations have been reported already, so values of the wrong shape are ignored silently. Only words reserved for
-later and names that cannot be told apart are reported here.
+Schema violations have been reported already, so values of the wrong shape are ignored silently. Only names that cannot
+be told apart are reported here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..diagnostics import Diagnostics
 from ..language.entries import Columns, PluginUse, StoreModel, TableModel, TopicModel
 from ..language.node_values import flag, integer, mapping, milliseconds, named, scalar, scalars, text
 from ..language.reader import Reader
-from ..operations import RESERVED, STEPS
+from ..operations import STEPS
 from ..operations.base.step import Step, StepAction
 from ..reading.load import LoadedProject, TopicDefinition, TopologyDocument
 from ..reading.nodes import Mapping, Node, Scalar, Sequence
@@ -142,7 +142,7 @@ class _Builder:
             return
         for item in steps:
             entries = item.entries if isinstance(item, Mapping) else ()
-            words = [entry for entry in entries if entry.name in STEPS or entry.name in RESERVED]
+            words = [entry for entry in entries if entry.name in STEPS]
             if len(words) == 1 and isinstance(item, Mapping):
                 entry = words[0]
                 was = tuple(scalars(item.get("was")))
@@ -151,9 +151,6 @@ class _Builder:
                 yield Step(entries[0].key if entries else flow, None, None)
 
     def _action(self, word: Scalar, node: Node) -> StepAction | None:
-        if word.text in RESERVED:
-            self._reader.later(word.position, f"The step '{word.text}' is")
-            return None
         return STEPS[word.text].read(node, self._reader)
 
 

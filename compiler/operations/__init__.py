@@ -42,6 +42,3 @@ STEPS: Mapping[str, type[StepAction]] = {
     "process": ProcessStep,
 }
 """The class of each word in `steps:`."""
-
-RESERVED: frozenset[str] = frozenset()
-"""Words reserved for later steps."""

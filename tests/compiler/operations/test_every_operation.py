@@ -13,7 +13,7 @@ from pkgutil import walk_packages
 import pytest
 
 import headwater.compiler.operations
-from headwater.compiler.operations import RESERVED, STEPS
+from headwater.compiler.operations import STEPS
 from headwater.compiler.operations.base.operation import EitherOperation, Operation, PythonOperation, SqlOperation
 from headwater.compiler.operations.base.step import StepAction
 from headwater.compiler.topology import connections
@@ -64,4 +64,4 @@ def test_step_has_every_part_and_a_word(step: type[StepAction]) -> None:
 
 def test_words_of_steps_are_those_of_the_schema() -> None:
     step = json.loads(SCHEMA.read_text())["definitions"]["step_object"]
-    assert set(step["properties"]) - {"name", "was", "description", "tags", "meta"} == STEPS.keys() | RESERVED
+    assert set(step["properties"]) - {"name", "was", "description", "tags", "meta"} == STEPS.keys()
