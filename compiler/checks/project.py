@@ -194,7 +194,8 @@ class _ProjectCheck:
         model = self._model.topologies[name]
         tables = {table: context.tables[table] for table in model.tables if table in context.tables}
         flows = {flow: context.flows[flow] for flow in order if flow in context.flows}
-        return CheckedTopology(name, model.file, tuple(model.flows), tables, flows, self._topics)
+        stores = frozenset({*model.stores, *context.default_stores})
+        return CheckedTopology(name, model.file, tuple(model.flows), tables, flows, self._topics, stores)
 
 
 def _topic_shape(topic: TopicModel) -> Shape:

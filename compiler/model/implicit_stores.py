@@ -10,6 +10,7 @@ from ..operations.aggregate import AggregateStep
 from ..operations.base.step import Step
 from ..operations.filter import FilterStep
 from ..operations.joins.step import JoinStep
+from ..operations.parts.tables import RESULT
 from ..operations.reduce import ReduceStep
 from ..operations.select import DropStep, SelectStep, WithColumnsStep
 from ..operations.suppress import SuppressStep
@@ -35,7 +36,7 @@ def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
         by_key = bool(steps) and _by_foreign_key(flow.steps[-1], kinds[-2])
         needs = bool(steps) and not by_key and (not steps[-1].stores_result or steps[-1].store_ending)
         if flow.name.text in looked_up and needs:
-            endings[""] = None
+            endings[RESULT if "" in endings or flow.name.text in model.stores else ""] = None
         yield from ((flow.name.text + ending, flow.name.position) for ending in endings)
         for owner, ending in (each for step in steps for each in step.implied):
             yield (owner or flow.name).text + ending, (owner or flow.name).position

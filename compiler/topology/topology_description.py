@@ -47,6 +47,8 @@ class _Nodes:
         found = operation.describe(of_table, [shapes[edge] for edge in looked_at])
         about = _about(vertex, found.text)
         last = tuple(self._end[edge] for edge in vertex.inputs)
+        if found.keeps:
+            self._keep(vertex, found.keeps)
         for row in found.inputs:
             each = zip(row, last, strict=True)
             last = tuple(self._node(vertex, processor, (before,), about) for processor, before in each)
@@ -60,6 +62,14 @@ class _Nodes:
         for processor in found.chain[len(found.sides) > 0 :]:
             last = (self._node(vertex, processor, last, about),)
         return tuple(self._node(vertex, processor, last, about) for processor in found.fan) or last
+
+    def _keep(self, vertex: Vertex, stores: tuple[str, ...]) -> None:
+        """Add the stores to the node behind which the vertex's input begins."""
+        (edge,) = vertex.inputs
+        for nodes in self._made.values():
+            for place, node in enumerate(nodes):
+                if node.name == self._end[edge]:
+                    nodes[place] = replace(node, stores=(*node.stores, *stores))
 
     def _node(
         self, vertex: Vertex, processor: Processor, before: tuple[str, ...], about: str, number: int | None = None

@@ -19,7 +19,7 @@ from ..operations.base.shape import Shape
 from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
 from ..operations.parts.foreign_key import Responding, Subscribing
-from ..operations.parts.tables import ToStream, ToTable
+from ..operations.parts.tables import RESULT, Keeping, ToTable
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
 from .operation_graph import Vertex, Wired
 from .related_tables import related_tables, told_early
@@ -215,7 +215,7 @@ class _Wiring:
         shape = self._shapes[edge]
         # A join looks rows up by key, so the table needs a store, as in Kafka Streams.
         if lookups and shape.store is None:
-            edge = self._materialized(name, edge, at)
+            edge = self._materialized(self._free(name), edge, at, name)
             shape = self._shapes[edge]
         sharing = [each for flow in self._flows() for each in _sharing(flow, name)]
         names = list(self._readers_of(name))
@@ -253,13 +253,15 @@ class _Wiring:
     def _flows(self) -> Iterator[CheckedFlow]:
         return (self._topology.flows[name] for name in self._topology.declared)
 
-    def _materialized(self, name: str, edge: int, at: str, flow: str | None = None) -> int:
-        """Add a store to a table that has none and in which joins look up rows. `flow`: its own; omitted: `name`."""
-        flow = name if flow is None else flow
+    def _free(self, name: str) -> str:
+        """The name of a store of the rows at the end of a flow, in which a step may have a store with its name."""
+        return f"{name}{RESULT}" if name in self._topology.stores else name
+
+    def _materialized(self, name: str, edge: int, at: str, flow: str) -> int:
+        """Add a store to a table that has none and in which joins look up rows. `flow`: its own."""
         shape = self._shapes[edge]
         store = declared_store(name, None, "key_value", shape.key, shape.value, shape.partitions)
-        (stream,) = self._vertex(ToStream(), (edge,), (replace(shape, kind="stream"),), flow, at)
-        return self._vertex(ToTable(store), (stream,), (replace(shape, store=store),), flow, at)[0]
+        return self._vertex(Keeping(store), (edge,), (replace(shape, store=store),), flow, at)[0]
 
 
 def _edge_name(flow: CheckedFlow, source: str) -> str:

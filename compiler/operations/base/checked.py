@@ -74,7 +74,8 @@ class CheckedTable:
 class CheckedTopology:
     """A topology whose flows and tables have been checked.
 
-    `flows`: each after those that it reads. `declared`: their names in the order of the file.
+    `flows`: each after those that it reads. `declared`: their names in the order of the file. `stores`: the names that
+    stores have which are declared, or which a step or a table has called after its flow or itself.
     """
 
     name: str
@@ -83,3 +84,4 @@ class CheckedTopology:
     tables: Mapping[str, CheckedTable]
     flows: Mapping[str, CheckedFlow]
     topics: Mapping[str, Topic]
+    stores: frozenset[str] = frozenset()

@@ -59,7 +59,7 @@ class Description:
 
     `inputs`: its first nodes, row by row, each row with a node for each input; or none. `chain`: its nodes, each after
     the one before. `fan`: nodes after the last one, one for each output; or none. `sides`: nodes before the chain, one
-    for each edge that it reads; or none.
+    for each edge that it reads; or none. `keeps`: stores of the node before, which it fills with that node's rows.
     """
 
     text: str = ""
@@ -67,6 +67,7 @@ class Description:
     fan: tuple[Processor, ...] = ()
     sides: tuple[Processor, ...] = ()
     inputs: tuple[tuple[Processor, ...], ...] = ()
+    keeps: tuple[str, ...] = ()
 
 
 class Operation(ABC):

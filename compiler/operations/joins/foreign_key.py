@@ -15,7 +15,7 @@ from ..base.shape import Shape
 from ..base.step import Step
 from ..parts.foreign_key import ANSWER_COLUMNS, SUBSCRIPTION_COLUMNS, Answering, Responding, Subscribing
 from ..parts.projection import with_arguments
-from ..parts.tables import Settling, ToStream, ToTable
+from ..parts.tables import Keeping, Settling, ToTable
 from .by import looked_up_by
 from .columns import Plan, WrittenJoin, added, compute, joined_table, planned, refused
 
@@ -50,7 +50,8 @@ class _Layout:
         context, step = self.context, self.step
         ready = with_arguments(context, step, shape, list(by.values()))
         if ready.store is None:
-            ready = self._stored(ready, ROWS, "KTABLE-MATERIALIZED")
+            store = self._store(ROWS, ready, ready.key, ready.value)
+            ready = context.add(Keeping(store), ready, replace(ready, store=store), step)
         asked = self._subscription(ready)
         asking = Subscribing(self.join.table.text, self._how, by, self._edge)
         context.add(asking, ready, asked, step)
@@ -65,21 +66,15 @@ class _Layout:
         context.add(Responding(self._how, tuple(ready.value), context.name.text), answer, joined, step)
         after = replace(self.plan.after, kind="stream")
         compute(context, step, self.join, replace(self.plan, after=after), joined)
-        result = self._stored(after, JOINED, "KTABLE-FK-JOIN-OUTPUT")
+        store = self._store(JOINED, after, after.key, after.value)
+        result = replace(after, kind="table", store=store)
+        context.add(ToTable(store, role="KTABLE-FK-JOIN-OUTPUT"), after, result, step)
         return context.add(Settling(alone=True), result, result, step)
 
     def _subscription(self, left: Shape) -> Shape:
         """The shape of subscriptions: keyed as the right table, with the key of the left one as values."""
         value = {**left.key, **SUBSCRIPTION_COLUMNS}
         return replace(self.side, kind="table", value=value, store=None, emit=left.emit, unsettled=False)
-
-    def _stored(self, shape: Shape, what: str, role: str) -> Shape:
-        """The table with a store of its own, made of a table or of the stream of answers. `role`: in `describe`."""
-        store = self._store(what, shape, shape.key, shape.value)
-        stream = replace(shape, kind="stream", store=None)
-        if shape.is_table:
-            self.context.add(ToStream(), shape, stream, self.step)
-        return self.context.add(ToTable(store, role=role), stream, replace(shape, kind="table", store=store), self.step)
 
     def _store(self, what: str, shape: Shape, key: Mapping[str, str | None], value: Mapping[str, str | None]) -> Store:
         return declared_store(f"{self._name}-{what}", None, "key_value", key, value, shape.partitions)

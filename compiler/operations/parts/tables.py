@@ -13,6 +13,9 @@ from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperati
 from ..base.shape import Shape
 from ..base.site import PythonLayout, Site
 
+RESULT = "-result"
+"""What the name of a store of a flow's last rows ends with, where a step has a store with the flow's name already."""
+
 
 @dataclass(frozen=True)
 class ToTable(PythonOperation):
@@ -69,6 +72,35 @@ class ToStream(PythonOperation):
 
     def in_python(self, site: Site) -> PythonLayout:
         return PythonLayout((declarations.ToStream(site.input.name, site.at),), (site.onward,))
+
+
+@dataclass(frozen=True)
+class Keeping(PythonOperation):
+    """Keeps the rows of a table that has no store, because a join looks them up."""
+
+    store: Store
+
+    has_effect = True
+    null_keys = "dropped"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """A store has all columns."""
+        return offered
+
+    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
+        """Each change becomes a row of the store."""
+        return EVERY_CHANGE
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """A store of the step that makes the rows, as Kafka Streams shows what is materialised."""
+        return Description(keeps=(self.store.name,))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        edge, shape = site.input, site.output.shape
+        site.declared.stores[self.store.name] = self.store
+        emit, old = site.changes(frozenset(), True)
+        nodes = (declarations.ToStream(edge.name, site.at), Table(edge.name, self.store, emit, old, site.at))
+        return PythonLayout(nodes, (replace(edge, shape=shape, value=tuple(shape.value)),))
 
 
 @dataclass(frozen=True)

@@ -112,3 +112,44 @@ def test_mermaid_has_a_box_for_each_subtopology_and_an_arrow_through_each_topic(
     topic = "topic_shop_t_counted_repartition"
     assert any(line.endswith(f"--> {topic}") for line in lines)
     assert any(line.strip().startswith(f"{topic} -->") for line in lines)
+
+
+OF_TABLES = """
+    tables:
+      people: {topic: users}
+    flows:
+      named: {from: people, steps: [{filter: name is not null}]}
+      short:
+        from: people
+        steps:
+          - filter: length(name) < 5
+          - select: {nick: name}
+          - join: {table: named}
+          - join: {table: titles, type: left, by: {url: nick}}
+        to: out
+      titles: {from: pages, steps: [to_table, {filter: title > 'a'}]}
+"""
+
+
+def test_store_that_a_join_needs_is_shown_at_the_step_that_makes_its_rows(
+    compiled: Callable[..., CheckedProject],
+) -> None:
+    topology = compiled(TOPICS, OF_TABLES).topologies[0]
+
+    nodes = [node for part in topology.subtopologies for node in part.nodes]
+    kept = {store: node.name.rpartition("-")[0] for node in nodes for store in node.stores if "JOIN" not in node.name}
+    assert kept == {
+        "people": "KTABLE-SOURCE",
+        "named": "KTABLE-FILTER",
+        "short-named": "KTABLE-MAPVALUES",
+        "short-rows": "KTABLE-MERGE",
+        "titles": "KSTREAM-TOTABLE",
+        "titles-result": "KTABLE-FILTER",
+    }
+    # What is left of both is written so: `to_table`, and the result as records of a topic.
+    shown = describe(topology)
+    assert [line.split(":")[1].strip() for line in shown.splitlines() if "TOTABLE" in line and "Proc" in line] == [
+        next(node.name for node in nodes if "TOTABLE" in node.name) + " (stores"
+    ]
+    assert shown.count("Processor: KTABLE-TOSTREAM") == 1
+    assert "MATERIALIZED" not in shown

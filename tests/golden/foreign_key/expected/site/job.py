@@ -344,7 +344,7 @@ TOPOLOGY = Topology(
     project="site",
     name="site",
     version="1.0",
-    content_hash="8d1337ac2c1bc1ff97a8a9acb1a208ea9d57543c466a8b718bbb0a5565b9abf1",
+    content_hash="d317f68fedb2bb2dc20cfbea77926607f0b9f2291a25658fcc67c72f768e6a3d",
     subtopologies=(
         bosses,
         named_orders,

@@ -172,6 +172,6 @@ TOPOLOGY = Topology(
     project="joined_tables",
     name="bank",
     version="1.0",
-    content_hash="61050898af90acb49b3303a9bea45c4c0cb0fb00f9ad0b8cc308a9e991941b72",
+    content_hash="35e27efc047b7ecf8e7bff4fb8145b5ddabbe9db85a8875832f2bfdb2d47a15a",
     subtopologies=(overdrawn, by_branch),
 )
