@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from ..records.join_keys import split_side_keys
 from ..records.session_segments import first_row_key
 from ..topology import Store
@@ -26,7 +28,7 @@ class WantedRecords:
 
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
         """The record of a key, if it is wanted."""
-        time = int(split_side_keys([key])[1][0])
+        time = int(split_side_keys(pa.array([key], pa.binary()))[1][0])
         late_enough = all(bound is None or time >= bound for bound in (self.start, self.oldest))
         if late_enough and (self.end is None or time < self.end):
             yield key, value

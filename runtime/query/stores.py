@@ -197,7 +197,8 @@ class StoreQuery:
             return waiting_changes(self.store, batch)
         keys, starts, ends = [key for key, _ in batch], None, None
         if isinstance(self.store.window, JoinWindow):
-            keys, starts, _ = split_side_keys(keys)
+            plain, starts, _ = split_side_keys(pa.array(keys, pa.binary()))
+            keys = plain.to_pylist()
         elif has_segments(self.store):
             starts, ends, keys = split_sessions(keys)
         elif self.store.type == "window":

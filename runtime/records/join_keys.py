@@ -12,8 +12,6 @@ Times are ms. Numbers tell records of one key and time apart, and grow in the or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -50,10 +48,10 @@ def side_range(segment: int, key: bytes, first: int, last: int) -> tuple[bytes, 
     return before + first_window_key(first), before + first_window_key(last + 1)
 
 
-def split_side_keys(keys: Sequence[bytes]) -> tuple[list[bytes], Int64s, Int64s]:
+def split_side_keys(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, Int64s, Int64s]:
     """The inverse of `side_keys`: encoded keys, times and numbers."""
-    tails = np.frombuffer(b"".join([key[-2 * _WORD :] for key in keys]), ">i8").astype(np.int64).reshape(-1, 2)
-    return [plain_key(key) for key in keys], tails[:, 0] ^ _SIGN, tails[:, 1]
+    words = _words(pc.binary_slice(keys, -2 * _WORD)).reshape(-1, 2)
+    return pc.binary_slice(keys, _WORD, -2 * _WORD), words[:, 0] ^ _SIGN, words[:, 1]
 
 
 def plain_key(key: bytes) -> bytes:
@@ -78,10 +76,16 @@ def unmatched_before(time: int, of_this: bool) -> tuple[bytes, bytes]:
     return side, side + b"\x01" + first_window_key(time * 1000)
 
 
-def split_unmatched_keys(keys: Sequence[bytes]) -> tuple[list[bytes], Int64s, Int64s]:
+def split_unmatched_keys(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, Int64s, Int64s]:
     """Encoded keys, times and numbers."""
-    words = np.frombuffer(b"".join([key[3:_HEAD] + key[-_WORD:] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
-    return [key[_HEAD:-_TAIL] for key in keys], words[::2] // 1000, words[1::2]
+    times, numbers = (_words(pc.binary_slice(keys, *of)) ^ _SIGN for of in ((_HEAD - _WORD, _HEAD), (-_WORD, None)))
+    return pc.binary_slice(keys, _HEAD, -_TAIL), times // 1000, numbers
+
+
+def _words(column: pa.BinaryArray) -> Int64s:
+    """The numbers of eight bytes each that the values of a new column are made of."""
+    # The buffer of an empty column may be of any length.
+    return np.frombuffer(column.buffers()[2] if len(column) else b"", ">i8").astype(np.int64)
 
 
 def _big_endian(numbers: Int64s) -> npt.NDArray[np.uint8]:

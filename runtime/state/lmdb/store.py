@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, starmap
 from operator import itemgetter, lt
 from pathlib import Path
 from typing import Any, cast
@@ -72,9 +72,8 @@ class LmdbStore:
 
     def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Rows with `start <= key < end`, sorted by key."""
-        for key, value in _long_keys_sorted(self._stored(start, end)):
-            if (start is None or key >= start) and (end is None or key < end):
-                yield key, value
+        # No generator takes each row: that would cost as much as to read it.
+        return chain.from_iterable(self._pages(start or b"", end))
 
     def apply(
         self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None
@@ -120,14 +119,26 @@ class LmdbStore:
             return False
         return True
 
-    def _stored(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows as stored, from about `start` to about `end`, a few thousand in each transaction."""
+    def _pages(self, start: bytes, end: bytes | None) -> Iterator[Iterable[tuple[bytes, bytes]]]:
+        """The rows of a range, some thousands at a time; from the first long key on one after another."""
+        pages = self._stored(start, end)
+        for keys, values in pages:
+            if max(map(len, keys), default=0) > PREFIX:
+                rows = chain(zip(keys, values, strict=True), chain.from_iterable(starmap(zip, pages)))
+                yield (row for row in _long_keys_sorted(rows) if start <= row[0] and (end is None or row[0] < end))
+                return
+            first = bisect_left(keys, start)
+            behind = len(keys) if end is None else bisect_left(keys, end)
+            yield zip(keys[first:behind], values[first:behind], strict=True)
+
+    def _stored(self, start: bytes, end: bytes | None) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
+        """Keys and values as stored, from about `start` to about `end`, a few thousand in each transaction."""
         # A long key is stored under its prefix, so that is where the search begins.
-        at, most = (start or b"")[:PREFIX], _ROWS_OF_FIRST_READ
+        at, most = start[:PREFIX], _ROWS_OF_FIRST_READ
         while True:
             with self._environment() as environment:
                 keys, values = environment.read(partial(_from, environment, at, end, most))
-            yield from zip(keys, values, strict=True)
+            yield keys, values
             if len(keys) < most:
                 return
             at, most = keys[-1] + b"\0", _ROWS_PER_READ

@@ -146,6 +146,25 @@ def test_results_are_those_of_one_record_after_another(application, how, window,
     assert app.dropped.total() == model.dropped
 
 
+@pytest.mark.parametrize("max_records", [1, WHOLE])
+def test_few_records_find_theirs_among_many_of_other_keys(application, max_records):
+    """Their keys begin with each other's; where few are looked for among many, only those are read."""
+    keys = ["a", "ab", "a\x00b", *(f"a{number}" for number in range(40))]
+    right = [((keys[number % len(keys)],), (number,), number // 10) for number in range(430)]
+    left = [((key,), (number,), 42 - number) for number, key in enumerate(keys[:5])]
+    app = application(*topology(join(WINDOWS[0], "left")))
+    app.append(RIGHT, right)
+    app.run(WHOLE)
+    app.append(LEFT, left)
+    app.run(max_records)
+    model = Model(WINDOWS[0], "left")
+    for of_left, some in ((False, right), (True, left)):
+        for each in some:
+            model.take(of_left, *each)
+    assert written(app) == model.results
+    assert len(model.results) > 10
+
+
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("max_records", [1, WHOLE])
 def test_longer_retention_lets_late_records_find_more(application, how, max_records):

@@ -92,7 +92,7 @@ class StreamJoin(declarations.StreamJoin):
         kept = sides if self.how == "outer" else sides[:1]
         lonely = [Lonely.find(side, events, keys, store, deadlines) for side in kept]
         for each in lonely:
-            store.remove(each.gone)
+            store.remove(each.ended, each.matched)
             _wait(each, events, keys, numbers, store)
         if len(events.clock):
             epoch.advance(self.unmatched.name, int(events.clock[-1]))
@@ -103,7 +103,7 @@ class StreamJoin(declarations.StreamJoin):
         this, other = sides
         parts = [_pairs(this, other, events), _pairs(other, this, events)]
         alone = [np.flatnonzero(keyless & (events.of_this == side.side.of_this)) for side in sides]
-        stored: list[bytes] = []
+        stored = pa.array([], pa.binary())
         waited: list[Sequence[pa.Array]] = [[], []]
         if settled is not None:
             parts.append(settled.results)
@@ -113,7 +113,7 @@ class StreamJoin(declarations.StreamJoin):
                 alone[number] = np.union1d(alone[number], more)
         parts += [_alone(side, event, events) for side, event in zip(sides, alone, strict=True)]
         types = [column.type for column in events.key.values()]
-        keys = dict(zip(events.key, decode_keys(pa.array(stored, pa.binary()), types), strict=True))
+        keys = dict(zip(events.key, decode_keys(stored, types), strict=True))
         of_other = other.columns(waited[1])
         columns = Columns(
             {name: stacked([column, keys[name]]) for name, column in events.key.items()},

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....records.arrays import Int64s
+from ....records.arrays import Int64s, to_numpy
 from ....records.join_keys import unmatched_keys
+from ...keyed.codes import bytes_of
 from .events import Events
 from .output import NOBODY, WAITED, Results
 from .sides import Keys, Matched
@@ -48,8 +49,11 @@ class Lonely:
         match[side.event] = first[stored:]
         fate = Fate.of(deadlines.events_of(last), match[new])
         waited = store.before(deadlines.end - side.ahead, side.of_this)
-        by_at = _matches(of, keys, first[:stored])
-        then = np.fromiter((by_at.get(at, NEVER) for at in waited.at), np.int64, len(waited.at))
+        found = np.flatnonzero(first[:stored] < NEVER)
+        at = _waiting_places(of, keys, found)
+        # Of those that are matched some wait until now, others wait longer, others never did.
+        place = to_numpy(pc.index_in(waited.at, value_set=at).fill_null(len(at)))
+        then = np.append(first[found], NEVER)[place]
         return cls(
             of,
             lonely[~waits],
@@ -57,22 +61,20 @@ class Lonely:
             fate,
             waited,
             Fate.of(deadlines.events_of(waited.time + side.ahead), then),
-            [*(by_at.keys() - set(waited.at))],
+            bytes_of(at.filter(pc.invert(pc.is_in(at, value_set=waited.at)))),
         )
 
     @property
-    def gone(self) -> list[bytes]:
-        """Where the stored records are that wait no more, and others that never waited."""
-        ended = np.flatnonzero(~self.stored_fate.stays).tolist()
-        return sorted([*(self.stored.at[place] for place in ended), *self.matched])
+    def ended(self) -> list[bytes]:
+        """Where the stored records are that wait no more."""
+        return bytes_of(self.stored.at.filter(pa.array(~self.stored_fate.stays)))
 
 
-def _matches(of: Matched, keys: Keys, first: Int64s) -> dict[bytes, int]:
-    """Where the stored records that are matched would wait -> the event that matches each of them."""
-    found, stored = np.flatnonzero(first < NEVER), of.sought.stored
-    encoded = keys.encoded.take(pa.array(stored.key[found]))
-    at = unmatched_keys(encoded, stored.time[found], of.side.of_this, stored.number[found])
-    return dict(zip(at.to_pylist(), first[found].tolist(), strict=True))
+def _waiting_places(of: Matched, keys: Keys, records: Int64s) -> pa.BinaryArray:
+    """Where stored records of a side would wait."""
+    stored = of.sought.stored
+    encoded = keys.encoded.take(pa.array(stored.key[records]))
+    return unmatched_keys(encoded, stored.time[records], of.side.of_this, stored.number[records])
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Settled:
     results: Results
     at_once: list[Int64s]
     columns: list[list[pa.Array]]
-    keys: list[bytes]
+    keys: pa.BinaryArray
 
 
 def settle(lonely: Sequence[Lonely], events: Events, keys: Keys, numbers: Int64s, store: UnmatchedStore) -> Settled:
@@ -97,7 +99,8 @@ def settle(lonely: Sequence[Lonely], events: Events, keys: Keys, numbers: Int64s
     columns: list[list[Int64s]] = []
     encoded: list[pa.Array] = []
     values: list[list[pa.Array]] = []
-    more: list[bytes] = []
+    more: list[pa.BinaryArray] = []
+    waited = 0
     for each in lonely:
         side, stored = each.of.side, each.stored
         new = np.flatnonzero(each.fate.out < NEVER)
@@ -112,18 +115,18 @@ def settle(lonely: Sequence[Lonely], events: Events, keys: Keys, numbers: Int64s
                 np.full(len(place), int(side.of_this)),
                 np.concatenate([numbers[event], stored.number[old]]),
                 place,
-                np.concatenate([events.row[event], len(events.rows) + len(more) + np.arange(len(old))]),
+                np.concatenate([events.row[event], len(events.rows) + waited + np.arange(len(old))]),
             ]
         )
-        here = [stored.keys[row] for row in old.tolist()]
-        encoded += [keys.of_events.take(pa.array(event)), pa.array(here, pa.binary())]
+        more.append(stored.keys.take(pa.array(old)))
+        waited += len(old)
+        encoded += [keys.of_events.take(pa.array(event)), more[-1]]
         values.append(store.decode([stored.value[row] for row in old.tolist()], side.of_this, len(side.store.types)))
-        more += here
     out, time, of_this, number, place, key = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = _order(out, time, of_this, pa.concat_arrays(encoded), number)
     this, other = np.where(of_this == 1, place, NOBODY), np.where(of_this == 1, NOBODY, place)
     results = Results(WAITED, out[order], this[order], other[order], key[order], time[order])
-    return Settled(results, [each.at_once for each in lonely], values, more)
+    return Settled(results, [each.at_once for each in lonely], values, pa.concat_arrays(more))
 
 
 def _order(out: Int64s, time: Int64s, of_this: Int64s, key: pa.Array, number: Int64s) -> Int64s:

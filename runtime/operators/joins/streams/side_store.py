@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ....records.arrays import Int64s
+from ....records.arrays import Int64s, to_numpy
 from ....records.join_keys import plain_key, segment_length, side_keys, side_range, split_side_keys
 from ....records.types import parse_columns
 from ....records.window_keys import first_window_key
@@ -17,15 +19,18 @@ from ....topology import JoinWindow, Store
 from ...keyed.codes import bytes_of
 from ...task_epoch import EpochStore
 
-_MOST_RANGES = 20_000
-"""Most ranges of keys that are read in an epoch. For more keys and segments it is faster to go through all of them."""
+_ROWS_OF_A_RANGE = 40
+"""To read a range of keys takes about as long as to read so many rows of a longer one."""
+
+_TOGETHER = 2**17
+"""Rows that are looked at at once, to limit memory."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The times (ms, inclusive) between which records are looked for, for each key."""
+    """The times (ms, inclusive) between which records are looked for, for each key. `keys`: encoded, distinct."""
 
-    keys: Sequence[bytes]
+    keys: pa.BinaryArray
     first: Int64s
     last: Int64s
 
@@ -40,11 +45,15 @@ class StoredRecords:
     value: list[bytes]
 
     @classmethod
-    def of(cls, found: Sequence[tuple[int, bytes, bytes]]) -> StoredRecords:
-        """Of (number of the key, key in the store, encoded row) each, in the order in which the records came."""
-        _, times, numbers = split_side_keys([key for _, key, _ in found])
-        of_keys = np.fromiter((number for number, _, _ in found), np.int64, len(found))
-        return cls(of_keys, times, numbers, [value for _, _, value in found])
+    def of(cls, parts: Sequence[StoredRecords]) -> StoredRecords:
+        """All of them, by key and time, equal ones as they came."""
+        key, time, number = (
+            np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)])
+            for name in ("key", "time", "number")
+        )
+        order = np.lexsort((number, time, key))
+        values = [value for part in parts for value in part.value]
+        return cls(key[order], time[order], number[order], [values[place] for place in order.tolist()])
 
 
 class SideStore:
@@ -66,36 +75,29 @@ class SideStore:
         length = segment_length(self._window)
         first, last = wanted.first // length, wanted.last // length
         counts = np.where(wanted.last < wanted.first, 0, last - first + 1)
-        if not counts.sum():
+        ranges = int(counts.sum())
+        if not ranges:
             return StoredRecords.of([])
-        if counts.sum() > _MOST_RANGES:
-            asked = counts > 0
-            found = self._scanned(wanted, int(first[asked].min()) * length, (int(last[asked].max()) + 1) * length)
-        else:
-            found = self._read(wanted, first, counts)
-        records = StoredRecords.of(list(found))
-        fits = (records.time >= wanted.first[records.key]) & (records.time <= wanted.last[records.key])
-        order = np.lexsort((records.number, records.time, records.key))
-        order = order[fits[order]]
-        values = [records.value[place] for place in order.tolist()]
-        return StoredRecords(records.key[order], records.time[order], records.number[order], values)
+        asked = counts > 0
+        start, end = int(first[asked].min()) * length, (int(last[asked].max()) + 1) * length
+        rows = self._opened.range(first_window_key(start), first_window_key(end))
+        found, most = [], ranges * _ROWS_OF_A_RANGE
+        while most > 0 and (some := list(islice(rows, min(_TOGETHER, most)))):
+            most -= len(some)
+            found.append(_of_those(wanted, some))
+        if next(rows, None) is not None:
+            found = [_of_those(wanted, list(self._read(wanted, first, counts)))]
+        return StoredRecords.of(found)
 
-    def _read(self, wanted: Wanted, first: Int64s, counts: Int64s) -> Iterator[tuple[int, bytes, bytes]]:
-        length = segment_length(self._window)
+    def _read(self, wanted: Wanted, first: Int64s, counts: Int64s) -> Iterator[tuple[bytes, bytes]]:
+        """The records of one key after another."""
+        length, keys = segment_length(self._window), bytes_of(wanted.keys)
         for number in np.flatnonzero(counts).tolist():
-            key, since, until = wanted.keys[number], int(wanted.first[number]), int(wanted.last[number])
+            key, since, until = keys[number], int(wanted.first[number]), int(wanted.last[number])
             for segment in range(int(first[number]), int(first[number] + counts[number])):
                 for at, value in self._opened.range(*side_range(segment * length, key, since, until)):
                     if plain_key(at) == key:
-                        yield number, at, value
-
-    def _scanned(self, wanted: Wanted, start: int, end: int) -> Iterator[tuple[int, bytes, bytes]]:
-        """The records of all segments from `start` to `end` (ms)."""
-        numbers = {key: number for number, key in enumerate(wanted.keys)}
-        for at, value in self._opened.range(first_window_key(start), first_window_key(end)):
-            number = numbers.get(plain_key(at))
-            if number is not None:
-                yield number, at, value
+                        yield at, value
 
     def decode(self, values: Sequence[bytes]) -> dict[str, pa.Array]:
         """The value columns of encoded rows."""
@@ -105,3 +107,11 @@ class SideStore:
         """Keep records. `keys`: encoded; `values`: their columns."""
         at = side_keys(self._window, keys, times, numbers)
         self._opened.put_many(bytes_of(at), self._codec.encode(values, times), times)
+
+
+def _of_those(wanted: Wanted, rows: Sequence[tuple[bytes, bytes]]) -> StoredRecords:
+    """The rows that are wanted."""
+    keys, times, numbers = split_side_keys(pa.array([at for at, _ in rows], pa.binary()))
+    key = to_numpy(pc.index_in(keys, value_set=wanted.keys).fill_null(-1)).astype(np.int64)
+    fits = np.flatnonzero((key >= 0) & (times >= wanted.first[key]) & (times <= wanted.last[key]))
+    return StoredRecords(key[fits], times[fits], numbers[fits], [rows[place][1] for place in fits.tolist()])

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ....records.arrays import Int64s, typed
 from ....topology import JoinWindow, Store
-from ...keyed.codes import by_key, bytes_of, group_codes
+from ...keyed.codes import by_key, group_codes
 from ...rows import Rows
 from ...task_epoch import TaskEpoch
 from .events import Events
@@ -130,7 +130,7 @@ def _wanted(seekers: Seekers, keys: Keys, newest: int) -> Wanted:
     first, last = (np.full(len(keys.encoded), limit) for limit in (limits.max, limits.min))
     np.minimum.at(first, seekers.key, np.maximum(seekers.first, 0))
     np.maximum.at(last, seekers.key, seekers.last)
-    return Wanted(bytes_of(keys.encoded), first, np.minimum(last, newest))
+    return Wanted(keys.encoded, first, np.minimum(last, newest))
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,8 @@ class Fate:
 class StoredWaiting:
     """Stored records of one side. `at`: where they are in the store; `keys`: encoded; `value`: the encoded rows."""
 
-    at: list[bytes]
-    keys: list[bytes]
+    at: pa.BinaryArray
+    keys: pa.BinaryArray
     time: Int64s
     number: Int64s
     value: list[bytes]
@@ -88,7 +88,7 @@ class UnmatchedStore:
     def before(self, time: int, of_this: bool) -> StoredWaiting:
         """The records of one side with times before `time` (ms), in order."""
         found = list(self._opened.range(*unmatched_before(time, of_this)))
-        at = [key for key, _ in found]
+        at = pa.array([key for key, _ in found], pa.binary())
         return StoredWaiting(at, *split_unmatched_keys(at), [value for _, value in found])
 
     def decode(self, values: Sequence[bytes], of_this: bool, columns: int) -> list[pa.Array]:
@@ -96,10 +96,11 @@ class UnmatchedStore:
         found = self._codec.decode(values)[0]
         return found[:columns] if of_this else found[len(found) - columns :]
 
-    def remove(self, at: Sequence[bytes]) -> None:
-        """Records that wait no more: those of them that are there."""
-        there = [key for key, value in zip(at, self._opened.get_many(at), strict=True) if value is not None]
-        self._opened.put_many(there, [None] * len(there), split_unmatched_keys(there)[1])
+    def remove(self, ended: Sequence[bytes], matched: Sequence[bytes]) -> None:
+        """Records that wait no more. Not all of those that are `matched` have waited."""
+        found = zip(matched, self._opened.get_many(matched), strict=True)
+        gone = sorted([*ended, *(key for key, value in found if value is not None)])
+        self._opened.put_many(gone, [None] * len(gone), split_unmatched_keys(pa.array(gone, pa.binary()))[1])
 
     def put(self, at: pa.BinaryArray, columns: Sequence[pa.Array], times: Int64s) -> None:
         """Records that wait from now on."""

@@ -106,3 +106,14 @@ def test_key_of_the_length_lmdb_takes_and_one_byte_more_are_two_rows(directory: 
 
     assert store.get_many(keys) == keys
     assert [key for key, _ in store.range(b"k", None)] == keys
+
+
+def test_range_ends_where_it_is_told_among_long_keys_too(directory: Path) -> None:
+    keys = sorted([b"%04d" % number + b"k" * (number % 7 // 5 * 600) for number in range(6000)])
+    store = LmdbStore(directory)
+    store.apply([(keys, keys)], 1, 2)
+
+    for first, behind in ((0, 5), (4, 6), (5, 5), (6, 13), (5, 4200), (4097, 6000), (6000, 6000)):
+        start, end = (keys[place] if place < len(keys) else b"9" for place in (first, behind))
+        assert [key for key, _ in store.range(start, end)] == keys[first:behind]
+        assert [key for key, _ in store.range(start + b"\0", end + b"\0")] == keys[first + 1 : behind + 1]
