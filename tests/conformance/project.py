@@ -98,9 +98,10 @@ class Case:
 
     def _feed(self, project: Project, batch: Sequence[Token]) -> None:
         for topic, tokens in groupby(sorted(batch, key=lambda token: token.topic), key=lambda token: token.topic):
-            project.append(topic, [self._record(token) for token in tokens])
+            project.append(topic, [self.record(token) for token in tokens])
 
-    def _record(self, token: Token) -> dict[str, Any]:
+    def record(self, token: Token) -> dict[str, Any]:
+        """A token in the form that `Project.append` takes."""
         number = self.content["v"] == "bigint"
         value = None if token.value is None else {"v": int(token.value) if number else token.value}
         key = None if token.key is None else {"k": token.key}

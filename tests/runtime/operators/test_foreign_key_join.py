@@ -127,6 +127,17 @@ def test_last_rows_are_those_of_a_batch_join_wherever_epochs_end(application, se
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("held_back", [ORDERS, CUSTOMERS], ids=lambda topic: topic.name)
+def test_last_rows_are_those_of_a_batch_join_where_one_side_is_held_back(application, held_back, how):
+    inputs = dict(zip((ORDERS, CUSTOMERS), changes(4), strict=True))
+    app = application(*parts(how))
+    for topic in sorted(inputs, key=lambda each: each is held_back):
+        feed(app, topic, inputs[topic])
+        app.run(7)
+    assert {key: row[:-1] for key, row in last_rows(app).items()} == joined(*inputs.values(), how)
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
 def test_last_rows_are_the_same_when_epochs_fail_tasks_stall_and_clients_go(application, how):
     orders, customers = changes(7)
     app = fed(application, how, orders, customers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from local_application import WHOLE, part
 
@@ -270,6 +271,49 @@ def test_side_that_comes_later_finds_what_waits(application):
     app.append(RIGHT, [(("b",), (4,), 15), (("a",), (5,), 45), (("c",), (6,), 66)])
     app.run(1)
     assert written(app) == [("a", 1, None, 10), ("b", 2, None, 11), ("a", 3, 5, 45)]
+
+
+UNHURRIED = JoinWindow(50, 60, 5_000)
+"""Waits so long that no record of `records` comes too late, nor alone at once."""
+
+
+def frame(records, value):
+    """The records with a value."""
+    rows = [(key and key[0], cell[0], time) for key, cell, time in records if cell is not None]
+    return pd.DataFrame(rows, columns=["k", value, "time"]).reset_index(names=f"of_{value}")
+
+
+def batch_join(left, right, window, how):
+    """The join of the data frames of both, as (key, left, right, time) in any order."""
+    this, other = frame(left, "l"), frame(right, "r")
+    both = this.dropna(subset="k").merge(other.dropna(subset="k"), on="k", suffixes=("", "_r"))
+    pairs = both[both.time_r.between(both.time - window.before_ms, both.time + window.after_ms)]
+    found = [*zip(pairs.k, pairs.l, pairs.r, pairs[["time", "time_r"]].max(axis=1), strict=True)]
+    for kept, side in ((("left", "outer"), this), (("outer",), other)):
+        if how in kept:
+            name = side.columns[2]
+            alone = side[~side[f"of_{name}"].isin(pairs[f"of_{name}"])]
+            values = [(value, None) if name == "l" else (None, value) for value in alone[name]]
+            found += [(k, *value, time) for k, value, time in zip(alone.k, values, alone.time, strict=True)]
+    return sorted(found, key=str)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+@pytest.mark.parametrize("held_back", [None, LEFT, RIGHT], ids=lambda topic: topic.name if topic else "none")
+@pytest.mark.parametrize("max_records", [7, WHOLE])
+def test_records_are_those_of_a_batch_join_also_where_one_side_is_held_back(application, how, held_back, max_records):
+    inputs = {LEFT: records(10), RIGHT: records(11, first=1000)}
+    app = application(*topology(join(UNHURRIED, how)))
+    for topic in sorted(inputs, key=lambda each: each is held_back):
+        app.append(topic, inputs[topic])
+        if held_back is not None:
+            app.run(max_records)
+    # What still waits comes out at the next record after its time, which waits then.
+    app.append(LEFT, [(("end",), (-1,), 20_000)])
+    app.run(max_records)
+    found = sorted(written(app), key=str)
+    assert found == batch_join(inputs[LEFT], inputs[RIGHT], UNHURRIED, how)
+    assert len(found) > 100
 
 
 @pytest.mark.parametrize("max_records", [1, WHOLE])
