@@ -11,10 +11,10 @@ import click
 
 from ..errors import INTERRUPTED, HeadwaterError, MachineError
 from ..version import __version__
-from .findings import show
 from .leading import LeadingOptions
 from .options import leading_options
-from .terminal import ERROR, say
+from .printing.findings import show
+from .printing.terminal import ERROR, say
 
 COMMANDS = (
     "init",
@@ -44,7 +44,7 @@ COMMANDS = (
 )
 """The built-in commands, in the order in which a new project needs them.
 
-Each is `command` in the module of its name.
+Each is `command` in the module of its name, in `commands`.
 """
 
 
@@ -97,7 +97,7 @@ class Commands(LeadingOptions):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, or None if no command has that name."""
         if cmd_name in COMMANDS:
-            command: click.Command = import_module(f".{cmd_name}", __package__).command
+            command: click.Command = import_module(f".commands.{cmd_name}", __package__).command
             return command
         return _of_plugins(ctx).get(cmd_name)
 

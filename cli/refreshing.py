@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..runtime.driver.reports.event_texts import counted
+from .printing.terminal import is_terminal
 from .removing import show
-from .terminal import is_terminal
 
 if TYPE_CHECKING:
     from ..runtime.ingest.appended import SeedReplacement

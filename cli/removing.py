@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..runtime.driver.reports.event_texts import counted
-from . import tables
-from .cells import size_text
-from .terminal import WARNING, named, say
+from .printing import tables
+from .printing.cells import size_text
+from .printing.terminal import WARNING, named, say
 
 if TYPE_CHECKING:
     from ..runtime.progress.removal import Removal

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ..runtime.driver.reports.event_texts import counted
-from . import tables
-from .cells import size_text
-from .plan.texts import lacking_room, room_text
+from .commands.plan.texts import lacking_room, room_text
+from .printing import tables
+from .printing.cells import size_text
+from .printing.terminal import WARNING, say
 from .removing import confirmed
-from .terminal import WARNING, say
 
 if TYPE_CHECKING:
     from ..api.project import Project

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
-from ..cells import cell, time_text
-from ..terminal import visible
+from ..printing.cells import cell, time_text
+from ..printing.terminal import visible
 
 if TYPE_CHECKING:
     from ...api.case_results import ComparedRow, Difference

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ..terminal import visible
+from ..printing.terminal import visible
 from .differences import heading, sentence, table
 
 if TYPE_CHECKING:

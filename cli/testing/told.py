@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from ..terminal import console, is_terminal, say, visible
+from ..printing.terminal import console, is_terminal, say, visible
 from .differences import heading, table
 
 if TYPE_CHECKING:

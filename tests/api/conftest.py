@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater import Project
-from headwater.cli.init import command as init
+from headwater.cli.commands.init import command as init
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from headwater import (
     UnknownNameError,
 )
 from headwater.api.driver import UnfitRecordsError
-from headwater.cli.init import command as init
+from headwater.cli.commands.init import command as init
 from headwater.runtime.testing import driven
 
 ROOT = Path(__file__).parents[2]

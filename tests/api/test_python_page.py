@@ -13,7 +13,7 @@ import pytest
 
 import headwater
 from headwater import HeadwaterError, Project
-from headwater.cli.init import command as init
+from headwater.cli.commands.init import command as init
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planned import Shop
 
-from headwater.cli.plan.printing import show
+from headwater.cli.commands.plan.printing import show
 from headwater.runtime.changes.plans.manifest import ManifestError
 from headwater.runtime.changes.plans.plan_json import Made, PlanFileError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.debug import CHECKS
+from headwater.cli.commands.debug import CHECKS
 from headwater.cli.main import COMMANDS
 from headwater.runtime.simulation.events import FORMS
 from headwater.runtime.simulation.measures import MEASURES

@@ -14,7 +14,7 @@ from click.testing import Result
 from test_tasks import status
 
 from headwater import Project
-from headwater.cli.log import verify
+from headwater.cli.commands.log import verify
 
 Headwater = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[2] / "schemas"

@@ -13,8 +13,8 @@ import pyarrow as pa
 from click.testing import CliRunner, Result
 
 from headwater import Project
-from headwater.cli.cells import size_text
 from headwater.cli.main import main
+from headwater.cli.printing.cells import size_text
 from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.state import LogState

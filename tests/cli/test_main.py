@@ -120,7 +120,7 @@ def test_error_of_a_command_is_a_sentence_with_its_hint_and_exit_code(monkeypatc
     def ebb() -> None:
         raise TideError("the tide is out", "wait six hours")
 
-    monkeypatch.setattr("headwater.cli.ls.command", ebb)
+    monkeypatch.setattr("headwater.cli.commands.ls.command", ebb)
     result = CliRunner().invoke(main, ["ls"])
 
     assert result.exit_code == 7
@@ -132,7 +132,7 @@ def test_bug_in_a_command_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> No
     def broken() -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("headwater.cli.ls.command", broken)
+    monkeypatch.setattr("headwater.cli.commands.ls.command", broken)
 
     assert isinstance(CliRunner().invoke(main, ["ls"]).exception, KeyError)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.api.tasks import ApplicationTasks
-from headwater.cli.tasks import headline
+from headwater.cli.commands.tasks import headline
 from headwater.errors import HeadwaterError
 from headwater.runtime.driver.beginning import LogGoneError
 from headwater.runtime.driver.group.group import ALONE_SECONDS, MOST_DAMAGES

@@ -4,7 +4,7 @@ import sys
 
 from terminal import on_terminal
 
-from headwater.cli.progress import MOST_BARS, Progress
+from headwater.cli.printing.progress import MOST_BARS, Progress
 from headwater.runtime.driver.reports.events import (
     ApplicationStarted,
     ClientLost,
@@ -109,7 +109,7 @@ def test_rebalances_and_damage_are_said_as_they_happen_but_not_the_first_placing
 
 
 SHOWN = """
-from headwater.cli.progress import shown
+from headwater.cli.printing.progress import shown
 from headwater.runtime.driver.reports.events import ApplicationStarted, ClientLost, StoreRestoring
 with shown() as observer:
     observer.on(ApplicationStarted("flights-delays", 3, 8, 0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.results import show_run
+from headwater.cli.printing.results import show_run
 from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
 from headwater.runtime.driver.reports.status import RunStatus
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure

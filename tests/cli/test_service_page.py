@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 from click.testing import Result
 
-from headwater.cli.run import command
+from headwater.cli.commands.run import command
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import ClusterEnded
 from headwater.runtime.driver.reports.status import Condition

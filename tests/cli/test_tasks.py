@@ -21,7 +21,7 @@ from terminal import on_terminal
 
 from headwater import Project
 from headwater.api.tasks import ApplicationTasks
-from headwater.cli.tasks import Screen
+from headwater.cli.commands.tasks import Screen
 from headwater.runtime.driver.reports.counters import TaskCounts
 from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
 from headwater.runtime.state.directories.process_file import Owner

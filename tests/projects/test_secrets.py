@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.init import command as init
+from headwater.cli.commands.init import command as init
 
 pytestmark = pytest.mark.spark
 

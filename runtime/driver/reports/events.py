@@ -1,7 +1,8 @@
 """The events of a run, as data for observers. Printing them is up to the observer.
 
-A new one also gets a sentence in `event_texts.py`; `cli/progress.py` says which of them a terminal shows as lines, and
-what is to stay goes into `results.py`. Numbers of dropped records are no events: they are in the commits of tasks.
+A new one also gets a sentence in `event_texts.py`; `cli/printing/progress.py` says which of them a terminal shows as
+lines, and what is to stay goes into `results.py`. Numbers of dropped records are no events: they are in the commits of
+tasks.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.init import command as init
+from headwater.cli.commands.init import command as init
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.emit.job import render_job
 from headwater.compiler.emit.runner import render_runner

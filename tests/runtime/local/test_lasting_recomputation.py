@@ -14,7 +14,7 @@ from recomputed_project import MAX, Definition, RecomputedProject, begun_project
 from test_rebalance import Story
 from waiting import wait_until
 
-from headwater.cli.results import show_run
+from headwater.cli.printing.results import show_run
 from headwater.runtime.driver.application import ApplicationRun
 from headwater.runtime.driver.looking import MadeCommits
 from headwater.runtime.driver.recompute.passes import Passes

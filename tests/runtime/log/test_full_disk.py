@@ -11,7 +11,7 @@ import pytest
 from disks import fill, small_disk
 
 from headwater import Project
-from headwater.cli.init import command as init
+from headwater.cli.commands.init import command as init
 from headwater.errors import HeadwaterError, MachineError
 from headwater.runtime.log.cleaning.cleaner import Cleaner
 from headwater.runtime.log.cleaning.merging import Limits

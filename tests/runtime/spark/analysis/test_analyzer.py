@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater import Project
-from headwater.cli.init import command as init
+from headwater.cli.commands.init import command as init
 from headwater.compiler.language import functions
 from headwater.runtime.pinned_settings import LEGACY, PINNED
 from headwater.runtime.spark.analysis.analyzer import Refused, SparkAnalyzer

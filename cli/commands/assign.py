@@ -1,0 +1,78 @@
+"""`headwater assign`: answers cases, each a described cluster, with the tasks that an assignor gives each client."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from ..options import NoProjectError, ProjectOptions, whole_project_options
+
+if TYPE_CHECKING:
+    from ...plugins.registry import Registry
+    from ...runtime.assignment.api.assignor import TaskAssignor
+
+_KEPT = 64
+
+
+class Source(click.File):
+    """A file, or standard input, which may be closed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The file, open; a usage error where there is none."""
+        if value == "-" and sys.stdin is None:
+            self.fail("standard input is closed; name a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+@click.command()
+@whole_project_options
+@click.argument("file", type=Source("rb"), default="-")
+def command(options: ProjectOptions, file: BinaryIO) -> None:
+    """Place the tasks of described clusters, without running anything.
+
+    FILE, or standard input, has one case a line, as JSON. The output has one answer a line, which also says what is
+    wrong with a case. Outside a project, the assignors are those that are built in or installed.
+    """
+    from ...runtime.assignment.cases.lines import answers
+
+    with redirect_stdout(sys.stderr):  # plugins of the project may print, and stdout is for answers
+        assignors = Assignors(_registry(options))
+    for line in answers(file, assignors):
+        click.echo(line)
+
+
+class Assignors:
+    """Makes assignors by name and options. It checks the same options against their schema once, not in every case."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._checked = lru_cache(_KEPT)(self._check)
+
+    def __call__(self, name: str, options: Mapping[str, Any]) -> TaskAssignor:
+        """A new assignor. Raises UnknownPluginError, PluginOptionsError, InvalidPluginError."""
+        self._checked(name, json.dumps(options, sort_keys=True))
+        assignor: TaskAssignor = self._registry[name].make(options)
+        return assignor
+
+    def _check(self, name: str, options: str) -> None:
+        from ...plugins.errors import PluginOptionsError
+
+        registration = self._registry[name]
+        if problems := registration.problems(json.loads(options)):
+            raise PluginOptionsError(registration.kind, name, problems)
+
+
+def _registry(options: ProjectOptions) -> Registry:
+    """The assignors of the project, or built-in and installed ones where no project is found."""
+    from ...plugins.manager import PluginManager
+
+    try:
+        return options.project().assignors()
+    except NoProjectError:
+        return PluginManager(block=options.without_plugins).assignors

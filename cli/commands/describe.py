@@ -1,0 +1,21 @@
+"""`headwater describe`: subtopologies, processor nodes and stores."""
+
+from __future__ import annotations
+
+import click
+
+from ..options import ProjectOptions, format_option, project_options
+from ..printing.findings import warn
+
+
+@click.command()
+@project_options
+@format_option("text", "mermaid", default="text")
+def command(options: ProjectOptions, style: str) -> None:
+    """Show subtopologies and their nodes.
+
+    The text is that of Kafka Streams' Topology.describe().
+    """
+    project = options.project()
+    click.echo(project.describe(style), nl=False)
+    warn(project)

@@ -1,0 +1,92 @@
+"""`headwater rewind`: moves the position of a reader in a topic."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...runtime.driver.reports.event_texts import counted
+from ..moments import Moment
+from ..options import ProjectOptions, WholeNumber, whole_project_options
+from ..printing import tables
+from ..removing import confirmed
+
+if TYPE_CHECKING:
+    from ...runtime.progress.rewinding import Rewind
+    from ...runtime.progress.seeking import Whence
+
+_HEADER = ("partition", "unread now", "unread then", "read again", "passed over")
+
+
+class Where(click.ParamType["Whence"]):
+    """`earliest`, `latest`, `offset:N`, or a time."""
+
+    name = "earliest|latest|offset:N|time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Whence:
+        """The place that it means in each partition."""
+        from ...runtime.progress.seeking import EARLIEST, LATEST, Whence
+
+        if isinstance(value, Whence):
+            return value
+        text = str(value)
+        if text in ("earliest", "latest"):
+            return EARLIEST if text == "earliest" else LATEST
+        offset = re.fullmatch("offset:([0-9]{1,18})", text)
+        if offset:
+            return Whence("offset", int(offset[1]))
+        if text.startswith("offset"):
+            self.fail(f"{text!r} is not of the form offset:N", param, ctx)
+        return Whence("time", Moment().convert(text, param, ctx))
+
+
+@click.command()
+@whole_project_options
+@click.argument("topology")
+@click.option("--topic", required=True, help="The topic that it reads.")
+@click.option("--to", "whence", type=Where(), required=True, help="Where it goes on in each partition.")
+@click.option("--partition", "partitions", type=WholeNumber(0), multiple=True, help="Only this one; can be repeated.")
+@click.option("--keep-state", is_flag=True, help="Also where stores then count records once more.")
+@click.option("--dry-run", is_flag=True, help="Only say what that comes to.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(
+    options: ProjectOptions,
+    topology: str,
+    topic: str,
+    whence: Whence,
+    partitions: tuple[int, ...],
+    keep_state: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Have a topology go on reading a topic elsewhere: it reads records again, or passes over some.
+
+    What it has written stays, and so do its stores. So it is refused where records that are read again would count
+    twice in a store, its own or that of a reader of its output: `headwater reset` starts all of them again.
+    """
+    project = options.project()
+    planned = project.plan_rewind(topology, topic, whence, partitions, keep_state=keep_state)
+    _show(planned)
+    if not (planned.more or planned.skipped):
+        click.echo(f"{planned.application} is there already: nothing to change")
+        return
+    if not confirmed(dry_run, yes, f"Move {planned.application} in {planned.topic}?"):
+        return
+    project.rewind(planned)
+    click.echo(f"{planned.application} goes on there with its next run")
+
+
+def _show(planned: Rewind) -> None:
+    rows = [
+        [str(each.partition), *(f"{count:,}" for count in (each.unread, each.then, each.again, each.skipped))]
+        for each in planned.moves
+    ]
+    tables.show(_HEADER, rows, right=(0, 1, 2, 3, 4))
+    if planned.again and planned.stores:
+        names = ", ".join(f"{store} of {owner}" for owner, store in planned.stores)
+        verb = "counts" if planned.again == 1 else "count"
+        click.echo(f"{counted(planned.again, 'record')} {verb} once more in {names}")
+    if planned.again and planned.readers:
+        click.echo(f"{', '.join(planned.readers)} will read what is made of these records once more")

@@ -1,0 +1,296 @@
+"""`headwater simulate`: shows how an assignor would place a project's tasks as clients come and go."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import HeadwaterError
+from ...suggestions import guess
+from ..options import ProjectOptions, WholeNumber, format_option, project_options
+from ..printing import tables
+from ..printing.findings import warn
+from ..printing.terminal import ERROR, WARNING, say
+
+if TYPE_CHECKING:
+    from ...api.project import Project
+    from ...runtime.simulation.measures import Assertion
+    from ...runtime.simulation.report import Simulation
+    from ...runtime.simulation.scenario import Scenario
+
+_SVG = ".svg"
+_ROUND = ("round", "at", "why", "clients", "moved", "standbys", "down", "for", "restored")
+_LOADS = ("tasks per thread", "x-rack")
+_MOST_UPDATES = 10**9
+
+
+class Quantity(click.ParamType[Any]):
+    """A value that a function of `runtime.simulation.quantities` reads. The function is imported when it is used."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value. A text that cannot be read is a usage error."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """`a,b,c`, none of them twice."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(","))
+        if not all(names) or len(set(names)) < len(names):
+            self.fail(f"{value!r} is not a list of different names such as a,b,c", param, ctx)
+        for name in names:
+            if not name.isprintable() or " " in name or ";" in name:  # neither events nor a picture could have it
+                self.fail(f"{name!r} has a space, a semicolon, or what cannot be shown", param, ctx)
+        return names
+
+
+class Limit(click.ParamType[tuple[str, float]]):
+    """`max_moved=5`."""
+
+    name = "measure=limit"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        """The measure and its limit, in ms, bytes or numbers."""
+        from ...runtime.simulation.measures import MEASURES
+
+        name, equals, limit = str(value).partition("=")
+        if name not in MEASURES:
+            hint = guess(name, MEASURES, f"known: {', '.join(MEASURES)}")
+            self.fail(f"there is no measure {name!r}; {hint}", param, ctx)
+        if not equals:
+            self.fail(f"{value!r} has no limit: {name}=...", param, ctx)
+        try:
+            return name, MEASURES[name].read(limit)
+        except ValueError as error:
+            self.fail(f"{name}: {error}", param, ctx)
+
+
+def _rate(text: str) -> Any:
+    from ...runtime.simulation.quantities import Rate
+
+    return Rate.parse(text)
+
+
+def _updates(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= _MOST_UPDATES:  # also refuses NaN
+        raise ValueError(f"{text!r} is not a number from 0 to {_MOST_UPDATES:,}")
+    return value
+
+
+def _size(text: str) -> int:
+    from ...runtime.simulation.quantities import size_bytes
+
+    return size_bytes(text)
+
+
+@click.command()
+@project_options
+@click.option("--clients", type=WholeNumber(1, 1000), default=3, show_default=True, help="Clients at the start.")
+@click.option("--threads", type=WholeNumber(1, 1000), default=2, show_default=True, help="Threads of each client.")
+@click.option("--racks", type=Names(), default=(), metavar="R1,R2,...", help="Racks: clients are on them in turn.")
+@click.option(
+    "--replication",
+    type=WholeNumber(1),
+    default=1,
+    show_default=True,
+    help="Racks that have a replica of a partition.",
+)
+@click.option("--assignor", metavar="NAME", help="Instead of the topology's.")
+@click.option("--standby-replicas", type=WholeNumber(0), metavar="N", help="Instead of the topology's.")
+@click.option("--max-warmup-replicas", type=WholeNumber(1), metavar="N", help="Instead of the topology's.")
+@click.option(
+    "--events", default="", metavar="EVENTS", help='"kill c2; kill rack r1; add 3; add 1 r1; restart c1 2m; roll 30s".'
+)
+@click.option(
+    "--restore-rate",
+    type=Quantity("rate", _rate),
+    default="100000",
+    show_default=True,
+    help="How fast a client restores: records a second, or bytes (20MB).",
+)
+@click.option(
+    "--state-records",
+    type=WholeNumber(0, 10**12),
+    default=1_000_000,
+    show_default=True,
+    help="Changelog records of each stateful task, where it has not run.",
+)
+@click.option(
+    "--state-size",
+    type=Quantity("size", _size),
+    default="100MB",
+    show_default=True,
+    help="Bytes of them.",
+)
+@click.option(
+    "--update-rate",
+    type=Quantity("rate", _updates),
+    default=100.0,
+    show_default=True,
+    help="Records a second that a running task adds to its changelogs.",
+)
+@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.svg", help="Draw the rounds.")
+@click.option("--assert", "limits", type=Limit(), multiple=True, metavar="MEASURE=LIMIT", help="Exit with 1 beyond it.")
+@format_option("table", "json", default="table")
+def command(
+    options: ProjectOptions,
+    picture: Path | None,
+    limits: Sequence[tuple[str, float]],
+    style: str,
+    **scenario: Any,
+) -> None:
+    """Try an assignor on a model of clients that come and go.
+
+    Shows, round by round, which tasks move, how long they are down, what is restored and how tasks are spread. Sizes of
+    state are those of the project's log; of what has not run, --state-records and --state-size.
+    """
+    if picture is not None:
+        _check_picture(picture)
+    if not scenario["racks"] and any(name == "max_cross_rack" for name, _ in limits):
+        raise click.BadParameter("max_cross_rack needs --racks", param_hint="--assert")
+    from ...runtime.simulation.measures import check
+
+    with options.project() as project, redirect_stdout(sys.stderr):  # what an assignor prints is no result
+        _check_assignor(project, scenario["assignor"])
+        simulations = project.simulate(_scenario(**scenario))
+        warn(project)
+    if not simulations and limits:  # else a check of nothing would pass
+        raise HeadwaterError("there is no topology to simulate, so that no limit can be told")
+    if not simulations:
+        say(WARNING, "there is no topology to simulate", err=True)
+    checked = [check(simulation, name, limit) for simulation in simulations for name, limit in limits]
+    if style == "json":
+        click.echo(_json(simulations, checked))
+    else:
+        for simulation in simulations:
+            _show(simulation)
+    for simulation in simulations:
+        for sentence in simulation.doubts():
+            say(WARNING, sentence, err=True)
+    if picture is not None:
+        _draw(picture, simulations)
+    for each in checked:
+        if not each.holds:
+            say(ERROR, each.sentence, err=True)
+    raise SystemExit(0 if all(each.holds for each in checked) else 1)
+
+
+def _check_picture(picture: Path) -> None:
+    """A usage error for a picture that could not be written, before all the work."""
+    if picture.suffix.lower() != _SVG:
+        raise click.BadParameter("pictures are SVG: give a name that ends in .svg", param_hint="--picture")
+    if not picture.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {picture.parent}", param_hint="--picture")
+
+
+def _draw(picture: Path, simulations: Sequence[Simulation]) -> None:
+    from ...runtime.simulation.picture import draw
+
+    try:
+        picture.write_text(draw(simulations), "utf-8")
+    except OSError as error:
+        raise HeadwaterError(f"{picture} cannot be written: {error.strerror}") from error
+
+
+def _check_assignor(project: Project, name: str | None) -> None:
+    """A usage error for an assignor that was asked for and that there is not."""
+    from ...plugins.errors import UnknownPluginError
+
+    assignors = project.assignors()
+    if name is not None and name not in assignors:
+        error = UnknownPluginError(assignors.kind, name, assignors)
+        raise click.BadParameter(f"{error.message}; {error.hint}", param_hint="--assignor")
+
+
+def _scenario(
+    restore_rate: Any, state_records: int, state_size: int, update_rate: float, replication: int, **rest: Any
+) -> Scenario:
+    from ...runtime.simulation.model import Assumptions, Size
+    from ...runtime.simulation.scenario import Scenario
+
+    assumptions = Assumptions(restore_rate, Size(state_records, state_size), update_rate, replication)
+    return Scenario(**rest, assumptions=assumptions)
+
+
+def _json(simulations: Sequence[Simulation], checked: Sequence[Assertion]) -> str:
+    from ...runtime.simulation.json_report import to_json
+
+    content = {
+        "simulations": [to_json(simulation) for simulation in simulations],
+        "assertions": [
+            {"name": each.name, "limit": each.limit, "value": each.value, "holds": each.holds, "message": each.sentence}
+            for each in checked
+        ],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+def _show(simulation: Simulation) -> None:
+    """A table of the rounds, then one of where the tasks are in the end."""
+    from ...runtime.simulation.quantities import shown_duration, shown_size
+
+    application = simulation.application
+    known = "as in the log" if application.measured else "as assumed"
+    count = len(application.tasks)
+    summary = (
+        f"{application.name}: {count} task{'s' if count != 1 else ''}, assignor {application.assignor}, "
+        f"standby replicas: {application.configs.num_standby_replicas}, state {known}"
+    )
+    say((summary, "bold"))
+    rows = []
+    for each in simulation.rounds:
+        racks = simulation.cross_rack(each)
+        rows.append(
+            (
+                str(each.number),
+                shown_duration(each.at_ms),
+                each.cause,
+                str(len(each.clients)),
+                str(len(each.moves)),
+                str(each.new_standbys),
+                str(len(each.restored.down)),
+                shown_duration(each.down_ms),
+                shown_size(each.restored.bytes),
+                f"{min(each.loads.values()):.3g} - {max(each.loads.values()):.3g}",
+                "-" if racks is None else str(racks),
+            )
+        )
+    tables.show((*_ROUND, *_LOADS), rows, right=(0, 3, 4, 5, 6, 7, 8, 9, 10))
+    click.echo()
+    last = simulation.rounds[-1]
+    placed = [
+        (
+            client.name,
+            client.rack or "-",
+            " ".join(map(str, last.placements[client.name].active)) or "-",
+            " ".join(map(str, last.placements[client.name].standby)) or "-",
+        )
+        for client in last.clients
+    ]
+    tables.show(("client", "rack", "active", "standby"), placed)
+    click.echo()
