@@ -32,7 +32,6 @@ from headwater.runtime.log.cleaning.policies import policies_of
 from headwater.runtime.log.commit_records import (
     EpochRecord,
     GenerationRecord,
-    Listed,
     Purged,
     PurgeRecord,
     RewriteRecord,
@@ -40,6 +39,7 @@ from headwater.runtime.log.commit_records import (
 )
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.listed import Listed
 from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query.topics import TopicReader

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..log.commit_records import Listed, Purged, StoreSnapshot, TaskCommit
+from ..log.commit_records import Purged, StoreSnapshot, TaskCommit
+from ..log.listed import Listed
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.global_task import GlobalTask

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import HeadwaterError
-from ..log.commit_records import EXTERNAL_LANE, Listed, SeedSource
 from ..log.descriptions import declaration_text
 from ..log.errors import RangeMissingError
+from ..log.fed_records import EXTERNAL_LANE, SeedSource
+from ..log.listed import Listed
 from ..log.log import Log
 from ..log.state import LogState
 from ..records.arrays import Int64s

@@ -15,9 +15,9 @@ from typing import Any
 
 from ...errors import HeadwaterError
 from ...suggestions import closest
-from ..log.commit_records import AppendRecord, Place, Retried
 from ..log.descriptions import FedTopic
 from ..log.errors import SeedError
+from ..log.fed_records import AppendRecord, Place, Retried
 from ..log.log import Log
 from ..log.renames import DEAD_LETTERS
 from ..log.state import LogState

@@ -15,7 +15,6 @@ from typing import Any
 
 from ..dataclass_json import compact, from_plain, to_plain
 from .commit_records import (
-    AppendRecord,
     AssignmentRecord,
     CommitRecord,
     EpochRecord,
@@ -31,6 +30,7 @@ from .commit_records import (
 )
 from .descriptions import TopicDeclaration
 from .errors import CommitFormatError
+from .fed_records import AppendRecord
 
 FORMAT = 9
 """The newest. A commit has the oldest format that can read it, so that earlier versions read on as long as they can."""

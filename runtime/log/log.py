@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..task_id import TaskKey
-from .commit_records import Listed
 from .commits import CommitStore
+from .listed import Listed
 from .ranges import Columns, Fetched, LogRange, RangeReader
 from .rewritten import Rewritten
 

@@ -18,7 +18,6 @@ from ..log.commit_records import (
     DriversRecord,
     EpochRecord,
     GenerationRecord,
-    Listed,
     Purged,
     PurgeRecord,
     RewriteRecord,
@@ -28,6 +27,7 @@ from ..log.commit_records import (
 )
 from ..log.descriptions import TopologyDescription
 from ..log.errors import CommitExistsError, FullyRefreshedError, GenerationError
+from ..log.listed import Listed
 from ..log.state import LogState
 from .errors import FencedError
 

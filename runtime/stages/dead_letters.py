@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..log.commit_records import Listed
+from ..log.listed import Listed
 from ..log.log import Log, Writer, epoch_file_name
 from ..operators.left_out import records_again
 from ..operators.order.partition_group import TakenRecords

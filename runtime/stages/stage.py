@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from ...errors import HeadwaterError
 from ..dataclass_json import from_json, to_json
-from ..log.commit_records import Listed, TaskCommit
+from ..log.commit_records import TaskCommit
 from ..log.errors import RangeMissingError
+from ..log.listed import Listed
 from ..log.log import Log, Writer
 from ..operators.aggregates.sums import SumOverflowError
 from ..operators.declarations import Flow, Process

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ..log.commit_records import Listed
+from ..log.listed import Listed
 from ..log.log import Writer, epoch_file_name
 from ..operators.rows import Rows, concat, path_order
 from ..operators.task_epoch import TaskEpoch, Written

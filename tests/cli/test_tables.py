@@ -32,7 +32,7 @@ def test_pipe_gets_each_row_whole_on_a_line(capsys: pytest.CaptureFixture[str]) 
 
 def shown(header: tuple[str, ...], *rows: tuple[str, ...], **environment: str) -> list[str]:
     """What a terminal of 40 columns shows of a table."""
-    code = f"from headwater.cli import tables; print(tables.show({header!r}, {rows!r}))"
+    code = f"from headwater.cli.printing import tables; print(tables.show({header!r}, {rows!r}))"
     lines = on_terminal([sys.executable, "-c", code], 40, environment).splitlines()
     assert all(len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= 40 for line in lines), lines
     return [line.rstrip() for line in lines]

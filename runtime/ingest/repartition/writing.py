@@ -9,15 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ...log.commit_records import (
-    EXTERNAL_LANE,
-    Listed,
-    Ranges,
-    RepartitionedTopic,
-    SeededPart,
-    ranges_of_both,
-)
+from ...log.commit_records import RepartitionedTopic
 from ...log.descriptions import FedTopic
+from ...log.fed_records import EXTERNAL_LANE, Ranges, SeededPart, ranges_of_both
+from ...log.listed import Listed
 from ...log.log import Log
 from ...log.state import LogState
 from ...records.arrays import Bools, Int64s, to_numpy

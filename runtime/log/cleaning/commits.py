@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ....errors import HeadwaterError
-from ..commit_records import DELAY_MS, Listed, RewriteRecord
+from ..commit_records import DELAY_MS, RewriteRecord
 from ..errors import CommitExistsError, SegmentsChangedError
+from ..listed import Listed
 from ..log import Log
 from ..state import LogState
 from .cleaner import Cleaned, Cleaner

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from ..commit_records import Listed
+    from ..listed import Listed
     from ..rewritten import Rewritten
 
 

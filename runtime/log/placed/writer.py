@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from ..commit_records import Listed
+    from ..listed import Listed
 
 
 class PlacedWriter:

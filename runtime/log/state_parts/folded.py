@@ -13,28 +13,23 @@ from typing import Any
 
 from ...records.schema import changelog_topic
 from ..commit_records import (
-    AppendRecord,
     AssignmentRecord,
     CommitRecord,
     EpochRecord,
     GenerationRecord,
     PlacesRecord,
     PurgeRecord,
-    Ranges,
     RepartitionRecord,
-    Retried,
     RewindRecord,
     RewriteRecord,
-    SeededPart,
-    SeedSource,
     SnapshotRecord,
     StoreResetRecord,
     TaskCommit,
     TopicRemovalRecord,
-    ranges_of_both,
 )
 from ..descriptions import FedTopic, FormerLayout, TopologyDescription
 from ..errors import SegmentsChangedError
+from ..fed_records import AppendRecord, Ranges, Retried, SeededPart, SeedSource, ranges_of_both
 from ..ranges import LogRange
 from ..renames import Renames
 from ..segments.partitions import Partitions

@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..commit_records import (
-    AppendRecord,
     CommitRecord,
     EpochRecord,
     GenerationRecord,
-    Listed,
     PurgeRecord,
     RewindRecord,
     RewriteRecord,
@@ -23,6 +21,8 @@ from ..commit_records import (
 )
 from ..described_settings import OPTIONS
 from ..descriptions import SubtopologyDescription, TopologyDescription, UsedTopic
+from ..fed_records import AppendRecord
+from ..listed import Listed
 from ..renames import Renames
 from .snapshot import Snapshot
 from .step_names import renamed_step

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from ...dataclass_json import from_plain, to_plain
 from ..commit_json import DROPPED_DELETIONS, REPARTITIONED, RETRIED, STORES_RESET, dump_in_pieces, format_with, load
-from ..commit_records import Ranges, Retried, SeedSource, StoreSnapshot, TaskCommit
+from ..commit_records import StoreSnapshot, TaskCommit
 from ..descriptions import FedTopic, TopologyDescription
 from ..errors import CommitFormatError
+from ..fed_records import Ranges, Retried, SeedSource
 from ..segments.segment import Segment
 from .replaced_files import ReplacedFile
 from .task_progress import Pace

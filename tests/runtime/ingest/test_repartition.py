@@ -23,10 +23,10 @@ from headwater.runtime.ingest.seeds import SeedSpec, seed
 from headwater.runtime.log.cleaning.complete import clean_completely
 from headwater.runtime.log.cleaning.merging import Limits
 from headwater.runtime.log.cleaning.policies import Policy
-from headwater.runtime.log.commit_records import AppendRecord, Retried
 from headwater.runtime.log.descriptions import FedTopic
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitFormatError, TopicChangedError
+from headwater.runtime.log.fed_records import AppendRecord, Retried
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts import fed_marks

@@ -5,7 +5,6 @@ import pytest
 
 from headwater.runtime.log.commit_json import decode_commit, dump, encode_commit
 from headwater.runtime.log.commit_records import (
-    AppendRecord,
     Beginning,
     EpochRecord,
     GenerationRecord,
@@ -14,7 +13,6 @@ from headwater.runtime.log.commit_records import (
     PurgeRecord,
     RewindRecord,
     RewriteRecord,
-    SeedSource,
     SnapshotRecord,
     StoreResetRecord,
     StoreSnapshot,
@@ -23,6 +21,7 @@ from headwater.runtime.log.commit_records import (
 )
 from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription, TopologyDescription, UsedTopic
 from headwater.runtime.log.errors import CommitFormatError
+from headwater.runtime.log.fed_records import AppendRecord, SeedSource
 from headwater.runtime.log.placed.places import Places
 from headwater.runtime.log.renames import Renames
 from headwater.runtime.log.segments.segment import Batch, Segment

@@ -22,13 +22,7 @@ from sparse_log import SparseLog
 
 from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.log.cleaning.parts import left_of
-from headwater.runtime.log.commit_records import (
-    AppendRecord,
-    EpochRecord,
-    GenerationRecord,
-    RewriteRecord,
-    TaskCommit,
-)
+from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import (
@@ -41,6 +35,7 @@ from headwater.runtime.log.errors import (
     SavedFileError,
     SegmentsChangedError,
 )
+from headwater.runtime.log.fed_records import AppendRecord
 from headwater.runtime.log.folding import SNAPSHOT_EVERY
 from headwater.runtime.log.log import Log, snapshot_path, writer_of
 from headwater.runtime.log.object_store.log import ObjectStoreLog

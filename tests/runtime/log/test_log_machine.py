@@ -22,12 +22,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from headwater.runtime.log import folding
-from headwater.runtime.log.commit_records import Listed, RewriteRecord, TaskCommit
+from headwater.runtime.log.commit_records import RewriteRecord, TaskCommit
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import RangeMissingError, SegmentsChangedError
 from headwater.runtime.log.folding import Fold
 from headwater.runtime.log.garbage import collect_garbage
+from headwater.runtime.log.listed import Listed
 from headwater.runtime.log.log import Log, epoch_file_name, rewritten_file_name
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.offset_order import by_offset

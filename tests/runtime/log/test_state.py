@@ -6,18 +6,17 @@ import pytest
 
 from headwater.runtime.log.commit_json import encode_commit
 from headwater.runtime.log.commit_records import (
-    AppendRecord,
     EpochRecord,
     GenerationRecord,
     Purged,
     PurgeRecord,
-    SeedSource,
     SnapshotRecord,
     StoreSnapshot,
     TaskCommit,
 )
 from headwater.runtime.log.descriptions import FedTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
+from headwater.runtime.log.fed_records import AppendRecord, SeedSource
 from headwater.runtime.log.folding import SNAPSHOT_EVERY
 from headwater.runtime.log.segments.partitions import Partitions
 from headwater.runtime.log.state import LogState
