@@ -27,9 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from . import bare_joins
 from .suite import inputs
 from .suite.sizes import Size
-from .suite.workloads import JOINED_TABLES, SMALL, WORKLOADS
+from .suite.workloads import ALONE, SMALL, WORKLOADS
 
 WARM_UP = 2
 MAP_BYTES = 2**32
@@ -41,21 +42,24 @@ Column = np.ndarray[tuple[int], np.dtype[Any]]
 Groups = Callable[[pa.Table], tuple[pa.Array, pa.Table]]
 """Records -> the keys of a store, as bytes; and of each key what is added to its row: columns of int64 or double."""
 
+Joined = Callable[[lmdb.Environment, pa.Table], pa.Table]
+"""The store of a partition and records -> what becomes of them."""
+
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with the records of a partition. `groups`: None, where each record looks up its key's row.
+    """What is done with the records of a partition: they are grouped, or joined.
 
-    `each`: each record gives a result, not each key. `moved`: the records are first written to other partitions.
-    `final`: the results are the rows of the windows before that of the last record, which no epoch has given. `kept`:
-    the last record of each key is stored, too.
+    `each`: each record gives a result, not each key. `final`: the results are the rows of the windows before that of
+    the last record, which no epoch has given. `moved`: what is done first, and by which column the records are then
+    written to other partitions.
     """
 
-    groups: Groups | None
+    groups: Groups | None = None
     each: bool = False
-    moved: bool = False
     final: bool = False
-    kept: bool = False
+    joined: Joined | None = None
+    moved: tuple[tuple[Joined, str], ...] = ()
 
 
 def _summed(value: str, key: str = "k") -> Groups:
@@ -105,6 +109,10 @@ def _parsed(rows: pa.Table) -> tuple[pa.Array, pa.Table]:
     return _summed("v")(rows.append_column("v", pj.read_json(text, parse_options=fields)["v"]))
 
 
+def _as_they_are(_: lmdb.Environment, rows: pa.Table) -> pa.Table:
+    return rows
+
+
 WORK: Mapping[str, Work] = {
     "keyed_count": Work(_summed("v")),
     "filtered_count": Work(_filtered),
@@ -113,11 +121,13 @@ WORK: Mapping[str, Work] = {
     "window_count": Work(_windowed(1)),
     "hopping_count": Work(_windowed(4)),
     "suppress_count": Work(_in_quarters, final=True),
-    "table_join": Work(None),
-    JOINED_TABLES.name: Work(None, kept=True),
+    "table_join": Work(joined=bare_joins.named),
+    "table_join_updates": Work(joined=bare_joins.kept_and_named),
+    "stream_join": Work(joined=bare_joins.paired),
+    "foreign_key_join": Work(joined=bare_joins.answered, moved=((bare_joins.kept, "other"), (bare_joins.asked, "k"))),
     "process_rows": Work(_summed("v"), each=True),
     "process_batch": Work(_summed("v")),
-    "rekey_count": Work(_summed("v", "other"), moved=True),
+    "rekey_count": Work(_summed("v", "other"), moved=((_as_they_are, "other"),)),
     "json_count": Work(_parsed),
     SMALL.name: Work(_summed("v")),
 }
@@ -128,9 +138,9 @@ class Loop:
 
     def __init__(self, folder: Path, name: str, size: Size) -> None:
         self._folder, self._work, self._size = folder, WORK[name], size
-        self._kind = {**WORKLOADS, SMALL.name: SMALL, JOINED_TABLES.name: JOINED_TABLES}[name].kind
+        self._kind = {**WORKLOADS, **ALONE, SMALL.name: SMALL}[name].kind
         self._stores = [self._store(folder / f"store-{number}") for number in range(size.partitions)]
-        if self._work.groups is None:
+        if self._work.joined is not None:
             table = inputs.rows_of_table(size)
             where = inputs.partition_of_rows(pa.chunked_array([table["k"].combine_chunks()]), size)
             for partition, store in enumerate(self._stores):
@@ -147,8 +157,8 @@ class Loop:
         """Seconds for the records of an epoch."""
         begun = time.perf_counter()
         names = [f"in-{number}-{partition}" for partition in range(self._size.partitions)]
-        if self._work.moved:
-            names = list(self._moved(number, names))
+        for leg, (work, column) in enumerate(self._work.moved):
+            names = list(self._moved(f"moved-{number}-{leg}", names, work, column))
         for partition, name in enumerate(names):
             results = self._results(partition, _read(self._folder / name))
             _write(self._folder / f"out-{number}-{partition}", results)
@@ -170,19 +180,17 @@ class Loop:
         for start, end in pairwise(ends):
             yield sorted_rows.slice(start, end - start)
 
-    def _moved(self, number: int, names: Sequence[str]) -> Iterator[str]:
-        rows = pa.concat_tables([_read(self._folder / name) for name in names])
-        for partition, part in enumerate(self._divided(rows, "other")):
-            name = f"moved-{number}-{partition}"
-            _write(self._folder / name, part)
-            yield name
+    def _moved(self, name: str, names: Sequence[str], work: Joined, column: str) -> Iterator[str]:
+        parts = [work(store, _read(self._folder / each)) for store, each in zip(self._stores, names, strict=True)]
+        for partition, part in enumerate(self._divided(pa.concat_tables(parts), column)):
+            _write(self._folder / f"{name}-{partition}", part)
+            yield f"{name}-{partition}"
 
     def _results(self, partition: int, rows: pa.Table) -> pa.Table:
         store = self._stores[partition]
-        if self._work.kept:
-            _keep(store, rows)
-        if self._work.groups is None:
-            return rows.append_column("name", pa.array(_looked_up(store, rows["k"]), pa.binary()).cast(pa.string()))
+        if self._work.joined is not None:
+            return self._work.joined(store, rows)
+        assert self._work.groups is not None
         keys, added = self._work.groups(rows)
         order = pc.sort_indices(keys)
         sorted_keys = keys.take(order).to_pylist()
@@ -200,27 +208,6 @@ class Loop:
         for store in self._stores:
             with store.begin() as transaction:
                 yield from (int(np.frombuffer(row, np.int64, 1)[0]) for _, row in transaction.cursor())
-
-
-def _looked_up(store: lmdb.Environment, keys: pa.ChunkedArray) -> list[bytes | None]:
-    """The row of each record; each key is looked up once."""
-    coded = keys.combine_chunks().dictionary_encode()
-    with store.begin() as transaction:
-        found = [transaction.get(key.encode()) for key in coded.dictionary.to_pylist()]
-    return list(pa.array(found, pa.binary()).take(coded.indices).to_pylist())
-
-
-def _keep(store: lmdb.Environment, rows: pa.Table) -> None:
-    """Put the last record of each key beside the table's rows, and look up the one that it replaces."""
-    coded = rows["k"].combine_chunks().dictionary_encode()
-    last = np.empty(len(coded.dictionary), np.int64)
-    last[coded.indices.to_numpy()] = np.arange(len(rows))
-    raw = rows["v"].to_numpy()[last].tobytes()
-    keys = [b"\x00" + key.encode() for key in coded.dictionary.to_pylist()]
-    with store.begin(write=True) as transaction:
-        for key in keys:
-            transaction.get(key)
-        transaction.cursor().putmulti(sorted((key, raw[8 * at : 8 * at + 8]) for at, key in enumerate(keys)))
 
 
 def _added(store: lmdb.Environment, keys: Sequence[bytes], columns: Sequence[Column]) -> list[Column]:

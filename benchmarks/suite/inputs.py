@@ -1,8 +1,8 @@
 """The records of the measurements: the same for both sides and in every run.
 
-Kinds are `typed` (k, v, ts), `double` (k, d, ts), `keyed` (k, other, v, ts: `other` is a key of its own) and `json`
-(k, value: an object of 43 bytes, ts). An epoch lasts a quarter of an hour of event time, so that every fourth one
-begins an hour.
+Kinds are `typed` (k, v, ts), `double` (k, d, ts), `keyed` (k, other, v, ts: `other` is a key of its own), `foreign`
+(the same, but ten keys have the same `other` all the time) and `json` (k, value: an object of 43 bytes, ts). An epoch
+lasts a quarter of an hour of event time, so that every fourth one begins an hour.
 """
 
 from __future__ import annotations
@@ -26,9 +26,13 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "typed": {"v": "bigint", "ts": "timestamp"},
     "double": {"d": "double", "ts": "timestamp"},
     "keyed": {"other": "string", "v": "bigint", "ts": "timestamp"},
+    "foreign": {"other": "string", "v": "bigint", "ts": "timestamp"},
     "json": {"value": "string", "ts": "timestamp"},
 }
 """Kind -> the value columns. The key is `k string` everywhere."""
+
+SAME_OTHER = 10
+"""Keys that have the same `other`, of kind `foreign`."""
 
 ROWS = 100_000
 """Rows of the table that records are joined with, or as many as there are keys where that is less."""
@@ -38,7 +42,8 @@ def epoch(kind: str, number: int, size: Size) -> pa.Table:
     """The records of an epoch, in the order of their times. The same for the same arguments."""
     rng = np.random.default_rng((number, size.keys))
     names = key_names(size.keys)
-    columns: dict[str, pa.Array] = {"k": names.take(pa.array(rng.integers(0, size.keys, size.records)))}
+    keys = rng.integers(0, size.keys, size.records)
+    columns: dict[str, pa.Array] = {"k": names.take(pa.array(keys))}
     numbers = rng.integers(0, 1000, size.records)
     if kind == "double":
         columns["d"] = pa.array(rng.normal(0, 1000, size.records))
@@ -47,6 +52,8 @@ def epoch(kind: str, number: int, size: Size) -> pa.Table:
     else:
         if kind == "keyed":
             columns["other"] = names.take(pa.array(rng.integers(0, size.keys, size.records)))
+        elif kind == "foreign":
+            columns["other"] = names.take(pa.array(keys // SAME_OTHER))
         columns["v"] = pa.array(numbers)
     micros = np.arange(size.records) * (EPOCH_SECONDS * 1_000_000) // size.records + number * EPOCH_SECONDS * 1_000_000
     columns["ts"] = pa.array(micros, pa.timestamp("us", "UTC"))

@@ -15,7 +15,8 @@ from .measured.idle import idle_epochs
 from .measured.memory import backlogs
 from .measured.starts import first_epochs
 from .measurement import Measurement
-from .workloads import JOINED_TABLES, SMALL, WORKLOADS, Workload
+from .sizes import Size
+from .workloads import ALONE, SMALL, WORKLOADS, Workload
 
 FEW = 1000
 """Records of a small epoch."""
@@ -24,11 +25,15 @@ Measuring = Callable[[Bench], Iterator[Measurement]]
 
 
 def _throughput(workload: Workload, bench: Bench) -> Iterator[Measurement]:
-    yield records_a_second(bench, workload, bench.size)
+    yield records_a_second(bench, workload, _size(workload, bench))
 
 
-def _joined_tables(bench: Bench) -> Iterator[Measurement]:
-    yield records_without_peer(bench, JOINED_TABLES)
+def _without_peer(workload: Workload, bench: Bench) -> Iterator[Measurement]:
+    yield records_without_peer(bench, workload, _size(workload, bench))
+
+
+def _size(workload: Workload, bench: Bench) -> Size:
+    return replace(bench.size, records=bench.size.records // workload.fewer)
 
 
 def _growth_of(what: str, bench: Bench) -> Iterator[Measurement]:
@@ -41,7 +46,7 @@ def _small_epoch(bench: Bench) -> Iterator[Measurement]:
 
 NAMES: Mapping[str, Measuring] = {
     **{name: partial(_throughput, workload) for name, workload in WORKLOADS.items()},
-    JOINED_TABLES.name: _joined_tables,
+    **{name: partial(_without_peer, workload) for name, workload in ALONE.items()},
     SMALL.name: _small_epoch,
     "idle_epoch": idle_epochs,
     "first_epoch": first_epochs,

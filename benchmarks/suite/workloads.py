@@ -12,8 +12,9 @@ SUMMED = {"n": "count(*)", "total": "sum(v)"}
 @dataclass(frozen=True)
 class Workload:
     """`title`: what an epoch does. `target`: how many times as fast as the peer it is wanted to be. `kind`: of records,
-    see `inputs.py`. `epochs`: subtopologies that take each record, one behind the other. `compared`: what the ratio
-    does not say by itself. `behind`: how many epochs later the peer gives its results.
+    see `inputs.py`. `flows`: beside the measured one. `epochs`: how often a record is taken, as itself or as what is
+    made of it, one subtopology behind the other. `compared`: what the ratio does not say by itself. `behind`: how many
+    epochs later the peer gives its results. `fewer`: an epoch has so many times fewer records than others.
     """
 
     name: str
@@ -23,9 +24,11 @@ class Workload:
     kind: str = "typed"
     tables: Mapping[str, Any] = field(default_factory=dict)
     stores: Mapping[str, Any] = field(default_factory=dict)
+    flows: Mapping[str, Any] = field(default_factory=dict)
     epochs: int = 1
     compared: str = ""
     behind: int = 0
+    fewer: int = 1
 
 
 def _summed(**more: Any) -> Mapping[str, Any]:
@@ -40,6 +43,7 @@ def _processed(kind: str) -> Mapping[str, Any]:
     return {"process": {"function": f"functions.counting:{kind}", "stores": ["counts"], "value": {"n": "bigint"}}}
 
 
+_NAMES = {"names": {"topic": "names_by_key"}}
 _COUNTS = {"counts": {"type": "key_value", "key": {"k": "string"}, "value": {"n": "bigint"}}}
 
 _ALL = (
@@ -97,10 +101,24 @@ _ALL = (
         "join with a table of 100,000 rows",
         3,
         ({"join": {"table": "names", "values": {"name": "names.name"}}},),
-        tables={"names": {"topic": "names_by_key"}},
+        tables=_NAMES,
         compared="Headwater looks rows up in a durable table that changes as its topic does. Spark joins a data frame "
         "that never changes and that it holds in memory (cached, and broadcast): a join of a stream with a table that "
         "changes is not among its joins.",
+    ),
+    Workload(
+        "stream_join",
+        "join of two streams, records that are at most ten minutes apart: 200,000 records, 133,000 pairs an epoch",
+        2,
+        (
+            {"filter": "v % 2 = 0"},
+            {"join": {"stream": "odd", "within": "10m", "grace": "10m", "values": {"w": "odd.v"}}},
+        ),
+        flows={"odd": {"from": "records", "steps": [{"filter": "v % 2 = 1"}]}},
+        compared="An inner join. Both streams are of one topic, which a filter divides: Spark reads its files once for "
+        "each. It keeps records as long as Headwater does, by a watermark of ten minutes, which advances from batch to "
+        "batch.",
+        fewer=5,
     ),
     Workload(
         "process_rows",
@@ -140,15 +158,35 @@ _ALL = (
 
 WORKLOADS: Mapping[str, Workload] = {each.name: each for each in _ALL}
 
-JOINED_TABLES = Workload(
-    "table_join_updates",
-    "updates of a table of 100,000 rows that is joined with another one, each written",
-    0,
-    ({"to_table": {"emit": "each_update"}}, {"join": {"table": "names", "values": {"name": "names.name"}}}),
-    tables={"names": {"topic": "names_by_key"}},
-    compared="Each of the two tables looks into the other; here one of them changes. Spark has no join of two tables "
-    "that change, so there is no peer in it.",
+_ALONE = (
+    Workload(
+        "table_join_updates",
+        "updates of a table of 100,000 rows that is joined with another one, each written",
+        0,
+        ({"to_table": {"emit": "each_update"}}, {"join": {"table": "names", "values": {"name": "names.name"}}}),
+        tables=_NAMES,
+        compared="Each of the two tables looks into the other; here one of them changes. Spark has no join of two "
+        "tables that change, so there is no peer in it.",
+    ),
+    Workload(
+        "foreign_key_join",
+        "updates of a table that is joined with one of 100,000 rows by a foreign key, each written: 200,000 an epoch",
+        0,
+        (
+            {"to_table": {"emit": "each_update"}},
+            {"join": {"table": "names", "by": {"k": "other"}, "values": {"name": "names.name"}}},
+        ),
+        kind="foreign",
+        tables=_NAMES,
+        epochs=3,
+        compared="Each update goes to the other table's partition, durably, and its answer back, so that three epochs "
+        "take it; from the start of the first to the commit of the last. Ten rows have one foreign key. Spark has no "
+        "such join, so there is no peer in it. The bare loop moves rows the same two ways.",
+        fewer=5,
+    ),
 )
+
+ALONE: Mapping[str, Workload] = {each.name: each for each in _ALONE}
 """What has no peer: beside the bare loop alone."""
 
 SMALL = Workload("small_epoch", "count and sum by key of 1,000 records an epoch", 5, (_summed(),))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -46,6 +47,32 @@ def test_loop_joins_each_record_with_the_row_of_its_key(tmp_path: Path) -> None:
     found = results("table_join", tmp_path, 0)
     assert found["name"].to_pylist() == [f"name of {key}" for key in found["k"].to_pylist()]
     assert sorted(found["k"].to_pylist()) == sorted(inputs.epoch("typed", 0, TINY)["k"].to_pylist())
+
+
+def test_loop_pairs_the_records_of_a_key_that_are_near_each_other(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, "stream_join", TINY)
+    for number in range(3):
+        loop.prepare(number)
+        loop.take(number)
+    loop.close()
+
+    found = pa.concat_tables([results("stream_join", tmp_path, number) for number in range(3)]).to_pylist()
+    records = pa.concat_tables([inputs.epoch("typed", number, TINY) for number in range(3)]).to_pandas()
+    pairs = records[records.v % 2 == 0].merge(records[records.v % 2 == 1], on="k")
+    pairs = pairs[(pairs.ts_x - pairs.ts_y).abs() <= pd.Timedelta(minutes=10)]
+    expected = pairs[["k", "v_x", "v_y"]].itertuples(index=False, name=None)
+    assert sorted((row["k"], row["v"], row["w"]) for row in found) == sorted(expected) != []
+
+
+def test_loop_joins_each_record_with_the_row_of_its_foreign_key(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, "foreign_key_join", TINY)
+    loop.prepare(0)
+    loop.take(0)
+    loop.close()
+
+    found = results("foreign_key_join", tmp_path, 0)
+    assert found["name"].to_pylist() == [f"name of {key}" for key in found["other"].to_pylist()]
+    assert sorted(found["k"].to_pylist()) == sorted(inputs.epoch("foreign", 0, TINY)["k"].to_pylist())
 
 
 def test_loop_writes_the_sum_up_to_each_record(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ FIGURE = Measurement("count", "records/s", 4.0, 2.0, 2.0, 1.5, {"ours": [4.0], "
 NAMES_OF_ALL = (
     "keyed_count filtered_count sum_double each_update window_count hopping_count table_join rekey_count json_count "
     "process_rows process_batch "
-    "suppress_count table_join_updates small_epoch idle_epoch first_epoch memory growth assignors"
+    "suppress_count stream_join table_join_updates foreign_key_join "
+    "small_epoch idle_epoch first_epoch memory growth assignors"
 )
 
 

@@ -32,10 +32,11 @@ def test_throughput_is_that_of_the_median_epoch_beside_the_peers(name: str, tmp_
     assert found.limit is not None
 
 
-def test_what_has_no_peer_is_told_beside_the_bare_loop(tmp_path: Path) -> None:
-    (found,) = measured("table_join_updates", tmp_path)
+@pytest.mark.parametrize(("name", "ours"), [("table_join_updates", 10_000), ("foreign_key_join", 2_000)])
+def test_what_has_no_peer_is_told_beside_the_bare_loop(name: str, ours: float, tmp_path: Path) -> None:
+    (found,) = measured(name, tmp_path)
 
-    assert (found.ours, found.peer, found.ratio) == (10_000, None, None)
+    assert (found.ours, found.peer, found.ratio) == (ours, None, None)
     assert found.limit is not None
 
 

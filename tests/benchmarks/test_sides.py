@@ -10,7 +10,7 @@ from headwater.benchmarks.suite import inputs
 from headwater.benchmarks.suite.sides.process import Side, SideError
 from headwater.benchmarks.suite.sides.project import TABLE, Feeding, link_log, write_log, write_project
 from headwater.benchmarks.suite.sizes import Size
-from headwater.benchmarks.suite.workloads import JOINED_TABLES, SMALL, WORKLOADS, Workload
+from headwater.benchmarks.suite.workloads import ALONE, SMALL, WORKLOADS, Workload
 
 ECHO = "tests.benchmarks.echo_side"
 TINY = Size(records=40, keys=10, segments=2)
@@ -32,7 +32,7 @@ def test_side_that_ends_is_an_error_with_its_exit_code_and_what_it_said() -> Non
     assert str(found.value).endswith("has ended with 3:\nsomething that a library prints")
 
 
-@pytest.mark.parametrize("workload", [*WORKLOADS.values(), JOINED_TABLES, SMALL], ids=lambda each: each.name)
+@pytest.mark.parametrize("workload", [*WORKLOADS.values(), *ALONE.values(), SMALL], ids=lambda each: each.name)
 def test_project_of_a_workload_has_no_findings(workload: Workload, tmp_path: Path) -> None:
     write_project(tmp_path, workload, TINY, "task")
 

@@ -67,22 +67,22 @@ def records_a_second(bench: Bench, workload: Workload, size: Size) -> Measuremen
     return compared(bench, workload, turns, "records/s", limit, lambda turn: size.records / turn.seconds)
 
 
-def records_without_peer(bench: Bench, workload: Workload) -> Measurement:
+def records_without_peer(bench: Bench, workload: Workload, size: Size) -> Measurement:
     """How many records of an epoch our side takes in a second, beside the bare loop alone. Raises SideError."""
     epochs = bench.warm_up + bench.measured
-    with our_side(bench, workload, bench.size, epochs)() as ours:
+    with our_side(bench, workload, size, epochs)() as ours:
         for number in range(bench.warm_up):
             ours.take(number)
         with OtherWork() as others:
             turns = [ours.take(number) for number in range(bench.warm_up, epochs)]
-    runs = [rounded(bench.size.records / turn.seconds) for turn in turns]
+    runs = [rounded(size.records / turn.seconds) for turn in turns]
     found = Measurement(
         workload.name,
         "records/s",
         rounded(statistics.median(runs)),
         runs={"ours": runs},
         cpu={"ours": round(statistics.median(turn.cpu for turn in turns), 3)},
-        limit=rounded(bench.size.records / bare_loop.seconds_an_epoch(workload.name, bench.size, bench.measured)),
+        limit=rounded(size.records / bare_loop.seconds_an_epoch(workload.name, size, bench.measured)),
         note=workload.compared,
     )
     return bench.judged(found, others)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..measured.growth import TITLES
 from ..measurement import Measurement
-from ..workloads import JOINED_TABLES, SMALL, WORKLOADS
+from ..workloads import ALONE, SMALL, WORKLOADS
 from .plots import Plot, short
 
 PICTURES = "pictures"
@@ -26,9 +26,10 @@ _GROWTH: Mapping[str, str] = {
     **{f"growth_{what}": title for what, title in TITLES.items()},
     "growth_driver": "tasks of a driver",
 }
-WHAT: Mapping[str, str] = {each.name: each.title for each in (*WORKLOADS.values(), JOINED_TABLES, SMALL)} | dict(
-    _OTHERS
-)
+WHAT: Mapping[str, str] = {
+    **{each.name: each.title for each in (*WORKLOADS.values(), *ALONE.values(), SMALL)},
+    **_OTHERS,
+}
 """Name -> what is measured: the rows of the table."""
 
 
@@ -144,7 +145,8 @@ Other measurements are in [measurements](measurements.md)."""
 
 _HOW = """How it is measured:
 
-- A million records an epoch, 100,000 keys, four partitions, two cores (`local[2]`); `small_epoch` takes 1,000 records.
+- A million records an epoch, 100,000 keys, four partitions, two cores (`local[2]`); `small_epoch` takes 1,000 records,
+  `stream_join` and `foreign_key_join` take 200,000.
 - Both sides run at once, and take turns: one works on an epoch while the other waits. So what else the machine does
   meets both. Twenty epochs warm both up; the figure is the median of the next five, the least and the most beside it.
 - Spark has its RocksDB state store with changelog checkpoints, as many shuffle partitions as there are partitions, and

@@ -49,7 +49,7 @@ def write_project(root: Path, workload: Workload, size: Size, engine: str) -> No
         "engine": engine,
     }
     flow = {"from": "records", "steps": [dict(step) for step in workload.steps], "to": "results"}
-    topology: dict[str, Any] = {"topology": TOPOLOGY, "flows": {"measured": flow}}
+    topology: dict[str, Any] = {"topology": TOPOLOGY, "flows": {**workload.flows, "measured": flow}}
     if workload.tables:
         topology["tables"] = dict(workload.tables)
     if workload.stores:

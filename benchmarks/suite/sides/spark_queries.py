@@ -34,6 +34,14 @@ def _table_join(rows: DataFrame, table: DataFrame) -> DataFrame:
     return rows.join(functions.broadcast(table.select("k", "name")), "k")
 
 
+def _stream_join(rows: DataFrame, _: DataFrame) -> DataFrame:
+    late = rows.withWatermark("ts", "10 minutes")
+    even, odd = late.where("v % 2 = 0"), late.where("v % 2 = 1")
+    others = odd.selectExpr("k as other_k", "v as w", "ts as other_ts")
+    matches = "k = other_k and other_ts between ts - interval 10 minutes and ts + interval 10 minutes"
+    return even.join(others, functions.expr(matches)).select("k", "v", "ts", "w")
+
+
 def _json_count(rows: DataFrame, _: DataFrame) -> DataFrame:
     return _counted(rows.selectExpr("k", "from_json(value, 'v BIGINT, city STRING').v as v"))
 
@@ -97,6 +105,7 @@ QUERIES: Mapping[str, Query] = {
     "hopping_count": lambda rows, _: _window_count(rows, "15 minutes"),
     "suppress_count": lambda rows, _: _window_count(rows, "15 minutes", "15 minutes"),
     "table_join": _table_join,
+    "stream_join": _stream_join,
     "process_rows": _process_rows,
     "process_batch": _process_batch,
     "rekey_count": lambda rows, _: _counted(rows, key="other"),
@@ -104,5 +113,5 @@ QUERIES: Mapping[str, Query] = {
     SMALL.name: lambda rows, _: _counted(rows),
 }
 
-FINAL = frozenset({"suppress_count"})
-"""The queries in append mode, which give rows that a watermark has closed."""
+FINAL = frozenset({"suppress_count", "stream_join"})
+"""The queries in append mode: rows that a watermark has closed; a join of streams has no other mode."""
