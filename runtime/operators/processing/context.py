@@ -8,9 +8,9 @@ from typing import Any
 from ...python_functions.values import UnfitValueError
 from ..order.origins import Origins
 from .forwarded import Forwarded
-from .key_value import KeyValueStore
 from .moment import Moment
 from .punctuation import Callback, Cancellable, Kind, Schedules
+from .stores.key_value import KeyValueStore
 
 
 class ProcessorContext:

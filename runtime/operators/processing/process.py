@@ -30,10 +30,10 @@ from ..task_epoch import TaskEpoch
 from .batches import batch_of
 from .context import ProcessorContext
 from .forwarded import Forwarded, Output, headers_of
-from .key_value import KeyValueStore
 from .moment import Moment
 from .punctuation import BEHIND, Due, Position, Schedules
 from .record import Record
+from .stores.key_value import KeyValueStore
 
 
 @dataclass(frozen=True)

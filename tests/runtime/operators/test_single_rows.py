@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.processing.single_rows import SingleKeys, SingleRows
+from headwater.runtime.operators.processing.stores.single_rows import SingleKeys, SingleRows
 from headwater.runtime.python_functions.values import to_column
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.types import arrow_type

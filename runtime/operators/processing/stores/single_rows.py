@@ -14,10 +14,10 @@ from typing import Any
 import msgpack
 import pyarrow as pa
 
-from ...python_functions.values import UnfitValueError, to_column, to_python
-from ...records.key_reading import decode_keys
-from ...records.keys import encode_keys
-from ...state.physical import fixed_width, from_values
+from ....python_functions.values import UnfitValueError, to_column, to_python
+from ....records.key_reading import decode_keys
+from ....records.keys import encode_keys
+from ....state.physical import fixed_width, from_values
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_NTZ = datetime(1970, 1, 1)

@@ -1,0 +1,172 @@
+"""Rows of a processor's store by encoded key: those of before the epoch, with the changes of the epoch over them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ....python_functions.objects import Row, RowType
+from ....python_functions.values import UnfitValueError
+from ....state.codec import RowCodec, timestamp_of
+from ...task_epoch import EpochStore
+from .single_rows import SingleRows
+
+_FIRST_READ, _MOST_READ = 16, 4096
+"""How many committed rows a range reads at once: few at first, as most ranges are short."""
+
+_Change = tuple[Row | bytes | None, int]
+"""A row, or that as bytes (None: deleted), and its timestamp in ms."""
+
+Found = tuple[bytes, Row, int]
+"""An encoded key, its row, and the row's timestamp in ms."""
+
+
+class EpochRows:
+    """`types`: the value columns. Timestamps are ms. Whether a row has expired is up to who asks."""
+
+    def __init__(self, store: str, types: Mapping[str, pa.DataType], opened: EpochStore) -> None:
+        """`store`: its name, for people."""
+        self._store = store
+        self._type = RowType(types)
+        self._codec = RowCodec(types)
+        self._single = SingleRows(types)
+        self._opened = opened
+        self._read: dict[bytes, bytes | None] = {}
+        self._changed: dict[bytes, _Change] = {}
+        self._order: list[bytes] = []
+        self._unordered: list[bytes] = []
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        """The types of the columns."""
+        return self._type.columns
+
+    def row(self, value: Any) -> Row | None:
+        """A row from what a function gives, see `RowType.of`; None for None. Raises UnfitValueError."""
+        try:
+            return None if value is None else self._type.of(value)
+        except UnfitValueError as error:
+            raise UnfitValueError(f"a row of the store {self._store!r}: {error.cause}") from None
+
+    def get(self, key: bytes) -> tuple[Row, int] | None:
+        """The row of a key and its timestamp; None if there is none."""
+        change = self._changed.get(key)
+        if change is not None:
+            row, timestamp = change
+            return None if row is None else (self._own(row), timestamp)
+        found = self._read[key] if key in self._read else self._fetched(key)
+        if found is None:
+            return None
+        values, timestamp = self._single.decode(found)
+        return self._type.made(values), timestamp
+
+    def put(self, key: bytes, row: Row | bytes | None, timestamp: int) -> None:
+        """Set the row of a key; None deletes it."""
+        if key not in self._changed:
+            self._unordered.append(key)
+        self._changed[key] = row, timestamp
+
+    def between(self, lower: bytes | None, upper: bytes | None) -> Iterator[list[Found]]:
+        """The rows with `lower <= key < upper` as they are now, by key, some at a time; None leaves a side open."""
+        order = self._ordered()
+        first = 0 if lower is None else bisect_left(order, lower)
+        last = len(order) if upper is None else bisect_left(order, upper)
+        # What is there now: what a function changes while it goes through the rows is not seen.
+        return self._merged([(key, *self._changed[key]) for key in order[first:last]], lower, upper)
+
+    def first_key(self, lower: bytes) -> bytes | None:
+        """The first key from `lower` on that a row had when the epoch began."""
+        return next((key for key, _ in self._opened.range(lower, None)), None)
+
+    def expect(self, keys: Sequence[bytes]) -> None:
+        """Read the rows of keys that are likely to be asked for. Reading many at once is quicker."""
+        missing = sorted({key for key in keys if key not in self._read})
+        self._read.update(zip(missing, self._opened.get_many(missing), strict=True))
+
+    def stored(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The rows of keys as they are stored, None where there is none."""
+        self.expect([key for key in keys if key not in self._changed])
+        rows = [self._changed[key][0] if key in self._changed else self._read[key] for key in keys]
+        return self._bytes_of(rows, [self._changed[key][1] if key in self._changed else 0 for key in keys])
+
+    def older(self, until: int) -> list[bytes]:
+        """The keys whose rows had timestamps up to `until` when the epoch began."""
+        return [key for key, row in self._opened.range(None, None) if timestamp_of(row) <= until]
+
+    def flush(self) -> None:
+        """Give the epoch's changes to the store: the last one of each key."""
+        self.expect([key for key, (row, _) in self._changed.items() if row is None and key not in self._read])
+        kept = [
+            (key, row, time)
+            for key, (row, time) in sorted(self._changed.items(), key=lambda each: each[0])
+            if row is not None or self._read.get(key) is not None
+        ]
+        if not kept:
+            return
+        keys, rows, times = ([change[part] for change in kept] for part in range(3))
+        self._opened.put_many(keys, self._bytes_of(rows, times), np.array(times, np.int64))
+
+    def _own(self, row: Row | bytes) -> Row:
+        """A row for a function, which may change the lists in it."""
+        return self._type.made(self._single.decode(row)[0]) if type(row) is bytes else self._type.copy(row)
+
+    def _bytes_of(self, rows: Sequence[Row | bytes | None], times: Sequence[int]) -> list[bytes | None]:
+        """Rows as they are stored."""
+        made = [(number, row) for number, row in enumerate(rows) if row is not None and type(row) is not bytes]
+        found = list(rows)
+        if made:
+            columns = self._type.to_columns([row for _, row in made])
+            timestamps = np.array([times[number] for number, _ in made], np.int64)
+            encoded = self._codec.encode(list(columns.values()), timestamps)
+            for (number, _), row in zip(made, encoded, strict=True):
+                found[number] = row
+        return found
+
+    def _fetched(self, key: bytes) -> bytes | None:
+        (found,) = self._opened.get_many([key])
+        self._read[key] = found
+        return found
+
+    def _merged(
+        self, changes: Sequence[tuple[bytes, Row | bytes | None, int]], lower: bytes | None, upper: bytes | None
+    ) -> Iterator[list[Found]]:
+        place = 0
+        for batch in self._committed(lower, upper):
+            found: list[Found] = []
+            for key, row in batch:
+                while place < len(changes) and changes[place][0] < key:
+                    found += self._there(*changes[place])
+                    place += 1
+                if place < len(changes) and changes[place][0] == key:
+                    found += self._there(*changes[place])
+                    place += 1
+                else:
+                    values, timestamp = self._single.decode(row)
+                    found.append((key, self._type.made(values), timestamp))
+            yield found
+        yield [each for change in changes[place:] for each in self._there(*change)]
+
+    def _there(self, key: bytes, row: Row | bytes | None, timestamp: int) -> list[Found]:
+        return [] if row is None else [(key, self._own(row), timestamp)]
+
+    def _committed(self, lower: bytes | None, upper: bytes | None) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The rows of before this epoch, read some at a time."""
+        found, count = self._opened.range(lower, upper), _FIRST_READ
+        while batch := list(islice(found, count)):
+            count = min(count * 4, _MOST_READ)
+            yield batch
+
+    def _ordered(self) -> list[bytes]:
+        """The keys that have changed, in order."""
+        if len(self._unordered) > len(self._order) // 8:
+            self._order = sorted([*self._order, *self._unordered])
+        else:
+            for key in self._unordered:
+                insort(self._order, key)
+        self._unordered = []
+        return self._order

@@ -1,0 +1,146 @@
+"""A key-value store as a processor sees it: rows one at a time, with the changes of this epoch among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ....python_functions.objects import Row
+from ....records.arrays import to_numpy
+from ....records.types import parse_columns
+from ....state.codec import RowCodec
+from ....topology import Store
+from ...task_epoch import EpochStore
+from ..columns import Columns, column_of
+from ..moment import Moment
+from .epoch_rows import EpochRows, Found
+from .keys import StoreKeys
+
+
+class KeyValueStore:
+    """Rows by key. Keys and values are given as mappings by column, or as objects with these attributes.
+
+    With a `retention`, a row is there while its timestamp is later than stream time - retention.
+    """
+
+    def __init__(self, store: Store, opened: EpochStore, moment: Moment) -> None:
+        self._store = store
+        self._moment = moment
+        self._keys = StoreKeys(store.name, parse_columns(store.key))
+        self._rows = EpochRows(store.name, parse_columns(store.value), opened)
+
+    @property
+    def key_types(self) -> Mapping[str, pa.DataType]:
+        """The types of the key's columns."""
+        return self._keys.types
+
+    @property
+    def name(self) -> str:
+        """The name in the YAML."""
+        return self._store.name
+
+    def get(self, key: Any) -> Row | None:
+        """The row of a key, or None."""
+        found = self._rows.get(self._keys.encoded(key))
+        return None if found is None or found[1] <= self._expired() else found[0]
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the row of a key, with the timestamp of the record or punctuation at work; None deletes it."""
+        encoded = self._keys.encoded(key)
+        self._rows.put(encoded, self._rows.row(value), self._moment.timestamp)
+
+    def put_if_absent(self, key: Any, value: Any) -> Row | None:
+        """Set the row of a key that has none. Returns the row that was there, or None."""
+        before = self.get(key)
+        if before is None:
+            self.put(key, value)
+        return before
+
+    def delete(self, key: Any) -> Row | None:
+        """Remove the row of a key. Returns the row that was there, or None."""
+        before = self.get(key)
+        self.put(key, None)
+        return before
+
+    def range(self, start: Any = None, end: Any = None) -> Iterator[tuple[Row, Row]]:
+        """(key, row) of keys from `start` to `end`, both included, in the order of keys; None leaves a side open.
+
+        What changes meanwhile is not seen.
+        """
+        lower = None if start is None else self._keys.encoded(start)
+        # No key begins with another one, so the one behind `end` is the first that is longer.
+        upper = None if end is None else self._keys.encoded(end) + b"\x00"
+        return self._between(lower, upper)
+
+    def prefix(self, prefix: Any) -> Iterator[tuple[Row, Row]]:
+        """(key, row) of keys that begin with these first columns of the key, in the order of keys."""
+        lower = self._keys.encoded_prefix(prefix)
+        return self._between(lower, _behind(lower))
+
+    def all(self) -> Iterator[tuple[Row, Row]]:
+        """(key, row) of all rows, in the order of keys."""
+        return self._between(None, None)
+
+    def get_many(self, keys: Columns) -> pa.RecordBatch:
+        """The rows of keys, by the key's columns: the value's and `_timestamp`, all null where there is none."""
+        codec = RowCodec(self._rows.types)
+        columns, timestamps = codec.decode(self._rows.stored(self._keys.encoded_many(keys)))
+        there = timestamps > max(self._expired(), -1)
+        found = pa.RecordBatch.from_arrays([*columns, pa.array(timestamps)], names=[*codec.types, "_timestamp"])
+        return found if there.all() else found.take(pa.array(np.arange(len(there)), mask=~there))
+
+    def put_many(self, rows: Columns) -> None:
+        """Set the rows of keys, given by the columns of key and value; of several of one key the last counts.
+
+        `_timestamp`: of each row, ms; without it that of the last record at work.
+        """
+        encoded = self._keys.encoded_many(rows)
+        times = (
+            to_numpy(column_of(rows, "_timestamp", pa.int64(), self.name))
+            if "_timestamp" in rows.schema.names
+            else np.full(len(encoded), self._moment.timestamp)
+        )
+        columns = [column_of(rows, name, kind, self.name) for name, kind in self._rows.types.items()]
+        values = RowCodec(self._rows.types).encode(columns, times)
+        for key, value, time in zip(encoded, values, times.tolist(), strict=True):
+            self._rows.put(key, value, time)
+
+    def delete_many(self, keys: Columns) -> None:
+        """Remove the rows of keys, given by the columns of the key."""
+        for key in self._keys.encoded_many(keys):
+            self._rows.put(key, None, self._moment.timestamp)
+
+    def expect(self, keys: Sequence[bytes]) -> None:
+        """Read the rows of keys (encoded) that are likely to be asked for. Reading many at once is quicker."""
+        self._rows.expect(keys)
+
+    def sweep(self, until: int) -> None:
+        """Delete the rows that have expired: those with a timestamp up to `until`, ms."""
+        for key in self._rows.older(until):
+            self._rows.put(key, None, self._moment.timestamp)
+
+    def flush(self) -> None:
+        """Give the epoch's changes to the store: the last one of each key."""
+        self._rows.flush()
+
+    def _between(self, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[Row, Row]]:
+        return self._typed(self._rows.between(lower, upper), self._expired())
+
+    def _typed(self, found: Iterator[list[Found]], expired: int) -> Iterator[tuple[Row, Row]]:
+        for batch in found:
+            there = [(key, row) for key, row, timestamp in batch if timestamp > expired]
+            yield from zip(self._keys.decoded([key for key, _ in there]), [row for _, row in there], strict=True)
+
+    def _expired(self) -> int:
+        """The timestamp, ms, up to which rows have expired by now."""
+        retention = self._store.retention_ms
+        return -1 if retention is None else self._moment.stream_time - retention
+
+
+def _behind(prefix: bytes) -> bytes | None:
+    """The least bytes that are behind all that begin with `prefix`."""
+    cut = prefix.rstrip(b"\xff")
+    return cut[:-1] + bytes([cut[-1] + 1]) if cut else None
