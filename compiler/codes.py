@@ -620,8 +620,9 @@ TOPOLOGY: dict[str, Code] = {
         "Write such a class, with plain methods.",
     ),
     "HW541": Code(
-        "a store of a processor without columns",
-        "Nothing but its entry in `stores:` says which rows a processor keeps: it needs `type`, `key` and `value`.",
+        "a store of a processor that does not say what it keeps",
+        "Nothing but its entry in `stores:` says what a processor keeps, and for how long: it needs `type`, `key` and "
+        "`value`, of type window or session also `retention`.",
         "Write `{type: key_value, key: {id: string}, value: {n: bigint}}` with your columns.",
     ),
     "HW542": Code(

@@ -302,6 +302,11 @@ class Store:
         return self.type in ("window", "session")
 
     @property
+    def keeps_given_windows(self) -> bool:
+        """Whether processors say which windows or sessions its rows have: there is no window of a step."""
+        return self.is_windowed and self.window is None and self.retention_ms is not None
+
+    @property
     def is_buffer(self) -> bool:
         """Whether its rows are changes that wait (`Suppress`)."""
         return self.type in ("window_changes", "changes")

@@ -116,6 +116,8 @@ class Comparison:
             yield from self._backend(name)
             for setting, onward in _SETTINGS.items():
                 was, is_ = (each[name].settings.get(setting) for each in (old, new))
+                if setting == "retention" and old[name].given_retention and new[name].given_retention:
+                    continue  # which `_stores` tells
                 if None not in (was, is_) and was != is_:
                     yield self._onward(f"store.{setting}", name, f"its {setting} was {was}, is {is_}", onward)
             if lines := other_expressions(old[name], new[name]):

@@ -38,6 +38,9 @@ def store_differences(was: StoreDescription, is_: StoreDescription) -> Iterator[
         yield Difference("window", f"its window was {window_text(was.window)}, is {window_text(is_.window)}")
     if was.within != is_.within:
         yield Difference("within", f"its join was {within_text(was.within)}, is {within_text(is_.within)}")
+    kept = was.given_retention, is_.given_retention
+    if None not in kept and kept[0] != kept[1]:
+        yield Difference("retention", f"its retention was {kept[0]}, is {kept[1]}, and its rows are found by that")
 
 
 def topic_differences(

@@ -216,6 +216,14 @@ class StoreDescription:
 
     seldom: ClassVar[tuple[str, ...]] = ("within",)
 
+    @property
+    def given_retention(self) -> str | None:
+        """How long the windows or sessions are kept that processors give: it decides where their rows lie. None for
+        other stores.
+        """
+        windowed = self.type in ("window", "session") and self.window is None and self.within is None
+        return self.settings.get("retention") if windowed else None
+
     @classmethod
     def of(cls, store: Store) -> StoreDescription:
         """The store as it is declared now."""

@@ -41,7 +41,8 @@ def table_schema(store: Store) -> pa.Schema:
     if store.is_buffer:
         key = parse_columns(store.key)
     elif store.is_windowed:
-        bounds = 1 if store.window is None or isinstance(store.window, JoinWindow) else 2
+        only_start = isinstance(store.window, JoinWindow) or (store.keeps_given_windows and store.type == "window")
+        bounds = 1 if only_start else 2
         key |= dict.fromkeys(WINDOW_COLUMNS[:bounds], TIMESTAMP)
     value = parse_columns(store.value)
     keys, values = column_names([_TIMESTAMP], key, value)

@@ -27,6 +27,7 @@ from ..records.join_keys import split_side_keys
 from ..records.key_reading import decode_keys
 from ..records.schema import changelog_topic
 from ..records.session_segments import has_segments, split_sessions
+from ..records.timed_keys import split_timed_keys
 from ..records.types import parse_columns
 from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
 from ..state.catch_up import changes, slices
@@ -38,6 +39,7 @@ from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey
 from ..topology import JoinWindow, SlidingWindow, Store, Window
 from .buffers import waiting_changes, waiting_rows
+from .given_windows import WantedWindows, times_in_keys
 from .joined_records import WantedRecords
 from .rows import FoundRows, Row, key_types, moments, table_schema
 from .sessions import WantedSessions
@@ -199,6 +201,9 @@ class StoreQuery:
         if isinstance(self.store.window, JoinWindow):
             plain, starts, _ = split_side_keys(pa.array(keys, pa.binary()))
             keys = plain.to_pylist()
+        elif self.store.keeps_given_windows:
+            keys, times = split_timed_keys(keys, times_in_keys(self.store))
+            starts, ends = times[:, -1], times[:, 0] if self.store.type == "session" else None
         elif has_segments(self.store):
             starts, ends, keys = split_sessions(keys)
         elif self.store.type == "window":
@@ -247,8 +252,10 @@ def _there(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encode
 
 def _wanted(
     store: Store, start: int | None, end: int | None, oldest: int | None
-) -> WantedSessions | WantedRecords | None:
+) -> WantedSessions | WantedRecords | WantedWindows | None:
     """Which rows are within bounds (ms), of a store whose keys begin with segments of time."""
+    if store.keeps_given_windows:
+        return WantedWindows(start, end, oldest, times_in_keys(store))
     if isinstance(store.window, JoinWindow):
         return WantedRecords(start, end, oldest)
     return WantedSessions(start, end, _oldest_end(store, oldest)) if has_segments(store) else None

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import msgpack
 
 from ..topology import JoinWindow, SessionWindow, SlidingWindow, Store
-from . import join_keys
+from . import join_keys, timed_keys
 from .arrays import Int64s
 from .window_keys import first_window_key, split_window_keys
 
@@ -42,6 +42,8 @@ def row_step(store: Store) -> int:
     """What the times are multiples of that the keys of a windowed store begin with, in ms."""
     if isinstance(store.window, JoinWindow):
         return join_keys.segment_length(store.window)
+    if store.keeps_given_windows and store.retention_ms is not None:
+        return timed_keys.segment_length(store.retention_ms)
     return segment_length(store.window) if isinstance(store.window, SessionWindow | SlidingWindow) else 1
 
 

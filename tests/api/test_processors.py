@@ -23,6 +23,10 @@ topics:
     partitions: 1
     key: {user: string}
     value: {step: string}
+  device_failures:
+    partitions: 1
+    key: {device: string}
+    value: {code: int}
 """
 BEATING = """
 from headwater import Record
@@ -127,6 +131,40 @@ def test_pattern_is_found_or_given_up(project: Path) -> None:
         assert driver.query("progress") == []
     assert (match.key, match.value) == ({"user": "ann"}, {"a_ms": 1000, "b_ms": 11000, "c_ms": 21000})
     assert (late.key, late.value, late.timestamp) == ({"user": "bob"}, {"a_ms": 2000, "b_ms": 30000}, 99_000)
+
+
+def test_windows_of_ten_minutes_back_are_counted(project: Path) -> None:
+    minutes = [("a", 0), ("a", 0), ("b", 1), ("a", 9), ("b", 5), ("a", 10), ("a", 18), ("a", 5)]
+    rows = [{"key": {"device": d}, "value": {"code": 1}, "timestamp": m * 60_000} for d, m in minutes]
+    with TopologyTestDriver(project, "failures") as driver:
+        driver.pipe_input("device_failures", rows[:4])
+        driver.pipe_input("device_failures", rows[4:])
+        found = [(each.key["device"], each.value, each.timestamp) for each in driver.read_output("alarms")]
+        # What starts ten minutes before stream time has expired, and is not kept where it comes as late.
+        kept = [
+            (row.key["device"], row.key["window_start"] // 60_000, row.value["n"]) for row in driver.query("failures")
+        ]
+        assert driver.dropped == {"late": 1}
+    nine = 9 * 60_000
+    assert found == [("a", {"first_ms": 0, "n": 3}, nine), ("a", {"first_ms": nine, "n": 3}, 2 * nine)]
+    assert kept == [("a", 9, 1), ("a", 10, 1), ("a", 18, 1)]
+
+
+def test_visit_comes_once_it_has_ended(project: Path) -> None:
+    steps = [("ann", 0), ("bob", 10), ("ann", 29), ("ann", 59), ("bob", 41), ("cid", 90), ("bob", 91)]
+    rows = [{"key": {"user": u}, "value": {"step": "x"}, "timestamp": m * 60_000} for u, m in steps]
+    with TopologyTestDriver(project, "visits") as driver:
+        for row in rows:
+            driver.pipe_input("steps_taken", [row])
+        found = [
+            (each.key["user"], each.value["steps"], each.timestamp // 60_000)
+            for each in driver.read_output("ended_visits")
+        ]
+        bounds = [
+            (row.key["window_start"] // 60_000, row.key["window_end"] // 60_000) for row in driver.query("visits")
+        ]
+    assert found == [("bob", 1, 10), ("ann", 3, 59), ("bob", 1, 41)]
+    assert sorted(bounds) == [(90, 90), (91, 91)]
 
 
 def test_wall_clock_goes_on_by_advance(project: Path) -> None:

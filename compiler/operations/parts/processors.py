@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 from ....runtime.topology import Store
@@ -98,9 +99,11 @@ def processor_store(context: FlowContext, name: Scalar, partitions: int) -> Stor
         hint = f"Such as `{name.text}: {{type: key_value, key: {{id: string}}, value: {{n: bigint}}}}`."
         context.report("HW541", name.position, message, hint)
         return None
-    if model.type != "key_value":
-        message = f"'{name.text}' is a {model.type} store; those of processors are key_value stores so far."
-        hint = "Put the time into the key, as its last column: `range` then finds the rows of a key by time."
+    if model.type != "key_value" and not model.retention_ms:
+        what = "has no `retention`" if model.retention is None else "has a `retention` of 0"
+        message = f"The {model.type} store '{name.text}' {what}, so nothing says when its rows expire."
+        counts = "start of their window" if model.type == "window" else "end of their session"
+        hint = f"Such as `retention: 1d`: rows are there until stream time is a day behind the {counts}."
         context.report("HW541", name.position, message, hint)
         return None
     for column in model.key.values():
@@ -110,4 +113,5 @@ def processor_store(context: FlowContext, name: Scalar, partitions: int) -> Stor
             return None
     key = {column: each.type for column, each in model.key.items()}
     value = {column: each.type for column, each in model.value.items()}
-    return declared_store(name.text, model, model.type, key, value, partitions)
+    store = declared_store(name.text, model, model.type, key, value, partitions)
+    return replace(store, retention_ms=model.retention_ms)

@@ -10,7 +10,7 @@ from ..order.origins import Origins
 from .forwarded import Forwarded
 from .moment import Moment
 from .punctuation import Callback, Cancellable, Kind, Schedules
-from .stores.key_value import KeyValueStore
+from .stores.any_store import AnyStore
 
 
 class ProcessorContext:
@@ -23,7 +23,7 @@ class ProcessorContext:
         self,
         partition: int,
         task: str,
-        stores: Mapping[str, KeyValueStore],
+        stores: Mapping[str, AnyStore],
         forwarded: Forwarded,
         schedules: Schedules,
         origins: Origins,
@@ -39,7 +39,7 @@ class ProcessorContext:
         self._processor: Any = None
         self._in_init = True
 
-    def store(self, name: str) -> KeyValueStore:
+    def store(self, name: str) -> AnyStore:
         """One of the stores that the step names."""
         if name not in self._stores:
             known = ", ".join(self._stores) or "none"

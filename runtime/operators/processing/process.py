@@ -24,7 +24,7 @@ from ...timed_parts import timed
 from .. import declarations
 from ..declarations import Flow
 from ..keyed.codes import bytes_of
-from ..node import Edges, RowFailedError
+from ..node import Edges, RowFailedError, step_name
 from ..rows import Rows, null_keys
 from ..task_epoch import TaskEpoch
 from .batches import batch_of
@@ -33,6 +33,7 @@ from .forwarded import Forwarded, Output, headers_of
 from .moment import Moment
 from .punctuation import BEHIND, Due, Position, Schedules
 from .record import Record
+from .stores.any_store import store_of
 from .stores.key_value import KeyValueStore
 
 
@@ -64,7 +65,7 @@ class _Run:
         self._epoch = epoch
         self._origins = epoch.origins
         self._moment = Moment(epoch.origins.before, max(epoch.origins.before, 0))
-        self._stores = {store.name: KeyValueStore(store, epoch.store(store), self._moment) for store in step.stores}
+        self._stores = {store.name: store_of(store, epoch.store(store), self._moment) for store in step.stores}
         came = Flow(_types(rows, keys=True), _types(rows, keys=False))
         into = step.into or {step.flow: came}
         self._forwarded = Forwarded({name: Output.of(flow) for name, flow in into.items()}, step.named, self._moment)
@@ -98,6 +99,8 @@ class _Run:
             self._called("close", processor.close)
         for store in self._stores.values():
             store.flush()
+            if not isinstance(store, KeyValueStore):
+                self._epoch.drop(step_name(step), "late", store.late)
         self._epoch.schedule(step.name, self._schedules.left())
         return self._forwarded.edges(self._rows, self._origins)
 
@@ -190,7 +193,8 @@ class _Run:
     def _expect(self) -> None:
         """Read ahead what processors mostly ask for: the rows under the keys of records."""
         mine = {name: column.type for name, column in self._rows.keys.items()}
-        alike = [store for store in self._stores.values() if store.key_types == mine]
+        plain = [store for store in self._stores.values() if isinstance(store, KeyValueStore)]
+        alike = [store for store in plain if store.key_types == mine]
         if not alike or not len(self._rows):
             return
         keys = encode_keys(list(self._rows.keys.values()))
@@ -199,16 +203,21 @@ class _Run:
             store.expect(there)
 
     def _sweep(self) -> None:
-        """Delete the rows of stores that had expired before this epoch, whenever half of a retention has passed."""
-        for store in self._step.stores:
-            retention = store.retention_ms
+        """Move the clocks of stores, and let what has expired go.
+
+        Key-value stores are gone through whenever half of a retention has passed, and the rows deleted that had expired
+        before this epoch. Of others whole segments leave the disk, by their clocks.
+        """
+        for declared in self._step.stores:
+            retention, store = declared.retention_ms, self._stores[declared.name]
             if retention is None:
                 continue
-            until, mark = self._origins.before - retention, f"{store.name} swept"
-            if until >= 0 and self._origins.before >= self._epoch.clock(mark) + max(retention // 2, 1):
-                self._stores[store.name].sweep(until)
+            until, mark = self._origins.before - retention, f"{declared.name} swept"
+            due = until >= 0 and self._origins.before >= self._epoch.clock(mark) + max(retention // 2, 1)
+            if due and isinstance(store, KeyValueStore):
+                store.sweep(until)
                 self._epoch.advance(mark, self._origins.before)
-            self._epoch.advance(store.name, self._origins.time(len(self._origins) - 1))
+            self._epoch.advance(declared.name, self._origins.time(len(self._origins) - 1))
 
 
 def _types(rows: Rows, *, keys: bool) -> str:

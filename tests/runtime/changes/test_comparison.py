@@ -97,6 +97,15 @@ def test_other_times_of_a_join_are_another_store_and_another_grace_may_count_fro
     assert bool(first.onward) == onward
 
 
+@pytest.mark.parametrize("type_", ["window", "session"])
+def test_other_retention_of_windows_that_a_processor_gives_is_another_store(type_: Any) -> None:
+    given = Store("seen", 2, "k string", "n bigint", type=type_, retention_ms=15)
+    (only,) = changes(described(FED, MADE, replace(given, retention_ms=99)), described(FED, MADE, given))
+    sentence = "its retention was 15ms, is 99ms, and its rows are found by that"
+    assert (only.verdict, only.kind, only.what) == (Verdict.REFUSES, "store.retention", sentence)
+    assert not only.onward
+
+
 def test_aggregates_that_an_earlier_version_committed_are_shown_by_function_and_type() -> None:
     now = described(FED, MADE, replace(TOTALS, aggregates=(Agg("n", "sum", "x", "int"),)))
     before = replace(described(), stores={"totals": replace(StoreDescription.of(TOTALS), shown=())})

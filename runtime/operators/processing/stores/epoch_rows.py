@@ -108,8 +108,9 @@ class EpochRows:
         ]
         if not kept:
             return
-        keys, rows, times = ([change[part] for change in kept] for part in range(3))
-        self._opened.put_many(keys, self._bytes_of(rows, times), np.array(times, np.int64))
+        times = [time for _, _, time in kept]
+        rows = self._bytes_of([row for _, row, _ in kept], times)
+        self._opened.put_many([key for key, _, _ in kept], rows, np.array(times, np.int64))
 
     def _own(self, row: Row | bytes) -> Row:
         """A row for a function, which may change the lists in it."""

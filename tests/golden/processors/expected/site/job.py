@@ -53,6 +53,14 @@ SEEN = Store(
     retention_ms=parse_duration("1d"),
 )
 PROGRESS = Store("progress", partitions=2, key="user string", value="a_ms bigint, b_ms bigint")
+VISITS = Store(
+    "visits",
+    partitions=2,
+    key="user string",
+    value="pages bigint",
+    type="session",
+    retention_ms=parse_duration("2h"),
+)
 
 
 @subtopology(0, "unique", file=FILE)
@@ -61,8 +69,8 @@ def unique(rows: Pipe) -> Pipe:
 
     Stores: seen.
     """
-    rows = rows.process(Source(CLICKS, "unique", at=13))
-    rows = rows.where("unique", "page <> 'bot'", at=16)
+    rows = rows.process(Source(CLICKS, "unique", at=18))
+    rows = rows.where("unique", "page <> 'bot'", at=21)
     return rows.process(
         Process(
             "unique",
@@ -71,9 +79,9 @@ def unique(rows: Pipe) -> Pipe:
             into={"unique": Flow("event_id string", "n int")},
             stores=(SEEN,),
             options={"minutes": 2},
-            at=17,
+            at=22,
         ),
-        Sink("unique", UNIQUE_CLICKS, at=23),
+        Sink("unique", UNIQUE_CLICKS, at=28),
     )
 
 
@@ -81,10 +89,10 @@ def unique(rows: Pipe) -> Pipe:
 def patterns(rows: Pipe) -> Pipe:
     """2 tasks: steps_taken -> matches, timeouts.
 
-    Stores: progress.
+    Stores: progress, visits.
     """
     return rows.process(
-        Source(STEPS_TAKEN, "patterns", at=24),
+        Source(STEPS_TAKEN, "patterns", at=29),
         Process(
             "patterns",
             PythonFunction("functions.pattern:Pattern", FUNCTIONS),
@@ -94,11 +102,11 @@ def patterns(rows: Pipe) -> Pipe:
                 "timed_out": Flow("user string", "a_ms bigint, b_ms bigint"),
             },
             named=True,
-            stores=(PROGRESS,),
-            at=27,
+            stores=(PROGRESS, VISITS),
+            at=32,
         ),
-        Sink("matched", MATCHES, at=35),
-        Sink("timed_out", TIMEOUTS, at=38),
+        Sink("matched", MATCHES, at=40),
+        Sink("timed_out", TIMEOUTS, at=43),
     )
 
 
@@ -106,6 +114,6 @@ TOPOLOGY = Topology(
     project="site",
     name="site",
     version="1.0",
-    content_hash="967be25d84779cd2702114774a2af4581a6ceba0ecf8116d630f8cd471cdabf1",
+    content_hash="7797b9bfd8ae8c4803a8f34bc30d07cf54ee7eb610d988730a01b24beef0a9cb",
     subtopologies=(unique, patterns),
 )

@@ -1,0 +1,133 @@
+"""The rows of a window or session store of processors: found by key and time, and gone when their time is past."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from ....python_functions.objects import Row
+from ....python_functions.values import UnfitValueError
+from ....records.timed_keys import (
+    plain_key,
+    segment_length,
+    segment_of,
+    segment_start,
+    timed_key,
+    timed_range,
+    times_of,
+)
+from ....records.types import parse_columns
+from ....records.window_keys import first_visible_start, first_window_key
+from ....topology import Store
+from ...task_epoch import EpochStore
+from ..moment import Moment
+from .epoch_rows import EpochRows, Found
+from .keys import StoreKeys
+
+_LATEST = 2**62
+
+Times = tuple[int, ...]
+"""The start of a window, or the end and the start of a session, ms."""
+
+
+class TimedRows:
+    """`words`: how many times a row has. It is there while the first of them is later than stream time - retention."""
+
+    def __init__(self, store: Store, opened: EpochStore, moment: Moment, words: int) -> None:
+        assert store.retention_ms is not None
+        self._name = store.name
+        self._retention = store.retention_ms
+        self._length = segment_length(store.retention_ms)
+        self._moment = moment
+        self._words = words
+        self._keys = StoreKeys(store.name, parse_columns(store.key))
+        self._rows = EpochRows(store.name, parse_columns(store.value), opened)
+        self._known: list[int] | None = None
+        self.late = 0
+
+    def put(self, key: Any, value: Any, *times: int) -> None:
+        """Set the row of a key and times, with the timestamp of the record or punctuation at work; None deletes it.
+
+        A row that would be gone at once is not kept, and counted (`late`).
+        """
+        for time in times:
+            if type(time) is not int or not 0 <= time < _LATEST:
+                what = f"a time in a key of the store {self._name!r}"
+                raise UnfitValueError(f"{what} is a whole number of ms since 1970, not {time!r}")
+        encoded, row = self._keys.encoded(key), self._rows.row(value)
+        if times[0] < self._oldest():
+            self.late += row is not None
+            return
+        segments, segment = self._segments(), segment_of(times[0], self._length)
+        if segments[bisect_left(segments, segment) :][:1] != [segment]:
+            insort(segments, segment)
+        self._rows.put(timed_key(self._length, encoded, *times), row, self._moment.timestamp)
+
+    def get(self, key: Any, *times: int) -> Row | None:
+        """The row of a key and times, or None."""
+        encoded = self._keys.encoded(key)
+        if not all(0 <= self.whole(time) < _LATEST for time in times) or times[0] < self._oldest():
+            return None
+        found = self._rows.get(timed_key(self._length, encoded, *times))
+        return None if found is None else found[0]
+
+    def of_key(self, key: Any, first: int, last: int) -> Iterator[tuple[Times, Row]]:
+        """(times, row) of a key whose first times are from `first` to `last`, in the order of times."""
+        encoded, first, last = self._keys.encoded(key), *self._span(first, last)
+        parts = [self._rows.between(*timed_range(at, encoded, first, last)) for at in self._between(first, last)]
+        return (
+            (times_of(found, self._words), row) for found, row, _ in chain.from_iterable(chain.from_iterable(parts))
+        )
+
+    def of_all(self, first: int, last: int) -> Iterator[tuple[Row, Times, Row]]:
+        """(key, times, row) of all keys, likewise: in the order of segments, and there of keys and times."""
+        first, last = self._span(first, last)
+        segments = self._between(first, last)
+        parts = [self._rows.between(first_window_key(at), first_window_key(at + self._length)) for at in segments]
+        return self._typed(chain.from_iterable(parts), first, last)
+
+    def flush(self) -> None:
+        """Give the epoch's changes to the store."""
+        self._rows.flush()
+
+    def _typed(self, found: Iterator[list[Found]], first: int, last: int) -> Iterator[tuple[Row, Times, Row]]:
+        for batch in found:
+            timed = [(key, times_of(key, self._words), row) for key, row, _ in batch]
+            there = [each for each in timed if first <= each[1][0] <= last]
+            keys = self._keys.decoded([plain_key(key, self._words) for key, _, _ in there])
+            for key, (_, times, row) in zip(keys, there, strict=True):
+                yield key, times, row
+
+    def _span(self, first: int, last: int) -> tuple[int, int]:
+        """What is there of a span of time."""
+        return max(self.whole(first), self._oldest()), min(self.whole(last), _LATEST - 1)
+
+    def _oldest(self) -> int:
+        """The first time, ms, that has not expired by now."""
+        return max(first_visible_start(self._moment.stream_time, self._retention), 0)
+
+    def whole(self, time: int) -> int:
+        """A time that something is asked by. Raises UnfitValueError."""
+        if type(time) is not int:
+            raise UnfitValueError(f"the store {self._name!r} is asked for times in whole ms, not for {time!r}")
+        return time
+
+    def _between(self, first: int, last: int) -> list[int]:
+        """The segments that may have rows with first times from `first` to `last`."""
+        if first > last:
+            return []
+        segments = self._segments()
+        start = bisect_left(segments, segment_of(first, self._length))
+        return segments[start : bisect_right(segments, last)]
+
+    def _segments(self) -> list[int]:
+        """The starts of the segments that have rows, or have had them in this epoch, in order."""
+        if self._known is None:
+            self._known = []
+            lower = b""
+            while (key := self._rows.first_key(lower)) is not None:
+                self._known.append(segment_start(key))
+                lower = first_window_key(self._known[-1] + self._length)
+        return self._known

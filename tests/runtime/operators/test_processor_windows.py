@@ -1,0 +1,243 @@
+"""Window and session stores of processors beside dicts of all their rows, wherever epochs end."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from local_application import WHOLE, part
+
+from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.operators.processing.process import Process
+from headwater.runtime.operators.sink import Sink
+from headwater.runtime.operators.source import Source
+from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.query.stores import StoreQuery
+from headwater.runtime.records.timed_keys import segment_start
+from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
+from headwater.runtime.topology import Store, Topic
+
+RETENTION = 100
+FACTS = Topic("facts", 1, "k string", "v bigint")
+OUT = Topic("out", 1, "k string", "text string", writer="test-app")
+WINDOWS = Store("windows", 1, "k string", "n bigint, every array<bigint>", "window", retention_ms=RETENTION)
+SESSIONS = Store("sessions", 1, "k string", "n bigint", "session", retention_ms=RETENTION)
+CODE = """
+from headwater import Record
+
+class Windows:
+    def init(self, context):
+        self.context, self.rows = context, context.store("windows")
+        context.schedule("40ms", "stream_time", self.tick)
+
+    def process(self, record):
+        time, v = record.timestamp, record.value.v
+        start = time - time % 7 + (v % 5) * 7
+        before = self.rows.fetch(record.key, start)
+        before_all = self.rows.all()
+        if v % 6 == 0:
+            self.rows.put(record.key, None, start)
+        else:
+            every = before.every if before else []
+            every.append(v)
+            self.rows.put(record.key, {"n": len(every), "every": every}, start)
+        said = [
+            [(at, row.n, row.every) for at, row in self.rows.fetch(record.key, time - 60, time + 10)],
+            [(key.k, at, row.n) for key, at, row in self.rows.fetch_all(time - 30, time)],
+            [(key.k, at, row.n) for key, at, row in before_all],
+        ]
+        self.context.forward(Record(record.key, {"text": repr(said)}, time))
+
+    def tick(self, time):
+        said = [(key.k, at, row.n) for key, at, row in self.rows.all()]
+        self.context.forward(Record({"k": "tick"}, {"text": repr(said)}, time))
+        for key, at, row in self.rows.fetch_all(0, time - 50):
+            if row.n > 1:
+                self.rows.put(key, None, at)
+
+class Sessions:
+    def init(self, context):
+        self.context, self.rows = context, context.store("sessions")
+
+    def process(self, record):
+        time, v = record.timestamp, record.value.v
+        found = list(self.rows.find_sessions(record.key, time - 20, time + 20))
+        for start, end, _ in found:
+            self.rows.remove(record.key, start, end)
+        start, end = min([time, *(each[0] for each in found)]), max([time, *(each[1] for each in found)])
+        self.rows.put(record.key, {"n": 1 + sum(row.n for _, _, row in found)}, start, end)
+        row = self.rows.fetch_session(record.key, start, end)
+        said = [
+            [(start, end, row.n) for start, end, row in found],
+            row and row.n,
+            [(start, end, row.n) for start, end, row in self.rows.fetch(record.key)],
+            [(key.k, start, end, row.n) for key, start, end, row in self.rows.all()],
+            [(key.k, start, end) for key, start, end, _ in self.rows.fetch_all(time - 70, time - 10)],
+        ]
+        self.context.forward(Record(record.key, {"text": repr(said)}, time))
+"""
+
+
+def topology(name, store):
+    code = PythonFunction(f"functions.code:{name}", PythonCode((("functions/code.py", CODE),)))
+    step = Process("f", code, "f", {"f": Flow(OUT.key, OUT.value)}, stores=(store,), at="process")
+    return part("only", 1, (((Source(FACTS, "f"), step, Sink("f", OUT)), {}, {}),), (store,))
+
+
+def facts(seed, records=160):
+    chances = random.Random(seed)
+    time, made = 0, []
+    for number in range(records):
+        time += chances.choice([0, 1, 3, 8, 8, 30, 90])
+        made.append(((chances.choice("abc"),), (number,), max(0, time - chances.choice([0, 0, 5, 30, 130]))))
+    return made
+
+
+class Rows:
+    """Rows by key and times, the first of which decides how long they are there."""
+
+    def __init__(self):
+        self.rows, self.clock, self.late = {}, -1, 0
+
+    def put(self, key, value, *times):
+        if times[0] <= self.clock - RETENTION:
+            self.late += value is not None
+        else:
+            self.rows[key, times] = value
+
+    def there(self, key=None, first=0, last=2**60):
+        found = sorted((times[0] // (RETENTION // 2), k, times) for k, times in self.rows)
+        return [
+            (k, times, self.rows[k, times])
+            for _, k, times in found
+            if self.rows[k, times] is not None
+            and key in (None, k)
+            and max(first, self.clock - RETENTION + 1) <= times[0] <= last
+        ]
+
+
+def windows(records):
+    store, made, due = Rows(), [], 0
+    for (k,), (v,), time in records:
+        store.clock = max(store.clock, time)
+        start = time - time % 7 + (v % 5) * 7
+        before = [row for _, _, row in store.there(k, start, start)]
+        everything = [(k, at, len(row)) for k, (at,), row in store.there()]
+        store.put(k, None if v % 6 == 0 else [*(before[0] if before else []), v], start)
+        said = [
+            [(at, len(row), row) for _, (at,), row in store.there(k, time - 60, time + 10)],
+            [(k, at, len(row)) for k, (at,), row in store.there(None, time - 30, time)],
+            everything,
+        ]
+        made.append((k, repr(said), time))
+        if store.clock >= due:
+            rows = [(k, at, len(row)) for k, (at,), row in store.there()]
+            made.append(("tick", repr(rows), store.clock))
+            for k, at, n in rows:
+                if n > 1 and at <= store.clock - 50:
+                    store.put(k, None, at)
+            due = (store.clock // 40 + 1) * 40
+    return store, made
+
+
+def sessions(records):
+    store, made = Rows(), []
+    for (k,), _, time in records:
+        store.clock = max(store.clock, time)
+        found = [(start, end, n) for _, (end, start), n in store.there(k, time - 20) if start <= time + 20]
+        for start, end, _ in found:
+            store.put(k, None, end, start)
+        start, end = min([time, *(each[0] for each in found)]), max([time, *(each[1] for each in found)])
+        n = 1 + sum(each[2] for each in found)
+        store.put(k, n, end, start)
+        everything = [(k, start, end, n) for k, (end, start), n in store.there()]
+        said = [
+            found,
+            n if end > store.clock - RETENTION else None,
+            [each[1:] for each in everything if each[0] == k],
+            everything,
+            [each[:3] for each in everything if time - 70 <= each[2] <= time - 10],
+        ]
+        made.append((k, repr(said), time))
+    return store, made
+
+
+MODELS = [("Windows", WINDOWS, windows), ("Sessions", SESSIONS, sessions)]
+
+
+def written(app):
+    return [(row["key.k"], row["value.text"], row["_timestamp"]) for row in app.read(OUT)]
+
+
+@pytest.mark.parametrize(("name", "store", "model"), MODELS, ids=["windows", "sessions"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_rows_are_those_of_a_dict_also_after_a_restart_and_a_lost_store(
+    application, name, store, model, seed, max_records
+):
+    app, records = application(topology(name, store)), facts(seed)
+    for first, state in ((0, "first"), (50, "first"), (100, "lost")):
+        app.append(FACTS, records[first : first + 50 if first < 100 else None])
+        app.attempt(app.settings(max_records, state=state))
+    expected, made = model(records)
+    assert written(app) == made
+    assert app.dropped == {"process:late": expected.late}
+    assert expected.late > 2
+    query = StoreQuery("test-app", "only", store, app.log, app.path / "lost", LmdbBackend().open_to_read)
+    bounds = ("window_start",) if name == "Windows" else ("window_end", "window_start")
+    found = [(row.key["k"], tuple(row.key[each] for each in bounds)) for row in query.rows()]
+    assert found == [(k, times) for k, times, _ in expected.there()]
+
+
+def segments(app, store):
+    """The starts of the segments that are on the disk."""
+    (path,) = (path.parent for path in (app.path / "state").rglob("data.mdb"))
+    return sorted({segment_start(key) for key, _ in LmdbStore(path, writable=False).range(None, None)})
+
+
+@pytest.mark.parametrize(("name", "store", "model"), MODELS, ids=["windows", "sessions"])
+def test_segments_leave_the_disk_once_all_their_rows_have_expired(application, name, store, model):
+    app = application(topology(name, store))
+    found = []
+    for k, time in [("a", 20), ("b", 70), ("c", 148), ("d", 149), ("e", 252)]:
+        app.append(FACTS, [((k,), (5,), time)])
+        app.run()
+        found.append(segments(app, store))
+    # By 149, all that was up to 49 has expired.
+    assert found == [[0], [0, 50], [0, 50, 100], [50, 100], [250]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("put({'k': 'a'}, {'n': 1}, 1.5)", "a time in a key of the store 'windows' is a whole number of ms"),
+        ("put({'k': 'a'}, {'n': 1, 'every': []}, -1)", "whole number of ms since 1970, not -1"),
+        ("put({'k': 'a'}, {'n': 'x', 'every': []}, 1)", "a row of the store 'windows': n: "),
+        ("put({'k': None}, {'n': 1, 'every': []}, 1)", "a key of the store 'windows' cannot be null"),
+        ("fetch({'k': 'a'}, '1s')", "is asked for times in whole ms, not for '1s'"),
+        ("get({'k': 'a'})", "has no attribute 'get'"),
+    ],
+)
+def test_call_that_does_not_fit_is_told(application, call, error):
+    code = f"""
+class Wrong:
+    def init(self, context):
+        self.rows = context.store("windows")
+
+    def process(self, record):
+        self.rows.{call}
+"""
+    function = PythonFunction("functions.code:Wrong", PythonCode((("functions/code.py", code),)))
+    step = Process("f", function, "f", {"f": Flow(OUT.key, OUT.value)}, stores=(WINDOWS,), at="process")
+    app = application(part("only", 1, (((Source(FACTS, "f"), step, Sink("f", OUT)), {}, {}),), (WINDOWS,)))
+    app.append(FACTS, [(("a",), (1,), 5)])
+    assert error in app.attempt().error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "store", "model"), MODELS, ids=["windows", "sessions"])
+def test_random_cuts_clients_and_failures_change_nothing(application, name, store, model):
+    app = application(topology(name, store), log="sparse")
+    app.append(FACTS, facts(4))
+    app.run_randomly(4, moving=True)
+    assert written(app) == model(facts(4))[1]
