@@ -485,6 +485,23 @@ EXPRESSIONS: dict[str, Code] = {
         "the parsers of the compiler and of Spark.",
         "Compute parts of it in `with_columns` steps before. Many values to compare with are a table: use a `join`.",
     ),
+    "HW421": Code(
+        "a Python function that expressions cannot call by its name",
+        "An entry of `functions:` in headwater.yml has the name of a function or a word of Spark SQL, or one that "
+        "differs from another's in upper and lower case alone.",
+        "Give it another name.",
+    ),
+    "HW422": Code(
+        "a call that a Python function does not allow",
+        "A Python function is called once for a row, with as many arguments as headwater.yml declares.",
+        "Call it as it is declared; of an array give it the whole, or `explode` it before.",
+    ),
+    "HW423": Code(
+        "an argument of a type that a Python function does not take",
+        "An argument has the type that headwater.yml declares, or is a number that Spark SQL itself widens to it, such "
+        "as `int` to `bigint` or `double`. No other type is changed without being told.",
+        "Write the cast, or declare another type.",
+    ),
 }
 
 # HW5xx: what a topology may do

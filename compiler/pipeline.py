@@ -23,6 +23,7 @@ from .checks.spark import check_spark
 from .diagnostics import Diagnostic, Diagnostics
 from .language.judge import Analyzer, Judge, LeftToSpark, VerdictCache
 from .language.python_functions import ProjectFunctions
+from .language.udfs.declared import declared_udfs
 from .model.build import build_model
 from .model.project import ProjectModel
 from .model.resolve import resolve
@@ -96,7 +97,8 @@ def compile_project(
     cache = VerdictCache(root / CACHE)
     judge = Judge(analyzer, cache, diagnostics, only_spark=only_spark)
     functions = ProjectFunctions(root, plugins is not None, diagnostics)
-    checked = check_project(model, resolve(model, diagnostics), judge, functions, diagnostics)
+    udfs = declared_udfs(loaded.project, functions, diagnostics)
+    checked = check_project(model, resolve(model, diagnostics), judge, functions, diagnostics, udfs)
     check_former_names(model, diagnostics)
     check_functions(model, root, diagnostics)
     failures = plugins.failures if plugins is not None else None

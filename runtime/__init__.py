@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .environment import duration, env_var, whole_number
     from .generated_code import topology_beside
     from .operators.aggregate import Aggregate
+    from .operators.calling.call import Call
     from .operators.closing.final_results import FinalResults
     from .operators.columns import KeyBy, Select
     from .operators.declarations import Flow
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .operators.suppress.suppress import Suppress
     from .operators.table import Table
     from .python_functions.code import PythonCode, PythonFunction
+    from .python_functions.udf import Udf
     from .spark.runner import main
     from .stages.building import Pipe, subtopology
     from .topology import (
@@ -59,6 +61,7 @@ _HOMES = {
     "environment": ("duration", "env_var", "whole_number"),
     "generated_code": ("topology_beside",),
     "operators.aggregate": ("Aggregate",),
+    "operators.calling.call": ("Call",),
     "operators.sessions.aggregate_sessions": ("AggregateSessions",),
     "operators.columns": ("KeyBy", "Select"),
     "operators.closing.final_results": ("FinalResults",),
@@ -80,6 +83,7 @@ _HOMES = {
     "operators.suppress.suppress": ("Suppress",),
     "operators.table": ("Table",),
     "python_functions.code": ("PythonCode", "PythonFunction"),
+    "python_functions.udf": ("Udf",),
     "topology": (
         "Agg",
         "Assignment",
@@ -105,6 +109,7 @@ __all__ = [
     "AggregateWith",
     "Answer",
     "Assignment",
+    "Call",
     "FinalResults",
     "Flow",
     "ForeignKeyJoin",
@@ -139,6 +144,7 @@ __all__ = [
     "ToStream",
     "Topic",
     "Topology",
+    "Udf",
     "Window",
     "duration",
     "env_var",

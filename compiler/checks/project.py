@@ -11,6 +11,7 @@ from ..language.entries import TableModel, TopicModel
 from ..language.judge import Judge
 from ..language.python_functions import ProjectFunctions
 from ..language.stores import check_no_processors, declared_store
+from ..language.udfs.declared import Udfs
 from ..model.project import ProjectModel
 from ..model.resolve import Resolution
 from ..operations.base.checked import CheckedTable, CheckedTopology
@@ -36,9 +37,10 @@ def check_project(
     judge: Judge,
     functions: ProjectFunctions,
     diagnostics: Diagnostics,
+    udfs: Udfs,
 ) -> Checked:
     """Check a resolved project. If the diagnostics have errors, the result is incomplete."""
-    return _ProjectCheck(model, resolution, judge, functions, diagnostics).run()
+    return _ProjectCheck(model, resolution, judge, functions, diagnostics, udfs).run()
 
 
 class _ProjectCheck:
@@ -49,12 +51,14 @@ class _ProjectCheck:
         judge: Judge,
         functions: ProjectFunctions,
         diagnostics: Diagnostics,
+        udfs: Udfs,
     ) -> None:
         self._model = model
         self._resolution = resolution
         self._judge = judge
         self._functions = functions
         self._diagnostics = diagnostics
+        self._udfs = udfs
         self._topics: dict[str, Topic] = {}
         self._shapes: dict[str, Shape] = {}
         carried = Carried()
@@ -122,7 +126,7 @@ class _ProjectCheck:
         shapes = (
             None if sources is None else [(source, self._source(context, kind, source)) for kind, source in sources]
         )
-        flow_context = FlowContext(context, flow.name, self._diagnostics, self._judge, self._functions)
+        flow_context = FlowContext(context, flow.name, self._diagnostics, self._judge, self._functions, self._udfs)
         declared = self._model.topics.get(flow.to.text) if flow.to else None
         refused = (topology, name) in self._resolution.refused
         checked = check_flow(flow_context, flow, shapes, declared, refused)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...runtime.durations import duration_text
 from ...runtime.python_functions.code import PythonCode
+from ...runtime.python_functions.udf import Udf
 from ...runtime.topology import GlobalTable, JoinWindow, SessionWindow, SlidingWindow, Store, Topic, Window
 from .names import FUNCTIONS, Constants
 from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
@@ -18,6 +19,7 @@ _POSITIONAL = {
     "AggregateSessions": 2,
     "AggregateSliding": 2,
     "AggregateWith": 3,
+    "Call": 4,
     "FinalResults": 2,
     "Flow": 2,
     "Process": 3,
@@ -41,13 +43,14 @@ _POSITIONAL = {
     "Source": 2,
     "Assignment": 0,
     "Topology": 0,
+    "Udf": 4,
     "Settings": 0,
 }
 """How many arguments are written without a name; one for a class that is not listed."""
 
 
 class Declarations:
-    """Writes declarations as code. Topics, stores and global tables are written as their constants.
+    """Writes declarations as code. Topics, stores, global tables and functions of expressions are written as constants.
 
     `classes` collects the names of the classes used.
     """
@@ -60,7 +63,7 @@ class Declarations:
 
     def of(self, value: Any) -> Expression:
         """A value as an expression: a constant, a call, or plain data."""
-        if isinstance(value, Topic | Store | GlobalTable):
+        if isinstance(value, Topic | Store | GlobalTable | Udf):
             return Code(self._constants[value])
         if isinstance(value, Window):
             return self._window(value)

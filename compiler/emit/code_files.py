@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from ...runtime.python_functions.code import FOLDER, PythonCode, PythonFunction
+from ...runtime.python_functions.udf import Udf
 from ..topology.graph import PythonStage, TopologyGraph
 
 
@@ -35,3 +36,5 @@ def _functions(graph: TopologyGraph) -> Iterator[PythonFunction]:
             value = getattr(node, field.name)
             if isinstance(value, PythonFunction):
                 yield value
+            elif isinstance(value, Udf):
+                yield value.function

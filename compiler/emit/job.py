@@ -53,7 +53,7 @@ def render_job(graph: TopologyGraph) -> str:
     constants = Constants(graph)
     writer = Declarations(constants, graph.file)
     names = function_names([part.function for part in graph.subtopologies], ("subtopology",))
-    groups: tuple[tuple[Declared, ...], ...] = (graph.topics, graph.stores, graph.global_tables)
+    groups: tuple[tuple[Declared, ...], ...] = (graph.topics, graph.stores, graph.global_tables, graph.udfs)
     declared = tuple("\n".join(_constants(group, constants, writer)) for group in groups if group)
     functions = tuple(
         _function(graph, part, name, writer) for part, name in zip(graph.subtopologies, names, strict=True)

@@ -1,4 +1,4 @@
-"""The names of topics, stores, global tables and subtopologies in generated code."""
+"""The names of topics, stores, global tables, functions of expressions and subtopologies in generated code."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import keyword
 import re
 from collections.abc import Iterable
 
+from ...runtime.python_functions.udf import Udf
 from ...runtime.topology import GlobalTable, Store, Topic
 from ..topology.graph import TopologyGraph
 
-Declared = Topic | Store | GlobalTable
+Declared = Topic | Store | GlobalTable | Udf
 
-_SUFFIXES: dict[type, str] = {Topic: "_TOPIC", Store: "_STORE", GlobalTable: "_TABLE"}
+_SUFFIXES: dict[type, str] = {Topic: "_TOPIC", Store: "_STORE", GlobalTable: "_TABLE", Udf: "_FUNCTION"}
 
 _AMBIGUOUS = frozenset({"l", "I", "O"})
 """Names that look like digits. Linters refuse them (E741)."""
@@ -24,17 +25,17 @@ _TAKEN = frozenset({"FILE", FUNCTIONS, "TOPOLOGY"}) | _AMBIGUOUS
 
 
 class Constants:
-    """The constant of each topic, store and global table: its name in capitals, made unique.
+    """The constant of each topic, store, global table and function of expressions: its name in capitals, made unique.
 
-    Topics are named first, then stores, then global tables, each in order of declaration, so that a name depends on
-    nothing else. The application's name is left out of the names of repartition topics.
+    Topics are named first, then stores, global tables and functions, each in order of declaration, so that a name
+    depends on nothing else. The application's name is left out of the names of repartition topics.
     """
 
     def __init__(self, graph: TopologyGraph) -> None:
         self._names: dict[tuple[type, str], str] = {}
         taken = set(_TAKEN)
         prefix = f"{graph.application}-"
-        everything: tuple[Declared, ...] = (*graph.topics, *graph.stores, *graph.global_tables)
+        everything: tuple[Declared, ...] = (*graph.topics, *graph.stores, *graph.global_tables, *graph.udfs)
         for declared in everything:
             kind = type(declared)
             if (kind, declared.name) in self._names:

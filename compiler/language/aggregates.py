@@ -16,9 +16,10 @@ from sqlglot.tokens import Token, TokenType
 from ..diagnostics import Diagnostics
 from ..reading.nodes import Scalar
 from .determinism import check, is_of_one_row
-from .expressions import Expression, Ref, Scope, resolve
+from .expressions import Expression, FunctionCall, Ref, Scope, resolve
 from .functions import AGGREGATES, AggregateFunction
 from .sql import Call, Parsed, Sql, arguments, calls, closing, parse, parse_sql
+from .udfs.calls import Calls
 
 _FORMS = {
     "filter": "Write the condition inside: `sum(if(p, x, null))`, `count_if(p)`.",
@@ -69,21 +70,23 @@ class WrittenCall:
 class AggregateValue:
     """A value of the step. `result` refers to `calls` by name (role `aggregate`) and to key columns.
 
-    `written`: the same as the user wrote it; it refers to the calls by the SQL of `AggregateCall.written`.
+    `written`: the same as the user wrote it; it refers to the calls by the SQL of `AggregateCall.written`. `functions`:
+    calls of Python functions in arguments of aggregates.
     """
 
     name: Scalar
     calls: tuple[AggregateCall, ...]
     result: Expression
     written: Expression
+    functions: tuple[FunctionCall, ...] = ()
 
 
 def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> AggregateValue | None:
     """Read a value of an `aggregate` step; None, with diagnostics, if it is wrong."""
-    parsed = parse(scalar, diagnostics)
+    parsed = parse(scalar, diagnostics, scope.udfs.keys())
     if parsed is None or not is_of_one_row(parsed, diagnostics):
         return None
-    fine = check(parsed, diagnostics, aggregates=True)
+    fine = check(parsed, diagnostics, aggregates=True, udfs=scope.udfs.keys())
     found = _aggregates(parsed)
     if fine and not found:
         message = f"The value '{name.text}' holds no aggregate."
@@ -93,6 +96,10 @@ def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diag
     refs, complete = resolve(parsed, scope, diagnostics)
     if not found or not all(fits):
         return None
+    with_functions = _with_functions(parsed, found, refs, scope, diagnostics)
+    if with_functions is None:
+        return None
+    refs = with_functions.refs
     written = [_written(parsed, call, refs) for call in found]
     in_words = _over(parsed, refs, [(call, each.whole.sql.text) for call, each in zip(found, written, strict=True)])
     outside = [ref for ref in in_words.refs if ref.role not in ("key", "aggregate")] if fine else []
@@ -100,14 +107,32 @@ def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diag
         message = f"'{parsed.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
         hint = "Wrap it: `max(...)`, `first(...)`."
         diagnostics.add("HW410", parsed.sql.position(ref.start, ref.end), message, hint)
-    simple = _simplified(parsed, diagnostics) if fine and complete and not outside else None
+    simple = _simplified(parsed, scope, diagnostics) if fine and complete and not outside else None
     if simple is None:
         return None
     refs, _ = resolve(simple, scope, diagnostics)
     simpler = _aggregates(simple)
+    again = _with_functions(simple, simpler, refs, scope, diagnostics)
+    if again is None:
+        return None
+    refs = again.refs
     taken = tuple(_take(simple, call, refs, each) for call, each in zip(simpler, written, strict=True))
     result = _over(simple, refs, [(call, each.name) for call, each in zip(simpler, taken, strict=True)])
-    return AggregateValue(name, taken, result, in_words)
+    return AggregateValue(name, taken, result, in_words, with_functions.calls)
+
+
+def _with_functions(
+    parsed: Parsed, aggregates: Sequence[Call], refs: tuple[Ref, ...], scope: Scope, diagnostics: Diagnostics
+) -> Expression | None:
+    """The whole with its columns and the results of Python functions; None if one is called wrongly, as reported."""
+    functions = Calls.of(parsed, refs, scope.udfs, diagnostics)
+    for call in functions.found:
+        if any(call.start < each.start < _end(parsed, call) for each in aggregates):
+            message = f"'{call.name}' is called with the result of an aggregate."
+            hint = "Call it in a `with_columns` step behind the `aggregate`; a function makes values before it."
+            diagnostics.add("HW422", parsed.sql.position(call.start, call.end), message, hint)
+            return None
+    return functions.expression(0, len(parsed.sql.text))
 
 
 def _aggregates(parsed: Parsed) -> list[Call]:
@@ -154,7 +179,7 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     return not message
 
 
-def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
+def _simplified(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> Parsed | None:
     """The same, rewritten with simpler aggregates."""
     sql = parsed.sql
     # From the end, so that a replacement does not move the calls before it.
@@ -171,7 +196,7 @@ def _simplified(parsed: Parsed, diagnostics: Diagnostics) -> Parsed | None:
             meaning = meaning.format(*spans)
         if meaning is not None:
             sql = sql.replaced(call.start, parsed.tokens[close].end + 1, meaning)
-    return parsed if sql is parsed.sql else parse_sql(sql, diagnostics)
+    return parsed if sql is parsed.sql else parse_sql(sql, diagnostics, scope.udfs.keys())
 
 
 def _over(parsed: Parsed, refs: Sequence[Ref], named: Sequence[tuple[Call, str]]) -> Expression:

@@ -6,6 +6,8 @@ by Spark's analyzer (`runtime.spark.analysis`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
@@ -30,14 +32,17 @@ _TIMES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING})
 
 
-def check(parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False) -> bool:
+def check(
+    parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False, udfs: Collection[str] = frozenset()
+) -> bool:
     """Whether an expression uses only allowed functions and types; otherwise reports each that is not.
 
-    `aggregates`: whether it may contain aggregates.
+    `aggregates`: whether it may contain aggregates. `udfs`: the names of Python functions that it may call.
     """
     before = len(diagnostics)
     for call in calls(parsed):
-        _check_call(parsed, call, diagnostics, aggregates)
+        if call.name not in udfs:
+            _check_call(parsed, call, diagnostics, aggregates, udfs)
     tokens = parsed.tokens
     for index, token in enumerate(tokens):
         word = token.text.lower()
@@ -122,7 +127,7 @@ _WAYS = {
 }
 
 
-def _check_call(parsed: Parsed, call: Call, diagnostics: Diagnostics, aggregates: bool) -> None:
+def _check_call(parsed: Parsed, call: Call, diagnostics: Diagnostics, aggregates: bool, udfs: Collection[str]) -> None:
     position = parsed.sql.position(call.start, call.end)
     name = call.name
     if name == "current_timestamp":
@@ -150,7 +155,7 @@ def _check_call(parsed: Parsed, call: Call, diagnostics: Diagnostics, aggregates
     elif name in NOT_OFFERED:
         diagnostics.add("HW405", position, f"The function '{name}' of Spark is not offered.", NOT_OFFERED[name])
     elif name not in SCALAR_FUNCTIONS:
-        known = SCALAR_FUNCTIONS | AGGREGATES.keys()
+        known = SCALAR_FUNCTIONS | AGGREGATES.keys() | {*udfs}
         diagnostics.add("HW405", position, f"There is no function '{name}'.", did_you_mean(name, known))
     elif name in format_options.PLACES:
         _check_options(parsed, call, diagnostics)

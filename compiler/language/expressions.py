@@ -6,17 +6,17 @@ A reference names a column by its role and its own name. The physical name depen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from ...runtime.python_functions.udf import Udf
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.nodes import Scalar
-from .determinism import check, is_of_one_row
-from .sql import SHIFT, Parsed, Sql, parse
+from .sql import SHIFT, Parsed, Sql
 
 Types = Mapping[str, str | None]
 OtherSide = Literal["table", "stream"]
@@ -46,7 +46,8 @@ class Scope:
     """The columns that an expression may read. A type is None if it is unknown.
 
     `open`: some columns are unknown because of an earlier error, so an unknown name is not reported. `joins`: what
-    `table` is. Of a stream, its columns are also those of `other`, and those of the flow are those of `this`.
+    `table` is. Of a stream, its columns are also those of `other`, and those of the flow are those of `this`. `udfs`:
+    the Python functions that it may call, by their names in lower case; None: with an error that has been reported.
     """
 
     key: Types
@@ -57,6 +58,7 @@ class Scope:
     aggregates: Types = field(default_factory=dict)
     open: bool = False
     joins: OtherSide = "table"
+    udfs: Mapping[str, Udf | None] = field(default_factory=dict)
 
     def type_of(self, ref: Ref) -> str | None:
         """The type of the column that a reference means."""
@@ -69,11 +71,16 @@ class Scope:
 
 @dataclass(frozen=True)
 class Expression:
-    """SQL with its references, in the order of the text. `type`: canonical; None before it is known."""
+    """SQL with its references, in the order of the text. `type`: canonical; None before it is known.
+
+    `calls`: the Python functions that it calls, without those in the arguments of others. The result of each is a
+    reference to a value column.
+    """
 
     sql: Sql
     refs: tuple[Ref, ...]
     type: str | None = None
+    calls: tuple[FunctionCall, ...] = ()
 
     @property
     def plain(self) -> Ref | None:
@@ -113,25 +120,48 @@ class Expression:
         origin += range(last, len(self.sql.text))
         return "".join(parts), origin
 
+    @property
+    def reads(self) -> Iterator[Ref]:
+        """What it refers to, also in arguments of the functions that it calls."""
+        yield from self.refs
+        for call in self.calls:
+            for argument in call.arguments:
+                yield from argument.reads
+
+    def referring(self, instead: Callable[[Ref], Ref]) -> Expression:
+        """The same with other references, also in arguments of the functions that it calls."""
+        calls = (
+            replace(call, arguments=tuple(argument.referring(instead) for argument in call.arguments))
+            for call in self.calls
+        )
+        return replace(self, refs=tuple(map(instead, self.refs)), calls=tuple(calls))
+
     def typed(self, type_: str | None) -> Expression:
         """The same with this type."""
         return replace(self, type=type_)
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """A call of a Python function in an expression. `column`: the value column of its result, named by its SQL."""
+
+    udf: Udf
+    arguments: tuple[Expression, ...]
+    column: str
+
+    @property
+    def every(self) -> Iterator[FunctionCall]:
+        """The call, behind those in its arguments."""
+        for argument in self.arguments:
+            for call in argument.calls:
+                yield from call.every
+        yield self
 
 
 def column(scalar: Scalar, role: Role, name: str, type_: str | None) -> Expression:
     """An expression of one column that the compiler makes. Its place is that of `scalar`."""
     sql = Sql(scalar, name, (0,) * len(name))
     return Expression(sql, (Ref(0, len(name), role, name),), type_)
-
-
-def read(scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> Expression | None:
-    """The expression in a scalar, over one row; None, with diagnostics, if it is wrong."""
-    parsed = parse(scalar, diagnostics)
-    if parsed is None or not is_of_one_row(parsed, diagnostics):
-        return None
-    allowed = check(parsed, diagnostics)
-    refs, complete = resolve(parsed, scope, diagnostics)
-    return Expression(parsed.sql, refs) if allowed and complete else None
 
 
 def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[tuple[Ref, ...], bool]:

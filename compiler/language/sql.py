@@ -6,7 +6,7 @@ This module decides what one expression is, and how large it may be. `allowed` d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp, parse_one
@@ -93,8 +93,8 @@ class Call:
     end: int
 
 
-def parse(scalar: Scalar, diagnostics: Diagnostics) -> Parsed | None:
-    """The expression in a scalar; None, with a diagnostic, if it does not parse."""
+def parse(scalar: Scalar, diagnostics: Diagnostics, udfs: Collection[str] = ()) -> Parsed | None:
+    """The expression in a scalar; None, with a diagnostic, if it does not parse. `udfs`: see `parse_sql`."""
     if scalar.broken:
         return None
     try:
@@ -102,14 +102,18 @@ def parse(scalar: Scalar, diagnostics: Diagnostics) -> Parsed | None:
     except TokenError:
         _syntax_error(Sql(scalar, "", ()), scalar.position, "A quote is not closed", diagnostics)
         return None
-    return parse_sql(sql, diagnostics)
+    return parse_sql(sql, diagnostics, udfs)
 
 
-def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
-    """The expression in an SQL text; None, with a diagnostic, if it does not parse."""
+def parse_sql(sql: Sql, diagnostics: Diagnostics, udfs: Collection[str] = ()) -> Parsed | None:
+    """The expression in an SQL text; None, with a diagnostic, if it does not parse.
+
+    `udfs`: names of functions of the project, which the tree has under other names.
+    """
     try:
         tokens = tuple(_tokenize(sql.text))
-        tree = parse_one(_SELECT + sql.text, dialect="spark") if sql.text else None
+        text = _unnamed(sql.text, tokens, udfs)
+        tree = parse_one(_SELECT + text, dialect="spark") if text else None
     except RecursionError:
         _too_large(sql.position(0, len(sql.text)), "too many levels of parentheses, calls or conditions", diagnostics)
         return None
@@ -136,9 +140,32 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics) -> Parsed | None:
     return Parsed(sql, tokens, found)
 
 
+def _unnamed(text: str, tokens: Sequence[Token], udfs: Collection[str]) -> str:
+    """The text with `_` for each letter of functions of the project, which may have a name that the parser knows.
+
+    `percent(x)` and `match(x)` do not parse, as these words have other uses elsewhere.
+    """
+    for call in called(tokens) if udfs else ():
+        if call.name in udfs:
+            text = text[: call.start] + "_" * (call.end - call.start) + text[call.end :]
+    return text
+
+
+def may_be_called(name: str) -> bool:
+    """Whether a name in front of parentheses is that of a function, not a word such as `in`."""
+    try:
+        return [call.name for call in called(_tokenize(f"{name}(x)"))] == [name.lower()]
+    except TokenError:
+        return False
+
+
 def calls(parsed: Parsed) -> Iterator[Call]:
     """The functions that an expression calls, in the order of the text. A name in backticks is always a function's."""
-    tokens = parsed.tokens
+    return called(parsed.tokens)
+
+
+def called(tokens: Sequence[Token]) -> Iterator[Call]:
+    """The same of tokens."""
     for index, token in enumerate(tokens[:-1]):
         if tokens[index + 1].token_type is not TokenType.L_PAREN:
             continue

@@ -15,6 +15,7 @@ from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, re
 from ..language.expressions import Expression, Scope
 from ..language.node_values import pairs, scalar
 from ..language.reader import Pairs, Reader
+from ..language.udfs.judging import judged_calls, with_results
 from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node, Scalar
 from ..types import canonical
@@ -23,6 +24,7 @@ from .base.shape import UNKNOWN, Rekey, Shape
 from .base.step import References, Refusal, Step, StepAction
 from .parts.aggregation import AggregateArgument, Aggregation, Materialization
 from .parts.aggregator import AggregatingWith, aggregator
+from .parts.calls import calling
 from .parts.closing import closed, closes, final, on_close
 from .parts.grouping import behind_group, group_store, slides
 from .parts.projection import Projection, with_arguments
@@ -59,10 +61,13 @@ class AggregateStep(StepAction):
         """Require a key and supported aggregates. On a table, the aggregates must be able to remove a row again."""
         if self.function is not None:
             return self._by_class(context, step, shape, self.function)
-        scope = scope_of(shape)
+        scope = replace(scope_of(shape), udfs=context.udfs)
         context.distinct([name for name, _ in self.values])
         values = [read_aggregate(name, sql, scope, context.diagnostics) for name, sql in self.values]
         found = [value for value in values if value is not None]
+        written = [call for value in found for call in value.functions]
+        functions = judged_calls(written, scope, context.judge, context.diagnostics)
+        scope = with_results(scope, written)
         if shape.is_table:
             _check_subtracts(context, found)
         has_key = shape.open or context.has_key(step, shape)
@@ -74,10 +79,11 @@ class AggregateStep(StepAction):
         after = self._after(shape, value_types)
         if not closes(context, self.on_close, shape):
             return UNKNOWN
-        if len(found) < len(values) or not has_key or shape.open:
+        if len(found) < len(values) or functions is None or not has_key or shape.open:
             return final(after, self.on_close)
         shape = _grouped(context, step, shape)
         store = group_store(context, self.store, shape, value_types)
+        shape = calling(context, step, shape, functions, null_values=shape.window is not None)
         made = replace(after, partitions=shape.partitions)
         table = _aggregated(context, step, shape, made, store, found, calls, types, self.on_close is not None)
         return closed(context, store, self.on_close, table, step)

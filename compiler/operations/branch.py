@@ -19,6 +19,7 @@ from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, 
 from .base.shape import Shape
 from .base.site import Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction, streams_only
+from .parts.calls import called
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class BranchStep(StepAction):
             predicate = context.predicate(case.when, shape) if case.when is not None else None
             cases.append((case.flow.text, predicate))
             context.topology.shapes.setdefault(case.flow.text, shape)
-        return context.add(Branching(tuple(cases), tuple(flow for flow, _ in cases)), shape, shape, step)
+        ready = called(context, step, shape, [when for _, when in cases if when is not None], null_values=True)
+        return context.add(Branching(tuple(cases), tuple(flow for flow, _ in cases)), ready, shape, step)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, 
 from .base.shape import Shape
 from .base.site import Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction, streams_only
+from .parts.calls import called
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class ExplodeStep(StepAction):
         after = shape.with_value({**shape.value, self.column.text: element})
         if array is None:
             return after
-        return context.add(Explosion(self.column.text, array), shape, after, step)
+        ready = called(context, step, shape, [array], null_values=True)
+        return context.add(Explosion(self.column.text, array), ready, after, step)
 
 
 @dataclass(frozen=True)

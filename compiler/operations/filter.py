@@ -16,6 +16,7 @@ from .base.operation import Description, Processor, SqlOperation, TableUse, may_
 from .base.shape import Shape
 from .base.site import Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction
+from .parts.calls import called, without_calls
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,9 @@ class FilterStep(StepAction):
         predicate = context.predicate(self.predicate, shape)
         if predicate is None:
             return shape
-        after = replace(shape, store=None, unsettled=shape.is_table)
-        return context.add(Filter(predicate), shape, after, step)
+        ready = called(context, step, shape, [predicate], null_values=not shape.is_table)
+        after = replace(ready, store=None, unsettled=shape.is_table)
+        return without_calls(context, step, context.add(Filter(predicate), ready, after, step), shape)
 
 
 @dataclass(frozen=True)

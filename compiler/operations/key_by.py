@@ -28,6 +28,7 @@ from .base.operation import (
 from .base.shape import UNKNOWN, Rekey, Shape
 from .base.site import PythonLayout, Site, SqlLayout
 from .base.step import References, Refusal, Step, StepAction
+from .parts.calls import called
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,10 @@ class KeyByStep(StepAction):
         key = {name: expression.type if expression else None for name, expression in found.items()}
         after = replace(shape, key=key, windowed=False, rekey=rekey, store=None)
         columns = complete(found)
-        return after if columns is None else context.add(Rekeying(columns), shape, after, step)
+        if columns is None:
+            return after
+        ready = called(context, step, shape, columns.values(), null_values=True)
+        return context.add(Rekeying(columns), ready, after, step)
 
 
 @dataclass(frozen=True)

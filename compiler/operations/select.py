@@ -14,6 +14,7 @@ from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, complete, scope_of
 from .base.shape import UNKNOWN, Shape
 from .base.step import References, Refusal, Step, StepAction
+from .parts.calls import called
 from .parts.projection import Projection
 
 
@@ -115,4 +116,7 @@ def _project(
     value = {name: expression.type if expression else None for name, expression in columns.items()}
     after = replace(shape.with_value(value), open=open_)
     found = complete(columns)
-    return after if found is None else context.add(Projection(found, step.word.text), shape, after, step)
+    if found is None:
+        return after
+    shape = called(context, step, shape, found.values())
+    return context.add(Projection(found, step.word.text), shape, after, step)

@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...runtime.operators.declarations import Declaration, Flow
+from ...runtime.operators.declarations import Call, Declaration, Flow
+from ...runtime.python_functions.udf import Udf
 from ...runtime.stages.sql_step import SqlStep
 from ...runtime.topology import Assignment, GlobalTable, OnError, PluginRef, Store, Topic
 
@@ -112,6 +113,13 @@ class TopologyGraph:
     def __repr__(self) -> str:
         parts = ", ".join(part.name for part in self.subtopologies)
         return f"<TopologyGraph {self.application}: {len(self.subtopologies)} subtopologies ({parts})>"
+
+    @property
+    def udfs(self) -> tuple[Udf, ...]:
+        """The Python functions that its expressions call, in the order of their first calls."""
+        stages = (stage for part in self.subtopologies for stage in part.stages if isinstance(stage, PythonStage))
+        calls = (node.udf for stage in stages for node in stage.nodes if isinstance(node, Call))
+        return tuple({udf.name: udf for udf in calls}.values())
 
     @property
     def application(self) -> str:

@@ -20,6 +20,7 @@ from ..operators.declarations import (
     AggregateSliding,
     AggregateWith,
     Answer,
+    Call,
     Declaration,
     Flow,
     ForeignKeyJoin,
@@ -170,6 +171,9 @@ class _Tracing:
                 return {
                     node.flow: replace(edge, value=value | {new: edge.at(old) for new, old in node.columns.items()})
                 }
+            case Call():
+                given = _union(edge.at(column) for column in node.arguments)
+                return {node.flow: replace(edge, value={**edge.value, node.column: given})}
             case KeyBy():
                 return {node.flow: replace(edge, key={new: edge.at(old) for new, old in node.key.items()})}
             case StreamTableJoin() | TableTableJoin():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..python_functions.code import PythonFunction
+from ..python_functions.udf import Udf
 from ..topology import GlobalTable, Store, Topic
 
 Place = int | str
@@ -389,6 +390,22 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Call:
+    """Calls a Python function of an expression for each row: its result is the value column `column`.
+
+    `arguments`: the columns that it is given. `null_values`: whether it is called for records with a null value too,
+    whose columns are all null; otherwise the column is null there.
+    """
+
+    flow: str
+    column: str
+    udf: Udf
+    arguments: tuple[str, ...]
+    null_values: bool = False
+    at: Place = ""
+
+
+@dataclass(frozen=True)
 class Fork:
     """A copy of each row for each reader, in order."""
 
@@ -445,6 +462,7 @@ Declaration = (
     | ToStream
     | FinalResults
     | Process
+    | Call
     | Fork
     | Merge
     | Sink

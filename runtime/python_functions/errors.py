@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from traceback import walk_tb
+from typing import Any
 
 from ...errors import HeadwaterError
 from ...plugins.errors import named
@@ -60,6 +61,14 @@ class FunctionLoadError(FunctionError):
         super().__init__(function.name, f"{function.name} {said}{shown}")
         self.what = f"{function.name} {said}"
         self.cause = cause
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it."""
+    try:
+        return f"{value!r:.200}"
+    except Exception:  # of a `__repr__` of the project
+        return f"a {type(value).__name__}"
 
 
 def _lines(error: BaseException, texts: Mapping[str, str]) -> Iterator[str]:

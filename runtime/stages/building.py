@@ -28,6 +28,7 @@ from ..operators.declarations import (
     AggregateSliding,
     AggregateWith,
     Answer,
+    Call,
     Declaration,
     FinalResults,
     ForeignKeyJoin,
@@ -231,6 +232,8 @@ def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
             yield node.flow, "emit", "on_close" if node.flow in final else node.emit
         if isinstance(node, Reduce | AggregateWith | Process):
             yield node.flow, f"{CODE_OF}{node.function.name}", node.function.digest
+        if isinstance(node, Call):
+            yield node.flow, f"{CODE_OF}{node.udf.function.name}", node.udf.function.digest
 
 
 def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:

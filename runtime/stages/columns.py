@@ -23,6 +23,7 @@ from ..operators.declarations import (
     AggregateSliding,
     AggregateWith,
     Answer,
+    Call,
     Declaration,
     FinalResults,
     Flow,
@@ -79,7 +80,7 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return node.flows, (node.into,)
         case Process():
             return (node.flow,), tuple(node.into) or (node.flow,)
-        case Table() | Select() | KeyBy() | GlobalJoin() | Materialize() | Settle() | ToStream():
+        case Table() | Select() | KeyBy() | Call() | GlobalJoin() | Materialize() | Settle() | ToStream():
             return (node.flow,), (node.flow,)
         case Subscribe():
             return (node.flow,), (node.flow,)
@@ -121,6 +122,10 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return replace(
                 flows[node.flow], key=columns_ddl({name: types[column] for name, column in node.key.items()})
             )
+        case Call():
+            flow = flows[node.flow]
+            made = {node.column: arrow_type(node.udf.returns)}
+            return replace(flow, value=columns_ddl(parse_columns(flow.value) | made))
         case StreamTableJoin():
             return _joined(flows[node.flow], node.values, node.store)
         case TableTableJoin():

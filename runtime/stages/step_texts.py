@@ -13,6 +13,7 @@ from ..operators.declarations import (
     JOINING_EDGES,
     AggregateWith,
     Answer,
+    Call,
     Declaration,
     FinalResults,
     Fork,
@@ -120,6 +121,10 @@ def _operator(node: Declaration) -> str:
             return "emit on_close"
         case Process():
             return _processor(node)
+        case Call():
+            # With the function, the order of its arguments and the types: the name alone says nothing of them.
+            form = " with Arrow" if node.udf.arrow else ""
+            return f"call {node.column}, {node.udf.signature}, by {node.udf.function.name}{form}"
     return ""
 
 

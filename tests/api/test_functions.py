@@ -42,7 +42,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def compiled(root: Path) -> Topology:
-    (emitted,) = Project(root).compile().emitted
+    emitted = next(each for each in Project(root).compile().emitted if each.topology != "labels")
     return load_runner(emitted.runner).topology
 
 
@@ -125,6 +125,14 @@ def test_error_of_a_function_is_told_with_record_place_and_line(fleet: Path) -> 
         with pytest.raises(Exception, match=r"devices\.yml:6: record device_events") as failed:
             driver.pipe_input("device_events", [{**event, "seen": None, "timestamp": 1_714_550_400_001}])
     assert "\n  functions/devices.py:5, in latest: return new if new.seen >= old.seen else old\n" in str(failed.value)
+
+
+def test_expressions_of_the_page_call_functions(fleet: Path) -> None:
+    with TopologyTestDriver(fleet, "labels") as driver:
+        for minute, status, battery in ((1, "ok", 0.5), (2, "bad", 0.104), (3, None, 0.1), (4, "ok", None)):
+            seen = f"2024-05-01T08:{minute:02}:00Z"
+            driver.pipe_input("device_events", [{"device": "a", "status": status, "battery": battery, "seen": seen}])
+        assert [each.value["text"] for each in driver.read_output("labels")] == ["BAD (0.10)", None]
 
 
 def test_rows_of_reduced_windows_come_out_when_these_close() -> None:

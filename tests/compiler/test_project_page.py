@@ -41,6 +41,7 @@ def test_examples_make_a_project_without_findings(tmp_path: Path) -> None:
         "topics/orders.yml": ORDERS,
         "topologies/sales.yml": TOPOLOGY,
         "plugins/mine.py": "",
+        "functions/text.py": "def slug(title):\n    return title\n",
         "seeds/products.csv": "product,name\ntea,Green Tea\n",
     }
     for name, text in texts.items():

@@ -27,6 +27,7 @@ from headwater.compiler.topology.graph import PythonStage
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.python_functions.code import PythonFunction
+from headwater.runtime.python_functions.udf import Udf
 from headwater.runtime.records.types import parse_columns
 from headwater.runtime.stages.sql_step import SqlStep
 
@@ -181,10 +182,14 @@ class Noting:
 def fields_of(node: Any) -> tuple[str, dict[str, Any]]:
     """Its class and fields, but for what the pipe tells processors when it is built; of a function its code."""
     found = {field.name: getattr(node, field.name) for field in fields(node) if field.name != "sources"}
-    return type(node).__name__, {
-        name: (value.name, value.digest) if isinstance(value, PythonFunction) else value
-        for name, value in found.items()
-    }
+    return type(node).__name__, {name: said_of(value) for name, value in found.items()}
+
+
+def said_of(value: Any) -> Any:
+    """A field, but of a function its code: generated code has also the modules of others."""
+    if isinstance(value, Udf):
+        return fields_of(value)
+    return (value.name, value.digest) if isinstance(value, PythonFunction) else value
 
 
 def said_by(step: SqlStep) -> Any:

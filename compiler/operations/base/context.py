@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from ....runtime.topology import Store
 from ...diagnostics import Diagnostics, Position
 from ...language.entries import StoreModel
-from ...language.expressions import Expression, Scope, read
+from ...language.expressions import Expression, Scope
 from ...language.judge import Judge
 from ...language.python_functions import ProjectFunctions
 from ...language.stores import check_no_processors, declared_store
+from ...language.udfs.calls import read
+from ...language.udfs.declared import Udfs
+from ...language.udfs.judging import judged
 from ...reading.nodes import Scalar
 from .checked import CheckedFlow, CheckedTable, PlacedOperation, Repartition
 from .operation import Operation
@@ -77,13 +80,16 @@ class StepPlace:
 
 @dataclass
 class FlowContext:
-    """One flow during the checks. `source`: the name of its source, if it has exactly one."""
+    """One flow during the checks. `source`: the name of its source, if it has exactly one. `udfs`: the functions that
+    its expressions may call.
+    """
 
     topology: TopologyContext
     name: Scalar
     diagnostics: Diagnostics
     judge: Judge
     functions: ProjectFunctions
+    udfs: Udfs = field(default_factory=dict)
     operations: list[PlacedOperation] = field(default_factory=list)
     source: str | None = None
 
@@ -107,9 +113,11 @@ class FlowContext:
 
     def expressions(self, scalars: Sequence[Scalar], scope: Scope) -> list[Expression | None]:
         """Expressions over one row, with their types; None for each one with a reported error."""
+        scope = replace(scope, udfs=self.udfs)
         found = [read(scalar, scope, self.diagnostics) for scalar in scalars]
-        types = iter(self.judge.types([(expression, scope) for expression in found if expression is not None]))
-        return [None if expression is None else expression.typed(next(types)) for expression in found]
+        readable = [expression for expression in found if expression is not None]
+        typed = iter(judged(readable, scope, self.judge, self.diagnostics))
+        return [None if expression is None else next(typed) for expression in found]
 
     def columns(self, columns: Columns, scope: Scope) -> dict[str, Expression | None]:
         """Named expressions over one row. Names that Spark SQL cannot tell apart are reported."""

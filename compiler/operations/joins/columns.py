@@ -13,6 +13,7 @@ from ...reading.nodes import Scalar
 from ..base.context import FlowContext
 from ..base.shape import UNKNOWN, Shape
 from ..base.step import Step
+from ..parts.calls import called
 from ..parts.projection import Projection
 
 
@@ -151,7 +152,7 @@ def planned(join: WrittenJoin, shape: Shape, side: Shape, columns: Mapping[str, 
     lookups = {
         f"{join.table.text}.{ref.name}": ref.name
         for expression in computed.values()
-        for ref in expression.refs
+        for ref in expression.reads
         if ref.role == "table"
     }
     # A computed value may read a column of the flow that a plain one replaces, so then all go through the projection.
@@ -168,13 +169,12 @@ def compute(context: FlowContext, step: Step, join: WrittenJoin, plan: Plan, fou
     if plan.computed or found.value.keys() != plan.after.value.keys():
         result = {name: column(join.table, "value", name, type_) for name, type_ in plan.after.value.items()}
         of_table = {name: _of_flow(expression, join.table.text) for name, expression in plan.computed.items()}
-        context.add(Projection({**result, **of_table}), found, plan.after, step)
+        ready = called(context, step, found, of_table.values())
+        context.add(Projection({**result, **of_table}), ready, plan.after, step)
 
 
 def _of_flow(expression: Expression, table: str) -> Expression:
     """The expression, reading the columns that the join has added to the flow in place of the table's."""
-    refs = tuple(
-        replace(ref, role="value", name=f"{table}.{ref.name}") if ref.role == "table" else ref
-        for ref in expression.refs
+    return expression.referring(
+        lambda ref: replace(ref, role="value", name=f"{table}.{ref.name}") if ref.role == "table" else ref
     )
-    return replace(expression, refs=refs)

@@ -13,6 +13,7 @@ from ..base.checked import Repartition
 from ..base.context import FlowContext
 from ..base.shape import Shape
 from ..base.step import Step
+from ..parts.calls import called
 from ..parts.foreign_key import ANSWER_COLUMNS, SUBSCRIPTION_COLUMNS, Answering, Responding, Subscribing
 from ..parts.projection import with_arguments
 from ..parts.tables import Keeping, Settling, ToTable
@@ -48,7 +49,7 @@ class _Layout:
 
     def add(self, shape: Shape, by: Mapping[str, Expression]) -> Shape:
         context, step = self.context, self.step
-        ready = with_arguments(context, step, shape, list(by.values()))
+        ready = with_arguments(context, step, called(context, step, shape, list(by.values())), list(by.values()))
         if ready.store is None:
             store = self._store(ROWS, ready, ready.key, ready.value)
             ready = context.add(Keeping(store), ready, replace(ready, store=store), step)

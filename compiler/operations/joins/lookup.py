@@ -10,6 +10,7 @@ from ..base.checked import CheckedTable
 from ..base.context import FlowContext
 from ..base.shape import UNKNOWN, Shape
 from ..base.step import Step
+from ..parts.calls import called
 from ..parts.lookups import GlobalTableJoin, TableJoin
 from ..parts.projection import with_arguments
 from .by import looked_up_by
@@ -73,7 +74,8 @@ def _looked_up(
     found = plan.found
     how: How = "inner" if join.how == "inner" else "left"
     if table is not None and table.global_table is not None:
-        ready = with_arguments(context, step, shape, list((by or {}).values()))
+        looked_up = list((by or {}).values())
+        ready = with_arguments(context, step, called(context, step, shape, looked_up), looked_up)
         found = ready.with_value({**ready.value, **found.value})
         context.add(GlobalTableJoin(table.global_table, how, by or {}, plan.values), ready, found, step)
     else:

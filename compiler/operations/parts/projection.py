@@ -102,13 +102,17 @@ def _value_column(expression: Expression) -> str | None:
     return plain.name if plain is not None and plain.role == "value" else None
 
 
-def with_arguments(context: FlowContext, step: StepPlace, shape: Shape, expressions: Sequence[Expression]) -> Shape:
-    """The flow with a column for each expression that is not a column yet, named by its SQL."""
-    computed = {e.sql.text: e for e in expressions if e.as_column != e.plain}
+def with_arguments(
+    context: FlowContext, step: StepPlace, shape: Shape, expressions: Sequence[Expression], null_values: bool = False
+) -> Shape:
+    """The flow with a column for each expression that is not a column yet, named by its SQL. `null_values`: see
+    `Projection`.
+    """
+    computed = {e.sql.text: e for e in expressions if e.as_column != e.plain and e.sql.text not in shape.value}
     if not computed:
         return shape
     kept = {name: column(step.word, "value", name, type_) for name, type_ in shape.value.items()}
     added = {name: expression.type for name, expression in computed.items()}
     after = shape.with_value({**shape.value, **added})
-    arguments = Projection({**kept, **computed}, null_values=shape.window is not None)
+    arguments = Projection({**kept, **computed}, null_values=null_values or shape.window is not None)
     return context.add(arguments, shape, after, step)

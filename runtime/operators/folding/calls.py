@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ...python_functions.code import PythonFunction
-from ...python_functions.errors import FunctionRaisedError, FunctionResultError
+from ...python_functions.errors import FunctionRaisedError, FunctionResultError, shown
 from ...python_functions.loading import load
 from ...python_functions.objects import Row, RowType, copied
 from ...python_functions.values import UnfitValueError
@@ -63,14 +63,6 @@ class Called:
             message = f"{name} returned {shown(found)}: {error.cause}"
             hint = f"its columns are {', '.join(self.states.columns)}"
             raise FunctionResultError(self.function.name, message, hint) from error
-
-
-def shown(value: Any) -> str:
-    """A value as an error shows it."""
-    try:
-        return f"{value!r:.200}"
-    except Exception:  # of a `__repr__` of the project
-        return f"a {type(value).__name__}"
 
 
 class ReduceFold:

@@ -62,7 +62,7 @@ def whole(block: dict[str, Any]) -> tuple[str, Any]:
         return "topics", block
     if "tests" in keys:
         return "tests", block
-    if keys <= {"name", "version", "profile", "vars", "plugins"}:
+    if keys <= {"name", "version", "profile", "vars", "plugins", "functions"}:
         return "project", PROJECT | block
     if keys <= {"log", "lineage", "spark", "state_dir", "racks", "cleaner"}:
         return "profiles", {"example": {"target": "local", "targets": {"local": block}}}

@@ -6,7 +6,8 @@ import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.cannot_fail import cannot_fail
-from headwater.compiler.language.expressions import Scope, read
+from headwater.compiler.language.expressions import Scope
+from headwater.compiler.language.udfs.calls import read
 from headwater.compiler.reading.nodes import Scalar
 
 COLUMNS = {

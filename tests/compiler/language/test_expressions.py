@@ -4,7 +4,8 @@ import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.aggregates import AggregateValue, read_aggregate
-from headwater.compiler.language.expressions import Expression, Scope, read
+from headwater.compiler.language.expressions import Expression, Scope
+from headwater.compiler.language.udfs.calls import read
 from headwater.compiler.reading.nodes import Scalar
 
 SCOPE = Scope(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.language.expressions import Scope, read
+from headwater.compiler.language.expressions import Scope
 from headwater.compiler.language.judge import Judge, Refusal, VerdictCache
+from headwater.compiler.language.udfs.calls import read
 from headwater.compiler.reading.nodes import FixedOrigin, Scalar
 from headwater.runtime.records.text_casts import never_casts
 

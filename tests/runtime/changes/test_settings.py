@@ -62,6 +62,7 @@ OPERATORS: dict[str, set[str]] = {
     "Reduce": {"flow", "store", "function", "emit"},
     "Materialize": {"store"},
     "Process": {"flow", "function", "stores", "options", "into", "named", "sources", "name"},
+    "Call": {"flow", "column", "udf", "arguments", "null_values"},  # the last two follow from the column, and its step
     "Suppress": {"flow", "store", "wait_ms", "max_records", "when_full"},
     "Settle": set(),
     "ToStream": {"flow"},

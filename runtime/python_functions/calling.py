@@ -1,0 +1,151 @@
+"""Calls of functions that expressions name: their arguments come as columns, and their results become one.
+
+A function is called with values, row by row, or with arrays of Arrow. Either way it is known which rows fail: of arrays
+the halves are tried, as what a function gives for a row must not depend on which others are given with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..records.types import arrow_type
+from .code import PythonFunction
+from .errors import FunctionError, FunctionInputError, FunctionRaisedError, FunctionResultError, shown
+from .loading import load
+from .results import normal
+from .udf import Udf
+from .values import UnfitValueError, to_column, to_python
+
+Called = Callable[[Sequence[pa.Array], int], pa.Array]
+"""Calls a function with its arguments, and the number of rows. Raises CallFailedError."""
+
+
+class CallFailedError(Exception):
+    """A function cannot be computed for rows. `failed`: row -> what is wrong, in the order of the rows."""
+
+    def __init__(self, failed: dict[int, FunctionError]) -> None:
+        super().__init__(str(next(iter(failed.values()))))
+        self.failed = failed
+
+
+def called(udf: Udf) -> Called:
+    """What calls a function. Raises FunctionLoadError."""
+    function = load(udf.function)
+    return _Arrays(udf, function) if udf.arrow else _Values(udf, function)
+
+
+class _Values:
+    """Calls a function with the values of one row after another; null is None."""
+
+    def __init__(self, udf: Udf, function: Callable[..., Any]) -> None:
+        self._function = udf.function
+        self._call = function
+        self._type = arrow_type(udf.returns)
+        self._normal = normal(self._type)
+
+    def __call__(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        failed: dict[int, FunctionError] = {}
+        found: list[Any] = [None] * rows
+        for row, given in enumerate(_given(self._function, arguments, rows, failed)):
+            if row in failed:
+                continue
+            try:
+                found[row] = self._result(given)
+            except FunctionError as error:
+                failed[row] = error
+        if failed:
+            raise CallFailedError(dict(sorted(failed.items())))
+        return to_column(found, self._type)
+
+    def _result(self, given: Sequence[Any]) -> Any:
+        result = _raised(self._function, self._call, given)
+        if result is None:
+            return None
+        try:
+            return self._normal(result)
+        except UnfitValueError as error:
+            message = f"{self._function.name} returned {shown(result)}: {error.cause}"
+            raise FunctionResultError(self._function.name, message) from error
+
+
+class _Arrays:
+    """Calls a function with the arrays of many rows. It returns an array of as many values, of the declared type."""
+
+    def __init__(self, udf: Udf, function: Callable[..., Any]) -> None:
+        self._function = udf.function
+        self._call = function
+        self._returns = udf.returns
+        self._type = arrow_type(udf.returns)
+
+    def __call__(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        failed: dict[int, FunctionError] = {}
+        parts = list(self._parts(arguments, 0, rows, failed)) if rows else []
+        if failed:
+            raise CallFailedError(failed)
+        return pa.concat_arrays(parts) if parts else pa.array([], self._type)
+
+    def _parts(
+        self, arguments: Sequence[pa.Array], start: int, rows: int, failed: dict[int, FunctionError]
+    ) -> Iterator[pa.Array]:
+        """The results of the rows from `start` on, in parts. Notes in `failed` for which rows there is none."""
+        try:
+            yield self._result([each.slice(start, rows) for each in arguments], rows)
+        except FunctionError as error:
+            if rows == 1:
+                failed[start] = error
+                return
+            half = rows // 2
+            yield from self._parts(arguments, start, half, failed)
+            yield from self._parts(arguments, start + half, rows - half, failed)
+
+    def _result(self, given: Sequence[pa.Array], rows: int) -> pa.Array:
+        result = _raised(self._function, self._call, given)
+        if isinstance(result, pa.ChunkedArray):
+            result = result.combine_chunks()
+        if not isinstance(result, pa.Array):
+            raise self._unfit(f"returned {shown(result)}, which is no array of Arrow")
+        if len(result) != rows:
+            raise self._unfit(f"returned {len(result)} values for {rows} rows")
+        if result.type != self._type:
+            declared = f"it is declared to return {self._returns}, which is {self._type} in Arrow"
+            raise self._unfit(f"returned an array of {result.type}; {declared}")
+        return result
+
+    def _unfit(self, what: str) -> FunctionResultError:
+        return FunctionResultError(self._function.name, f"{self._function.name} {what}")
+
+
+def _given(
+    function: PythonFunction, arguments: Sequence[pa.Array], rows: int, failed: dict[int, FunctionError]
+) -> Iterator[tuple[Any, ...]]:
+    """The values of each row. Notes in `failed` the rows with a value that Python does not have."""
+    columns = [_python(function, column, failed) for column in arguments]
+    return zip(*columns, strict=True) if columns else iter([()] * rows)
+
+
+def _python(function: PythonFunction, column: pa.Array, failed: dict[int, FunctionError]) -> list[Any]:
+    try:
+        return to_python(column)
+    except UnfitValueError:
+        return [_python_value(function, column.slice(row, 1), row, failed) for row in range(len(column))]
+
+
+def _python_value(function: PythonFunction, value: pa.Array, row: int, failed: dict[int, FunctionError]) -> Any:
+    try:
+        return to_python(value)[0]
+    except UnfitValueError as error:
+        failed[row] = FunctionInputError(function.name, f"an argument is {error.cause}")
+        return None
+
+
+def _raised(function: PythonFunction, call: Callable[..., Any], given: Sequence[Any]) -> Any:
+    """What a call returns. Raises FunctionRaisedError."""
+    try:
+        return call(*given)
+    except (MemoryError, KeyboardInterrupt):  # of the machine, or of who sits at it
+        raise
+    except BaseException as error:
+        raise FunctionRaisedError(function, error) from error

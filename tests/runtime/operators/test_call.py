@@ -1,0 +1,186 @@
+"""Calls of Python functions that expressions name: values or arrays in, a column out, and which rows fail."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headwater.runtime.operators.calling.call import Call
+from headwater.runtime.operators.node import RowFailedError
+from headwater.runtime.operators.rows import Rows
+from headwater.runtime.python_functions.calling import CallFailedError, called
+from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.python_functions.udf import Udf
+from headwater.runtime.records.kinds import Kind
+
+TEXT = """
+import sys
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def half(n):
+    if n is None:
+        return None
+    if n % 2:
+        raise ValueError(f"{n} is odd")
+    return n // 2
+
+
+def halves(n):
+    whole = n.drop_null()
+    if len(whole) and pc.any(pc.equal(pc.bit_wise_and(whole, 1), 1)).as_py():
+        raise ValueError("one is odd")
+    return pc.shift_right(n, 1).cast(n.type)
+
+
+def widened(n):
+    return n * 2**40
+
+
+def as_text(n):
+    return str(n)
+
+
+def joined(words, ends):
+    words.append(ends["end"])
+    return {"all": words, "end": ends["end"]}
+
+
+def later(at):
+    return at + timedelta(hours=1)
+
+
+def leaves(n):
+    sys.exit("enough")
+
+
+def none(n):
+    return None
+
+
+def fewer(n):
+    return n[1:]
+
+
+def wider(n):
+    return n.cast(pa.int64())
+
+
+def in_chunks(n):
+    return pa.chunked_array([n[:1], n[1:]])
+
+
+def plain(n):
+    return n.to_pylist()
+"""
+CODE = PythonCode((("functions/facts.py", TEXT),))
+
+
+def udf(name: str, returns: str = "int", arrow: bool = False, **arguments: str) -> Udf:
+    return Udf(name, PythonFunction(f"functions.facts:{name}", CODE), arguments or {"n": "int"}, returns, arrow)
+
+
+def ints(*values: int | None) -> pa.Array:
+    return pa.array(values, pa.int32())
+
+
+@pytest.mark.parametrize(("name", "arrow"), [("half", False), ("halves", True)])
+def test_values_and_arrays_come_to_the_same_and_the_same_rows_fail(name: str, arrow: bool) -> None:
+    rng = random.Random(3)
+    for rows in (0, 1, 2, 7, 50):
+        for odd in (0.0, 0.1, 1.0):
+            given = [None if rng.random() < 0.2 else 2 * rng.randrange(99) + (rng.random() < odd) for _ in range(rows)]
+            wrong = [row for row, value in enumerate(given) if value is not None and value % 2]
+            if not wrong:
+                found = called(udf(name, arrow=arrow))([ints(*given)], rows)
+                assert found == ints(*(None if value is None else value // 2 for value in given))
+                continue
+            with pytest.raises(CallFailedError) as failed:
+                called(udf(name, arrow=arrow))([ints(*given)], rows)
+            assert list(failed.value.failed) == wrong
+            assert all("odd\n  functions/facts.py:" in str(each) for each in failed.value.failed.values())
+
+
+def test_nested_values_and_times_are_python_s_and_a_call_s_own() -> None:
+    words = pa.array([["a"], []], pa.list_(pa.string()))
+    ends = pa.array([{"end": "z"}, {"end": None}], pa.struct([("end", pa.string())]))
+    made = called(
+        udf("joined", "struct<all:array<string>,end:string>", words="array<string>", ends="struct<end:string>")
+    )
+    assert made([words, ends], 2).to_pylist() == [{"all": ["a", "z"], "end": "z"}, {"all": [None], "end": None}]
+    assert words.to_pylist() == [["a"], []]
+
+    at = pa.array([0, 253402300800000000], pa.timestamp("us", "UTC"))
+    assert called(udf("later", "timestamp", at="timestamp"))([at[:1]], 1).cast(pa.int64()).to_pylist() == [
+        3_600_000_000
+    ]
+    with pytest.raises(CallFailedError, match="years 1 to 9999") as failed:
+        called(udf("later", "timestamp", at="timestamp"))([at], 2)
+    assert list(failed.value.failed) == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "arrow", "said"),
+    [
+        ("widened", False, "functions.facts:widened returned 1099511627776: 1099511627776 is no int"),
+        ("as_text", False, "functions.facts:as_text returned '1': '1' is no int"),
+        ("leaves", False, "functions.facts:leaves raised SystemExit: enough\n  functions/facts.py:42, in leaves"),
+        ("fewer", True, "functions.facts:fewer returned 0 values for 1 rows"),
+        (
+            "wider",
+            True,
+            "functions.facts:wider returned an array of int64; it is declared to return int, which",
+        ),
+        ("plain", True, "functions.facts:plain returned [1], which is no array of Arrow"),
+    ],
+)
+def test_result_that_is_not_as_declared_is_an_error_of_its_row(name: str, arrow: bool, said: str) -> None:
+    with pytest.raises(CallFailedError) as failed:
+        called(udf(name, arrow=arrow))([ints(1)], 1)
+    assert str(failed.value).startswith(said)
+
+
+def test_array_in_chunks_is_taken_and_nothing_returned_is_null() -> None:
+    assert called(udf("in_chunks", arrow=True))([ints(1, 2, 3)], 3) == ints(1, 2, 3)
+    assert called(udf("none"))([ints(1, 2)], 2) == ints(None, None)
+
+
+def rows_of(kinds: list[int], values: list[Any]) -> Rows:
+    many = np.arange(len(kinds))
+    columns = {"k": pa.array(map(str, many), pa.string()), "n": ints(*values)}
+    return Rows((many,), np.array(kinds, np.int8), many * 10, many + 100, None, columns, ("k",), ("n",))
+
+
+def run(rows: Rows, name: str, null_values: bool = False) -> Rows:
+    edges = {"f": rows}
+    node: Any = Call("f", f"{name}(n)", udf(name), ("n",), null_values)
+    node.run(edges, None)
+    return edges["f"]
+
+
+@pytest.mark.parametrize("null_values", [False, True])
+def test_function_is_called_for_values_and_for_rows_that_others_replace(null_values: bool) -> None:
+    rows = run(rows_of([Kind.VALUE, Kind.TOMBSTONE, Kind.OLD, Kind.VALUE], [2, None, 4, 6]), "half", null_values)
+    assert rows.columns["half(n)"].to_pylist() == [1, None, 2, 3]
+    assert rows.value == ("n", "half(n)")
+
+
+def test_record_without_a_value_reaches_a_function_only_where_its_step_looks_at_such_records() -> None:
+    rows = rows_of([Kind.TOMBSTONE], [None])
+    assert run(rows, "leaves").columns["leaves(n)"].to_pylist() == [None]
+    with pytest.raises(RowFailedError) as failed:
+        run(rows, "leaves", null_values=True)
+    assert failed.value.order == 100
+
+
+def test_first_row_that_fails_is_named_by_its_record() -> None:
+    with pytest.raises(RowFailedError, match="3 is odd") as failed:
+        run(rows_of([Kind.TOMBSTONE, Kind.VALUE, Kind.VALUE, Kind.VALUE], [None, 2, 3, 5]), "half")
+    assert failed.value.order == 102
