@@ -196,12 +196,20 @@ class TopologyTestDriver:
         self._driven.feed([(known[topic], _incoming(known[topic], records, self._driven.time))])
 
     def advance(self, duration: str) -> None:
-        """Let time pass: `"2h"`. What then comes without a time is so much later. Raises ArgumentError."""
-        try:
-            milliseconds = parse_duration(duration)
-        except (ValueError, TypeError, AttributeError):
-            raise ArgumentError("duration", duration, "a duration such as '2h'") from None
-        self._driven.feed([Advance(milliseconds)])
+        """Let time pass: `"2h"`. Stream time goes along at every step, as if a record of that time came to each:
+        windows close, what waits by time goes on, punctuations run. What then comes without a time is so much later.
+
+        Raises ArgumentError, and DrivenRunError if the topology cannot process what comes of it.
+        """
+        self._driven.feed([Advance(_milliseconds(duration))])
+
+    def advance_wall_clock(self, duration: str) -> None:
+        """Let time pass by the wall clock alone, as `advanceWallClockTime` of Kafka Streams does: wall-clock
+        punctuations run, and what then comes without a time is so much later.
+
+        Raises ArgumentError, and DrivenRunError if the topology cannot process what comes of it.
+        """
+        self._driven.feed([Advance(_milliseconds(duration), wall_clock=True)])
 
     def read_output(self, topic: str) -> list[Record]:
         """The records that the topology has written to a topic since this was asked last. Raises UnknownNameError."""
@@ -242,6 +250,14 @@ def with_vars(files: CheckedFiles, spark: SparkOnDemand, variables: Mapping[str,
         return DrivenProject(files, spark)
     options = replace(files.options, vars={**files.options.vars, **variables})
     return DrivenProject(CheckedFiles(files.root, options, lambda: spark), spark)
+
+
+def _milliseconds(duration: str) -> int:
+    """Raises ArgumentError."""
+    try:
+        return parse_duration(duration)
+    except (ValueError, TypeError, AttributeError):
+        raise ArgumentError("duration", duration, "a duration such as '2h'") from None
 
 
 def _incoming(topic: Topic, records: Any, now: int) -> list[Any]:

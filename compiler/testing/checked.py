@@ -123,9 +123,11 @@ class _Checking:
 
     def given(self, entry: Mapping) -> Given | None:
         """An entry of `given`."""
-        advance, name = entry.get("advance"), entry.get("topic")
-        if isinstance(advance, Scalar) and advance.value is not None:
-            return Advance(parse_duration(advance.text))
+        for word, wall_clock in (("advance", False), ("advance_wall_clock", True)):
+            duration = entry.get(word)
+            if isinstance(duration, Scalar) and duration.value is not None:
+                return Advance(parse_duration(duration.text), wall_clock)
+        name = entry.get("topic")
         if not isinstance(name, Scalar) or name.broken:
             return None
         topic = self._surface.read.get(name.text)

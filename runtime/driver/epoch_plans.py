@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from ..chosen_plugins import origin_of
 from ..log.placed.log import place_of
@@ -10,7 +10,7 @@ from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.planner import Planner
 from ..progress.repartitioned import check_not_repartitioned
-from ..task_id import TaskKey
+from ..task_id import TaskId, TaskKey
 from ..tasks.plan import EpochPlan
 from ..tasks.stream_task import StreamTask
 from ..topology import Settings, Topology
@@ -42,8 +42,11 @@ class EpochPlans:
         self._group = group
         self._planner = Planner(committed, settings.max_records)
 
-    def plan(self, unit: Unit, tasks: Sequence[StreamTask], failed: Set[TaskKey]) -> EpochPlan:
+    def plan(
+        self, unit: Unit, tasks: Sequence[StreamTask], failed: Set[TaskKey], passed: Mapping[TaskId, int]
+    ) -> EpochPlan:
         """An epoch of these tasks of a unit. `failed`: tasks that have stopped, so nobody waits for what they write.
+        `passed`: the tasks that time alone moves, and to which stream time, ms.
 
         Raises TopicRepartitionedError.
         """
@@ -64,7 +67,9 @@ class EpochPlans:
             state_dir=self._settings.state_dir,
             threads=tuple(
                 tuple(
-                    self._planner.task(unit.part, task.partition, due[task].offsets, failed, network, idle)
+                    self._planner.task(
+                        unit.part, task.partition, due[task].offsets, failed, network, idle, passed.get(task)
+                    )
                     for task in thread
                     if task in due
                 )

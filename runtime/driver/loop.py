@@ -35,7 +35,7 @@ from .errors import DamagedAgainError
 from .failures.failed_tasks import FailedTasks, stranded
 from .failures.record_search import Outcomes, isolate, settled
 from .failures.troubles import Troubles
-from .feeding import Feed, wall_clock
+from .feeding import Feed, PassingTime, wall_clock
 from .group.group import Group
 from .group.member import GroupMember
 from .group.rebalance import Rebalancer
@@ -101,7 +101,7 @@ class EpochLoop:
         self._commits = commits
         self._planner = Planner(committed, settings.max_records)
         self._group = group
-        clock = self._clock = feed.now if feed is not None else wall_clock
+        clock = feed.now if feed is not None else wall_clock
         self._plans = EpochPlans(topology, settings, committed, committer, commits, group, clock)
         self._rebalancer = Rebalancer(group, committer, placed)
         self._observer = observer
@@ -122,6 +122,7 @@ class EpochLoop:
         self._quiet_since: tuple[object, ...] = ()
         self._units: dict[tuple[int, str], Unit] = {}
         self.failed = FailedTasks(topology.application, observer)
+        self._passing = PassingTime(topology, self._planner, feed, clock, lambda: self.failed.tasks)
         self._running: dict[Future[Outcomes], OpenEpoch] = {}
         self._troubles = Troubles(topology.application, group, committed, self.failed, observer)
         self.tally = commits.tally
@@ -160,7 +161,7 @@ class EpochLoop:
                         over
                         and restored
                         and not self._rebalancer.in_progress
-                        and not self._punctuating(until_caught_up)
+                        and not self._passing.due(until_caught_up)
                     )
                     if over and self._nothing_left():
                         if looked and not self._fed():
@@ -180,18 +181,7 @@ class EpochLoop:
     def _fed(self) -> bool:
         """Whether there is more to take, now that all is consumed; or more time has passed."""
         self._quiet_until = 0.0
-        return self._feed is not None and self._feed.more()
-
-    def _punctuating(self, until_caught_up: bool) -> set[TaskId]:
-        """The tasks with a wall-clock punctuation that is due. A run that ends with its input does not wait for time:
-        there they run with the next records, unless the time is the feed's.
-        """
-        if until_caught_up and self._feed is None:
-            return set()
-        now = self._clock()
-        application, failed = self._topology.application, self.failed.tasks
-        tasks = (task for part in self._topology.subtopologies for task in self._planner.punctuating(part, now))
-        return {task for task in tasks if task.key(application) not in failed}
+        return self._feed is not None and (self._passing.go_on() or self._feed.more())
 
     def _look(self) -> None:
         """Notice what others have committed. Raises FencedError, TopicRepartitionedError, LogError."""
@@ -265,8 +255,8 @@ class EpochLoop:
         version = self._committed.version
         interval = self._settings.epoch_interval_ms / 1000
         any_unread = False
-        punctuating = self._punctuating(until_caught_up)
-        for part, due in self._due(punctuating):
+        passing = self._passing.due(until_caught_up)
+        for part, due in self._due(passing):
             for member in self._group.members.values():
                 if id(self._units.get((part.number, member.client.name))) in busy:
                     any_unread = True  # its tasks are looked at when its epoch is over, and not each time until then
@@ -280,20 +270,23 @@ class EpochLoop:
                 now = time.monotonic()
                 # With nothing running, nothing more can come before the next epoch: the interval would be waited out.
                 eager = until_caught_up and not self._running
-                punctuates = any(task.id in punctuating for task in tasks)
-                if not unit.due(now, interval, version, eager=eager, punctuates=punctuates):
+                timely = any(task.id in passing for task in tasks)
+                if not unit.due(now, interval, version, eager=eager, timely=timely):
                     continue
                 unit.started = now
                 with timed("planning"):
-                    plan = self._plans.plan(unit, tasks, self.failed.tasks)
+                    passed = self._passing.planned(task.id for task in tasks)
+                    plan = self._plans.plan(unit, tasks, self.failed.tasks, passed)
                 for task in tasks:
                     task.start_epoch(plan.epoch)
                 opened = OpenEpoch(unit, plan, tuple(tasks), now, time.monotonic() - now, version)
                 self._running[pool.submit(self._job, unit, plan, self._troubles.examined)] = opened
         return any_unread
 
-    def _due(self, punctuating: Set[TaskId]) -> Iterator[tuple[Subtopology, Sequence[TaskId]]]:
-        """The tasks of each subtopology that have records to take or are `punctuating`, and have not stopped."""
+    def _due(self, passing: Set[TaskId]) -> Iterator[tuple[Subtopology, Sequence[TaskId]]]:
+        """The tasks of each subtopology that have records to take or something to do as time passes, and have not
+        stopped.
+        """
         version = self._committed.version
         if self._unread_at != version:  # otherwise they are the same ones: nothing was committed
             self._unread = {part.number: self._planner.with_unread(part) for part in self._topology.subtopologies}
@@ -301,8 +294,8 @@ class EpochLoop:
         application, failed = self._topology.application, self.failed.tasks
         for part in self._topology.subtopologies:
             unread = self._unread[part.number]
-            if punctuating:
-                unread = sorted({*unread, *(task for task in punctuating if task.subtopology == part.number)})
+            if passing:
+                unread = sorted({*unread, *(task for task in passing if task.subtopology == part.number)})
             yield part, [task for task in unread if not failed or task.key(application) not in failed]
 
     def _may_run(self, member: GroupMember, task: StreamTask) -> bool:

@@ -37,15 +37,13 @@ class Unit:
         """All its tasks, whatever state they are in."""
         return [task.id for task in self.member.tasks.active if task.id.subtopology == self.part.number]
 
-    def due(
-        self, now: float, interval: float, version: tuple[int, ...], *, eager: bool, punctuates: bool = False
-    ) -> bool:
+    def due(self, now: float, interval: float, version: tuple[int, ...], *, eager: bool, timely: bool = False) -> bool:
         """Whether to start an epoch: there may be something to take, and the commit interval has passed.
 
         A unit whose last epoch took all it may goes on at once; so does an `eager` one, for which nobody else works.
-        `punctuates`: whether one of its tasks has something to do though it may have nothing to take.
+        `timely`: whether one of its tasks has something to do, as time passes, though it may have nothing to take.
         """
-        if self.blocked_at == version and not punctuates:
+        if self.blocked_at == version and not timely:
             return False
         return self.full or eager or now >= self.started + interval
 

@@ -14,6 +14,7 @@ from ..log.commit_records import Scheduled
 from ..records.arrays import Int64s
 from ..topology import GlobalTable, Store, Topic
 from .order.origins import Origins
+from .order.passed_time import PassedTime
 from .rows import Rows
 
 
@@ -86,7 +87,7 @@ class TaskEpoch:
     `partition`: the task's; `task`: how it is shown. `now`: the planned time of the epoch, ms. `clocks`: of window
     stores, -1 before the first record; `began`: the same when the epoch began, where earlier stages have moved them.
     `open_store` returns a store at its planned position. `stores`, `global_tables`: those that were opened. `origins`:
-    of the task's records. `scheduled`: the punctuations of its processors.
+    of the task's records. `scheduled`: the punctuations of its processors. `passed`: time that passes without a record.
     """
 
     def __init__(
@@ -100,12 +101,15 @@ class TaskEpoch:
         origins: Origins | None = None,
         scheduled: Sequence[Scheduled] = (),
         task: str = "",
+        passed: PassedTime | None = None,
     ) -> None:
         self.partition = partition
         self.task = task
         self.origins = origins
         self.scheduled = tuple(scheduled)
         self.processors = 0
+        self.passed = passed
+        self._places = 0
         self.now = now
         self.clocks = dict(clocks)
         self._began = clocks if began is None else began
@@ -127,6 +131,18 @@ class TaskEpoch:
     def advance(self, name: str, time: int) -> None:
         """Move the clock of a window store. It never goes back."""
         self.clocks[name] = max(self.clock(name), time)
+
+    def let_pass(self, name: str, behind: int = 0) -> None:
+        """Move a clock to the time that passes without a record, if any does, or to so many ms `behind` it."""
+        if self.passed is not None:
+            self.advance(name, self.passed.time - behind)
+
+    def places_of_time(self) -> list[Rows]:
+        """Where comes out what a step gives up as time passes without a record: one row, or none if no time does."""
+        if self.passed is None:
+            return []
+        self._places += 1
+        return [self.passed.place(self._places)]
 
     def drop(self, step: str, reason: str, records: int) -> None:
         """Count records that a step dropped."""

@@ -33,17 +33,24 @@ class Planner:
         unread = self._committed.unread_by_partition(self._committed.application, part.name, part.partitions)
         return tuple(TaskId(part.number, partition, part.name) for partition, count in enumerate(unread) if count)
 
-    def punctuating(self, part: Subtopology, now: int) -> tuple[TaskId, ...]:
-        """The tasks of a subtopology for which a wall-clock punctuation is due at `now`, ms."""
+    def stream_time(self, task: TaskId) -> int:
+        """The committed stream time of a task, ms; -1 before its first record."""
+        return self._committed.own.tasks.of(task.key(self._committed.application)).stream_time
+
+    def punctuating(self, part: Subtopology, now: int | None) -> tuple[TaskId, ...]:
+        """The tasks of a subtopology for which a wall-clock punctuation is due at `now`, ms; None: a stream-time
+        punctuation by the task's stream time.
+        """
         if not part.processors:
             return ()
         tasks = (TaskId(part.number, partition, part.name) for partition in range(part.partitions))
         return tuple(task for task in tasks if self._punctuates(task, part, now))
 
-    def _punctuates(self, task: TaskId, part: Subtopology, now: int) -> bool:
-        scheduled = self._committed.own.tasks.of(task.key(self._committed.application)).scheduled
-        of_part = (each for each in scheduled if each.kind == "wall_clock" and each.processor in part.processors)
-        return any(0 <= each.due <= now for each in of_part)
+    def _punctuates(self, task: TaskId, part: Subtopology, now: int | None) -> bool:
+        done = self._committed.own.tasks.of(task.key(self._committed.application))
+        kind, time = ("stream_time", done.stream_time) if now is None else ("wall_clock", now)
+        of_part = (each for each in done.scheduled if each.kind == kind and each.processor in part.processors)
+        return any(0 <= each.due <= time for each in of_part)
 
     def task(
         self,
@@ -53,10 +60,12 @@ class Planner:
         failed: Collection[TaskKey] = (),
         network: Network | None = None,
         idle: dict[TaskKey, bool] | None = None,
+        passed: int | None = None,
     ) -> TaskPlan:
         """Plan one task's epoch. `applied`: store -> changelog position that the client's copy is known to hold.
 
-        `idle`: which writers are idle, as far as tasks that are planned at the same moment have found out.
+        `idle`: which writers are idle, as far as tasks that are planned at the same moment have found out. `passed`:
+        the stream time to which time alone moves the task, ms.
         """
         own = self._committed.own
         network = network or self._committed.network()
@@ -65,7 +74,8 @@ class Planner:
         return TaskPlan(
             key=key,
             max_records=self._max_records,
-            stream_time=done.stream_time,
+            stream_time=done.stream_time if passed is None else passed,
+            time_passes=passed is not None,
             clocks=dict(done.clocks),
             scheduled=done.scheduled,
             inputs=tuple(

@@ -99,6 +99,10 @@ class Numbering:
             case _:
                 node.run(edges, epoch)
 
+    def touch_all(self) -> None:
+        """Leave no record out."""
+        self._touched[:] = True
+
     @property
     def records(self) -> Int64s:
         """The numbers of the records, by the first level of their rows' path, whether they are touched or not."""

@@ -27,6 +27,7 @@ from ..operators.declarations import Flow, Process
 from ..operators.node import Edges, Node, RowFailedError, RowsFailedError
 from ..operators.order.origins import Origins
 from ..operators.order.partition_group import NegativeTimestampError, TakenRecords
+from ..operators.order.passed_time import PassedTime
 from ..operators.source import Source, take, take_bare
 from ..operators.task_epoch import TaskEpoch
 from ..state.store import StateStore
@@ -277,7 +278,10 @@ class Stage:
             work.origins,
             commit.scheduled,
             str(task.key),
+            _passed(task, work.edges, worker.plan),
         )
+        if epoch.passed is not None and work.numbering is not None:
+            work.numbering.touch_all()  # what comes out as time passes is of no record that could be left out
         leaves_out = self.leaves_out and not worker.plan.trial
         failed = self._run_nodes(task, work, epoch, stopwatch, leaves_out=leaves_out)
         with stopwatch.phase("write"):
@@ -316,6 +320,14 @@ class Stage:
             except Exception as error:
                 raise StepError(type(node).__name__, str(node.at), name, error) from error
         return tuple(failed)
+
+
+def _passed(task: TaskPlan, edges: Edges, plan: EpochPlan) -> PassedTime | None:
+    """The time that passes for the steps of a stage, behind the rows that it was given."""
+    if not task.time_passes:
+        return None
+    level = max((int(rows.path[0].max(initial=0)) for rows in edges.values()), default=0)
+    return PassedTime(task.stream_time, level, plan.first_number(task.key) if plan.trial else task.stream_time)
 
 
 def _named(node: Node) -> str:

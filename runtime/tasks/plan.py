@@ -102,7 +102,8 @@ class Shown:
 @dataclass(frozen=True)
 class TaskPlan:
     """One task's epoch. `left_out`: records that it consumes without giving them to any step. `shown`: in a trial, what
-    steps get of the others; None: all. `scheduled`: the punctuations of its processors.
+    steps get of the others; None: all. `scheduled`: the punctuations of its processors. `time_passes`: whether the
+    clocks of its steps move to `stream_time` without a record, see `operators/order/passed_time.py`.
     """
 
     key: TaskKey
@@ -114,13 +115,22 @@ class TaskPlan:
     left_out: tuple[LeftOut, ...] = ()
     shown: Shown | None = None
     scheduled: tuple[Scheduled, ...] = ()
+    time_passes: bool = False
 
-    seldom: ClassVar = ("scheduled",)
+    seldom: ClassVar = ("scheduled", "time_passes")
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether there may be records for it to take."""
+        return any(lane.end > lane.position for topic in self.inputs for lane in topic.lanes)
 
     def advanced_by(self, commit: TaskCommit) -> bool:
-        """Whether an epoch has made progress: it has taken records, passed positions without records, or punctuated."""
+        """Whether an epoch has made progress: it has taken records, passed positions without records, or punctuated; or
+        time has passed.
+        """
         return (
             commit.records > 0
+            or self.time_passes
             or commit.scheduled != self.scheduled
             or any(
                 commit.positions.get(topic.topic, {}).get(lane.lane, 0) > lane.position

@@ -2,7 +2,8 @@
 
 All that is given is processed to the end before what comes after it. The time of a test begins at 1970-01-01. It goes
 on to the time of each record that is given, and by what the test advances it: there is one time for records that name
-none, and for `current_timestamp()`. Windows are closed by records that a step gets, here as anywhere.
+none, and for `current_timestamp()`. Where the test advances it, stream time goes along at every step of every task, as
+if a record of that time came to each of them (`driver/feeding.py`).
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class DrivenTopology:
         self.topology = topology
         self._cluster = cluster
         self._seeds = seeds
-        self._time = 0
+        self._time = self._latest = 0
+        self._stream_time = -1
         self._folder = Path(tempfile.mkdtemp(prefix="headwater-test-", dir=memory_folder()))
         project_dir, plugins, without = origin
         self.settings = Settings(
@@ -100,6 +102,11 @@ class DrivenTopology:
     def time(self) -> int:
         """The time of the test, in ms."""
         return self._time
+
+    @property
+    def stream_time(self) -> int:
+        """To where it has advanced the stream time of all tasks, in ms; -1 before that."""
+        return self._stream_time
 
     def close(self) -> None:
         """Remove all that it has written."""
@@ -142,8 +149,11 @@ class DrivenTopology:
     def take(self, given: Given | tuple[Topic, Iterable[Incoming]]) -> None:
         """Append what is given, or let time pass."""
         match given:
-            case Advance(milliseconds):
+            case Advance(milliseconds, wall_clock):
                 self._time += milliseconds
+                if not wall_clock:
+                    self._latest += milliseconds
+                    self._stream_time = self._latest
             case Records(topic, records):
                 try:
                     incoming = incoming_of(topic, records, self._time)
@@ -158,7 +168,8 @@ class DrivenTopology:
     def _append(self, topic: Topic, pieces: Iterable[Incoming]) -> None:
         for piece in pieces:
             if len(piece):
-                self._time = max(self._time, int(pc.max(piece.table["_timestamp"]).as_py()))
+                latest = int(pc.max(piece.table["_timestamp"]).as_py())
+                self._time, self._latest = max(self._time, latest), max(self._latest, latest)
                 append_incoming(self._log, self._seeds, topic, piece)
 
 
@@ -179,6 +190,10 @@ class _Feeding:
         except Exception as error:  # kept, and raised behind the run: a run tells errors of its own in another way
             self.error = error
         return False
+
+    def stream_time(self) -> int:
+        """To where the test has advanced it."""
+        return self._driven.stream_time
 
     def now(self) -> int:
         """The time of the test."""

@@ -29,9 +29,10 @@ class SeedRows:
 
 @dataclass(frozen=True)
 class Advance:
-    """The test's time goes on by so many ms."""
+    """The test's time goes on by so many ms. `wall_clock`: it alone, and no stream time."""
 
     milliseconds: int
+    wall_clock: bool = False
 
 
 Given = Records | SeedRows | Advance

@@ -156,6 +156,11 @@ class _Search:
         if found:
             return list(found), True
         task = _task(plan)
+        if not task.takes_records:
+            told = next(iter(self._told(plan)), None)
+            facts = self.job.facts(error)
+            at, cause = (facts.at, facts.cause) if told is None else (told.step, told.cause)
+            raise JobError(plan.application, self.part.name, *_of_no_record(at, cause)) from error
         bad = first_failing(self.job, self.part, plan)
         if bad is None:  # the failure was not a record's: for example, a worker was killed
             raise JobError(plan.application, self.part.name, self.job.facts(error).cause) from error
@@ -184,7 +189,8 @@ class _Search:
 
         Of a step behind a store that is only the first record, if no step fails for those before it.
         """
-        found = self._told(plan)
+        # Of what comes as time passes, without records, none is the cause.
+        found: Sequence[Failing] = [each for each in self._told(plan) if plan.tasks[each.task].takes_records]
         certain: list[Failing] = []
         while found and not (certain := [each for each in found if each.certain]):
             first = min(found, key=lambda each: each.number)
@@ -237,6 +243,14 @@ def _alone(plan: EpochPlan) -> Iterator[EpochPlan]:
 def _task(plan: EpochPlan) -> TaskPlan:
     (task,) = plan.tasks.values()
     return task
+
+
+def _of_no_record(at: str, cause: str) -> tuple[str, str]:
+    """Cause and way out where a task fails in an epoch in which it takes no record. `at`: the step, if it is known."""
+    return (
+        f"{at}{': ' if at else ''}{cause}; this came up as time passed, without a record",
+        "have the step cope with it: there is no record that `on_error` could leave out",
+    )
 
 
 def _refuse_trouble(outcomes: Iterable[TaskOutcome] | None) -> None:

@@ -46,24 +46,29 @@ class FinalResults(declarations.FinalResults):
         assert isinstance(self.store.window, AnyWindow)
         behind = self.store.window.closed_after_ms
         before = epoch.clock_before(self.store.name)
+        bare = replace(rows, columns={}, key=(), value=(), state=None, collapsed=False)
+        places = concat([bare, *epoch.places_of_time()])
         # A record that moves the clock is never late, and its window has the record's timestamp then.
-        clock = np.maximum(np.maximum.accumulate(rows.timestamp), before)
-        closing = _Closing(clock - behind, before - behind)
+        clock = np.maximum(np.maximum.accumulate(places.timestamp), before)
+        closing = _Closing(places, clock - behind, before - behind)
         found, changed = _updated(self.store, rows, closing)
         if len(clock) and clock[-1] > before:
             found = concat([found, _unchanged(self.store, rows, closing, epoch.store(self.store), changed)])
-        edges[self.flow] = _in_order(self.store, found, rows, closing)
+        edges[self.flow] = _in_order(self.store, found, closing)
 
 
 @dataclass(frozen=True)
 class _Closing:
-    """`upto`: up to which end (ms) windows are closed at each row; `before`: up to which they were before all rows."""
+    """`places`: the rows, without columns, and where time passes without one. `upto`: up to which end (ms) windows are
+    closed at each of them; `before`: up to which they were before all.
+    """
 
+    places: Rows
     upto: Int64s
     before: int
 
     def at(self, ends: Int64s) -> Int64s:
-        """The row that closes windows with these ends; the number of rows for one that stays open."""
+        """The place at which windows with these ends are closed; the number of places for one that stays open."""
         place: Int64s = np.searchsorted(self.upto, ends)
         return place
 
@@ -73,7 +78,7 @@ def _updated(store: Store, rows: Rows, closing: _Closing) -> tuple[Rows, set[byt
     ends = _times(rows, WINDOW_COLUMNS[1])
     at = closing.at(ends)
     # A session that came out already may still be joined with a later one, where its store keeps it for longer.
-    until = np.flatnonzero((np.arange(len(rows)) <= at) & (at < len(rows)) & (ends > closing.before))
+    until = np.flatnonzero((np.arange(len(rows)) <= at) & (at < len(closing.upto)) & (ends > closing.before))
     some = rows.take(until)
     keys = _places(store, some)
     code, first = group_codes(keys)
@@ -98,24 +103,23 @@ def _unchanged(store: Store, rows: Rows, closing: _Closing, opened: EpochStore, 
     key |= zip(WINDOW_COLUMNS, (window_column(start), window_column(end)), strict=True)
     stored = StoredRows.of(stored_columns(store), [row for _, row in found])
     value = visible_columns(store, stored)
-    bare = replace(rows, columns={}, key=(), value=(), state=None).take(closing.at(end))
-    made = bare.with_columns(key, {name: value[name] for name in rows.value})
+    made = closing.places.take(closing.at(end)).with_columns(key, {name: value[name] for name in rows.value})
     return replace(made, kind=np.full(len(found), Kind.VALUE, np.int8), timestamp=stored.timestamp)
 
 
-def _in_order(store: Store, found: Rows, rows: Rows, closing: _Closing) -> Rows:
+def _in_order(store: Store, found: Rows, closing: _Closing) -> Rows:
     """The rows at the places of the records that close them."""
     order = last_in_order(_places(store, found))
     at = closing.at(_times(found, WINDOW_COLUMNS[1]))
     order = order[np.argsort(at[order], kind="stable")]
-    at = at[order]
+    at, places = at[order], closing.places
     number = np.arange(len(at)) - np.searchsorted(at, at)
     closed = found.take(order)
     return replace(
         closed,
-        path=(*(level[at] for level in rows.path), number),
-        order=rows.order[at],
-        headers=None if rows.headers is None else rows.headers.take(pa.array(at)),
+        path=(*(level[at] for level in places.path), number),
+        order=places.order[at],
+        headers=None if places.headers is None else places.headers.take(pa.array(at)),
         state=None,
     )
 

@@ -68,6 +68,7 @@ def _windowed(
     """A row for each open window of each record, of which record it is (None: as they are), and which window."""
     windowed = assign(rows.timestamp, window, epoch.clock(store.name))
     epoch.advance(store.name, windowed.clock)
+    epoch.let_pass(store.name)
     record, number = windowed.record, windowed.number
     if windowed.late.any():
         epoch.drop(step, "late", int(windowed.late.sum()))

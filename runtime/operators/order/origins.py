@@ -66,6 +66,12 @@ class Origins:
         """The stream time with a record; before the first one that of the epoch's beginning."""
         return self.before if number < 0 or not len(self) else int(self.times[number])
 
+    def times_of(self, numbers: Int64s) -> Int64s:
+        """The stream time with each of these records; of rows that come from none, as there are none, that of the
+        epoch's beginning.
+        """
+        return self.times[numbers] if len(self) else np.full(len(numbers), self.before)
+
     def reached(self, time: int) -> int:
         """The number of the first record with which stream time is as late as `time`; beyond the last, if none is."""
         return int(np.searchsorted(self.times, time))

@@ -86,13 +86,13 @@ class ProcessorContext:
 
     @property
     def topic(self) -> str | None:
-        """The topic of the record at work; None in a punctuation."""
+        """The topic of the record at work; None in a punctuation, and for what comes as time alone passes."""
         number = self._moment.record
         return None if number is None else self._origins.topic(number)
 
     @property
     def offset(self) -> int | None:
-        """The offset of the record at work in its topic; None in a punctuation."""
+        """The offset of the record at work in its topic; None where `topic` is."""
         number = self._moment.record
         return None if number is None else self._origins.offset(number)
 

@@ -69,7 +69,9 @@ class _Run:
         came = Flow(_types(rows, keys=True), _types(rows, keys=False))
         into = step.into or {step.flow: came}
         self._forwarded = Forwarded({name: Output.of(flow) for name, flow in into.items()}, step.named, self._moment)
-        self._schedules = Schedules(step.name, epoch.processors, epoch.scheduled, epoch.origins, epoch.now)
+        self._schedules = Schedules(
+            step.name, epoch.processors, epoch.scheduled, epoch.origins, epoch.now, held=epoch.passed is not None
+        )
         epoch.processors += 1
 
     def edges(self) -> Edges:
@@ -107,7 +109,7 @@ class _Run:
     def _process(self, process: Callable[[Record], object]) -> None:
         rows, moment, schedules = self._rows, self._moment, self._schedules
         numbers = self._origins.numbers_of(rows)
-        times = self._origins.times[numbers].tolist()
+        times = self._origins.times_of(numbers).tolist()
         keys, values = self._objects()
         headers = [None] * len(rows) if rows.headers is None else headers_of(rows.headers.to_pylist())
         self._expect()
@@ -115,7 +117,7 @@ class _Run:
         for row, (number, time, key, value, timestamp, header) in enumerate(records):
             if schedules.next_record <= number:
                 self._punctuate(self._position(row, number))
-            moment.record, moment.row, moment.at = number, row, (number,)
+            moment.record, moment.row, moment.at = number if len(self._origins) else None, row, (number,)
             moment.stream_time, moment.timestamp = time, timestamp
             try:
                 process(Record(key, value, timestamp, header or {}))

@@ -2,7 +2,8 @@
 
 Stream time is looked at after each record that the task takes, also after those that do not reach the processor. A
 punctuation whose time has come runs once, with the time there is then, however many intervals have passed. Wall-clock
-time is that of the epoch, and is looked at behind its last record.
+time is that of the epoch, and is looked at behind its last record. An epoch without records looks at both; one in which
+time alone passes for the steps, at none: what they give up is processed before anything is punctuated.
 
 Schedules outlast an epoch, although processors do not: one that `init` makes is made again by the next `init` and goes
 on with its time, or stays cancelled; of one that is made later the name of the method is kept.
@@ -73,13 +74,24 @@ class Due:
 class Schedules:
     """The schedules of one processor of a task during an epoch."""
 
-    def __init__(self, processor: str, rank: int, before: Iterable[Scheduled], origins: Origins, now: int) -> None:
-        """`rank`: of the processor among those of its stage. `before`: what the epoch before has left behind."""
+    def __init__(
+        self,
+        processor: str,
+        rank: int,
+        before: Iterable[Scheduled],
+        origins: Origins,
+        now: int,
+        held: bool = False,
+    ) -> None:
+        """`rank`: of the processor among those of its stage. `before`: what the epoch before has left behind. `held`:
+        whether nothing runs in this epoch.
+        """
         self._processor = processor
         self._rank = rank
         self._before = [each for each in before if each.processor == processor]
         self._origins = origins
         self._now = now
+        self._held = held
         self._all: list[Cancellable] = []
         self._queue: list[tuple[Position, tuple[int, int], Cancellable]] = []
         self._made: Counter[tuple[str, int]] = Counter()
@@ -158,10 +170,16 @@ class Schedules:
 
     def _enter(self, schedule: Cancellable) -> None:
         """Put a schedule into the queue, if it is due in this epoch."""
+        if self._held:
+            return
         last = len(self._origins) - 1
         if schedule.kind == "wall_clock":
             if schedule.due <= self._now:
                 self._push(schedule, max(last, 0), 1)
+            return
+        if last < 0:
+            if schedule.due <= self._origins.before:
+                self._push(schedule, 0, 0)
             return
         number = max(self._at[0], self._origins.reached(schedule.due))
         if number <= last and (number, BEHIND, 1) > self._at:

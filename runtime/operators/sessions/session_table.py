@@ -88,6 +88,7 @@ class SessionTable:
         with timed("sessions"):
             merged = merge(records, Sessions(found.code, found.start, found.end), window, kept)
         epoch.advance(self.store.name, int(records.clock.max(initial=clock)))
+        epoch.let_pass(self.store.name)
         epoch.drop(self.step, "late", int(merged.late.sum()))
         codec = RowCodec(stored_columns(self.store))
         stored = dict(zip(codec.types, codec.decode(found.row)[0], strict=True))

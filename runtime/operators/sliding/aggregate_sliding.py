@@ -64,6 +64,8 @@ class AggregateSliding(declarations.AggregateSliding):
             found = find(code, rows.timestamp, known, window, kept, clock)
         epoch.advance(self.store.name, found.clock)
         epoch.advance(self._latest, found.latest)
+        epoch.let_pass(self.store.name)
+        epoch.let_pass(self._latest, window.difference_ms)
         epoch.drop(step_name(self), "late", found.late)
         with timed("fold"):
             each = self.emit == "each_update"

@@ -21,7 +21,8 @@ class Arrivals:
     """Changes in the order in which they arrive. The first `waiting` ones have waited since before.
 
     `code`: the number of the key; numbers are in the order of keys. `time`: by which a change waits if it is the first
-    of its key, ms. `passed`: changes of this time and earlier ones go on when this one has come.
+    of its key, ms. `passed`: changes of this time and earlier ones go on when this one has come; it may have one more,
+    as time may pass without a change behind all of them.
     """
 
     code: Int64s
@@ -38,25 +39,27 @@ class Arrivals:
 class Schedule:
     """What waits, or has waited: for each entry its `first` and `last` change, and the change at which it goes on.
 
-    `released` is the number of changes for an entry that still waits.
+    `released` may be the number of changes, where time passes behind them. `stays`: which entries still wait.
     """
 
     first: Int64s
     last: Int64s
     released: Int64s
+    stays: Bools
 
     def counts(self, arrivals: Arrivals, before: int) -> Int64s:
         """How many wait after each change. `before`: how many have waited before the first one that is new."""
-        begun = np.bincount(self.first[self.first >= arrivals.waiting], minlength=len(arrivals))
-        gone = np.bincount(self.released, minlength=len(arrivals) + 1)[: len(arrivals)]
+        events = len(arrivals.passed)
+        begun = np.bincount(self.first[self.first >= arrivals.waiting], minlength=events)
+        gone = np.bincount(self.released[~self.stays], minlength=events)
         return before + np.cumsum(begun - gone)
 
 
 def unlimited(arrivals: Arrivals) -> Schedule:
     """The schedule of a buffer that holds any number of changes."""
-    total = len(arrivals)
+    total, events = len(arrivals), len(arrivals.passed)
     order = in_groups(arrivals.code, arrivals.keys)
-    place = arrivals.code[order] * (total + 1)
+    place = arrivals.code[order] * (events + 1)
     # A change that waits alone goes on with the first one that is late enough, and not before it has come itself.
     late_enough = np.maximum(np.searchsorted(arrivals.passed, arrivals.time), arrivals.waiting)
     released = np.maximum(late_enough, np.arange(total))
@@ -65,7 +68,8 @@ def unlimited(arrivals: Arrivals) -> Schedule:
     begins = np.searchsorted(arrivals.code[order], np.arange(arrivals.keys))
     ends = np.append(begins[1:], total)
     firsts = begins if (until[begins] == ends).all() else _chained(begins, ends, until)
-    return Schedule(order[firsts], order[until[firsts] - 1], released[order[firsts]])
+    out = released[order[firsts]]
+    return Schedule(order[firsts], order[until[firsts] - 1], out, out == events)
 
 
 def _chained(begins: Int64s, ends: Int64s, until: Int64s) -> Int64s:
@@ -87,21 +91,24 @@ def limited(arrivals: Arrivals, most: int, before: int) -> Schedule:
     """
     total, waiting, count = len(arrivals), arrivals.waiting, before
     code, time, passed = arrivals.code.tolist(), arrivals.time.tolist(), arrivals.passed.tolist()
-    first, last, released = list(range(waiting)), list(range(waiting)), [total] * waiting
+    events = len(passed)
+    first, last, released = list(range(waiting)), list(range(waiting)), [events] * waiting
     entry = [-1] * arrivals.keys
     for number in range(waiting):
         entry[code[number]] = number
     oldest = [(time[number], code[number]) for number in range(waiting)]
     heapify(oldest)
-    for number in range(waiting, total):
-        key = code[number]
-        if entry[key] >= 0:
+    for number in range(waiting, events):
+        key = code[number] if number < total else -1
+        if number == total:
+            pass  # time alone
+        elif entry[key] >= 0:
             last[entry[key]] = number
         else:
             entry[key] = len(first)
             first.append(number)
             last.append(number)
-            released.append(total)
+            released.append(events)
             heappush(oldest, (time[number], key))
             count += 1
         while oldest and (oldest[0][0] <= passed[number] or count > most):
@@ -109,7 +116,8 @@ def limited(arrivals: Arrivals, most: int, before: int) -> Schedule:
             released[entry[gone]] = number
             entry[gone] = -1
             count -= 1
-    return Schedule(np.array(first, np.int64), np.array(last, np.int64), np.array(released, np.int64))
+    out = np.array(released, np.int64)
+    return Schedule(np.array(first, np.int64), np.array(last, np.int64), out, out == events)
 
 
 def first_above(counts: Int64s, most: int) -> int | None:

@@ -17,7 +17,7 @@ from ...topology import Store
 from .. import declarations
 from ..keyed.groups import LOWEST
 from ..node import Edges, RowFailedError
-from ..rows import Rows
+from ..rows import Rows, concat
 from ..task_epoch import TaskEpoch
 from .buffer import Buffer, Waiting
 from .pool import Arriving, Pool, pooled
@@ -49,19 +49,21 @@ class Suppress(declarations.Suppress):
         """See `Node`. Raises RowFailedError."""
         arriving = Arriving.of(self.store, edges[self.flow])
         rows = arriving.rows
-        if not len(rows):
+        bare = replace(rows, headers=None, columns={}, key=(), value=(), state=None, collapsed=False)
+        places = concat([bare, *epoch.places_of_time()])
+        if not len(places):
             edges[self.flow] = rows
             return
-        clock = np.maximum(np.maximum.accumulate(rows.timestamp), epoch.clock(self.store.name))
+        clock = np.maximum(np.maximum.accumulate(places.timestamp), epoch.clock(self.store.name))
         epoch.advance(self.store.name, int(clock[-1]))
         buffer = Buffer(self.store, epoch.store(self.store))
         with timed("suppress"):
-            scheduled = self._scheduled(buffer, arriving, clock - self.wait_ms)
+            scheduled = self._scheduled(buffer, arriving, places, clock - self.wait_ms)
         scheduled.store(buffer)
         edges[self.flow] = scheduled.going_on(self.store.type == "window_changes", self.old)
 
-    def _scheduled(self, buffer: Buffer, arriving: Arriving, passed: Int64s) -> _Scheduled:
-        """What becomes of the changes that wait and of those that arrive."""
+    def _scheduled(self, buffer: Buffer, arriving: Arriving, places: Rows, passed: Int64s) -> _Scheduled:
+        """What becomes of changes that wait and that arrive. `passed`: by the `places` where they go on."""
         # Final results replace what waits without looking at it, unless they are counted.
         looked_up = len(arriving.first) if self.store.type == "changes" or self.max_records is not None else 0
         keys, times = arriving.keys.slice(0, looked_up), arriving.time[arriving.first[:looked_up]]
@@ -78,7 +80,7 @@ class Suppress(declarations.Suppress):
         schedule, rows = unlimited(found), arriving.rows
         if self.max_records is None:
             buffer.note_count(None)
-            return _Scheduled(pool, schedule, rows)
+            return _Scheduled(pool, schedule, places)
         before = buffer.count()
         full = first_above(schedule.counts(found, before), self.max_records)
         if full is not None:
@@ -89,21 +91,21 @@ class Suppress(declarations.Suppress):
             pool, found = arrivals(before + len(rows) - self.max_records)
             schedule = limited(found, self.max_records, before)
         buffer.note_count(int(schedule.counts(found, before)[-1]))
-        return _Scheduled(pool, schedule, rows)
+        return _Scheduled(pool, schedule, places)
 
 
 @dataclass(frozen=True)
 class _Scheduled:
-    """What becomes of the changes of a pool. `rows`: those that arrive."""
+    """What becomes of the changes of a pool. `places`: of those that arrive, and where time passes without one."""
 
     pool: Pool
     schedule: Schedule
-    rows: Rows
+    places: Rows
 
     def store(self, buffer: Buffer) -> None:
         """Bring the buffer to where it is after the epoch."""
         first, last, pool = self.schedule.first, self.schedule.last, self.pool
-        stays = self.schedule.released == len(pool.changes)
+        stays = self.schedule.stays
         gone = first[~stays & (first < pool.waiting)]
         buffer.take_away(pool.keys_of(gone), pool.changes.time[gone])
         put = np.flatnonzero(stays & (last >= pool.waiting))
@@ -117,7 +119,7 @@ class _Scheduled:
         `final`: without deletions.
         """
         schedule, pool = self.schedule, self.pool
-        chosen = schedule.released < len(pool.changes)
+        chosen = ~schedule.stays
         if final:
             chosen &= pool.changes.exists[schedule.last]
         first, last = schedule.first[chosen], schedule.last[chosen]
@@ -125,6 +127,4 @@ class _Scheduled:
         order = np.lexsort((pool.code[first], pool.changes.time[first], by))
         first, last, by = first[order], last[order], by[order] - pool.waiting
         number = np.arange(len(by)) - np.searchsorted(by, by)
-        bare = replace(self.rows, headers=None, columns={}, key=(), value=(), state=None)
-        at = bare.take(by).deeper(number)
-        return pool.changed(at, first, last, old)
+        return pool.changed(self.places.take(by).deeper(number), first, last, old)

@@ -116,6 +116,57 @@ def test_files_tombstones_headers_global_tables_and_dead_letters_are_seen(parts:
     assert case["differences"] == []
 
 
+HOURS = """\
+topology: hours
+flows:
+  hours:
+    from: clicks
+    steps:
+      - window: {tumbling: 1h}
+      - aggregate: {emit: on_close, values: {n: count(*)}}
+    to: closed_hours
+"""
+CLOSING = """\
+tests:
+  - test: an hour closes
+    topology: hours
+    given:
+      - topic: clicks
+        rows: [{user: ann, page: /, n: 1}]
+      - advance_wall_clock: 2h
+      - advance: 59m
+      - topic: clicks
+        rows: [{user: ann, page: /, n: 1, timestamp: 3}]
+      - advance: 1m
+    expect:
+      - topic: closed_hours
+        rows: [{user: ann, n: 3}]
+"""
+
+
+def test_time_that_passes_closes_a_window_and_what_it_gives_is_written_into_the_file(parts: Path) -> None:
+    (parts / "topologies" / "hours.yml").write_text(HOURS)
+    assert results_of(parts, CLOSING)[0]["status"] == "failed"
+    CliRunner().invoke(main, ["test", "--update"])
+    assert (parts / "tests" / "titles.yml").read_text() == CLOSING.replace("n: 3", "n: 2")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("advance: soon", "tests/titles.yml:7:18: error HW205"),
+        ("advance_wall_clock: -1h", "tests/titles.yml:7:29: error HW205"),
+        ("advance_wall_clok: 1h", "tests/titles.yml:7:9: error HW201"),
+    ],
+)
+def test_time_that_is_none_is_told_at_its_place(parts: Path, entry: str, message: str) -> None:
+    (parts / "topologies" / "hours.yml").write_text(HOURS)
+    (parts / "tests" / "titles.yml").write_text(CLOSING.replace("advance_wall_clock: 2h", entry))
+    result = CliRunner().invoke(main, ["test"])
+    assert result.exit_code == 1
+    assert message in result.output
+
+
 def test_case_whose_variables_do_not_fit_the_project_is_in_error_alone(parts: Path) -> None:
     other = GIVEN.removeprefix("tests:\n").replace("all that can be given", "with other variables")
     expected = "    expect:\n      - store: page_titles\n        rows: [{page: /}]\n"

@@ -285,6 +285,9 @@ class Clock:
     def now(self):
         return self.time
 
+    def stream_time(self):
+        return -1
+
 
 def test_wall_clock_punctuates_also_where_no_record_comes(application):
     app = application(*topology(WALL, "Beating", ()))

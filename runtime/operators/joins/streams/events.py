@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,8 @@ class Events:
 
     `row`: of each event its place in `rows`, which has the records of this side, then those of the other, without
     columns; `key`: their key columns, under the names of this side. `of_this`: which are of this side. `no_value`,
-    `no_key`: which lack it. `clock`: stream time with this record, which records that are dropped move too.
+    `no_key`: which lack it. `clock`: stream time with this record, which records that are dropped move too. `bare`: the
+    events at which time passes without a record; they are of neither side.
     """
 
     rows: Rows
@@ -32,30 +34,37 @@ class Events:
     no_value: Bools
     no_key: Bools
     clock: Int64s
+    bare: Bools
 
     @classmethod
-    def of(cls, this: Rows, other: Rows, clock: int) -> Events:
-        """`clock`: stream time before."""
-        parts = [replace(each, columns={}, key=(), value=(), state=None, collapsed=False) for each in (this, other)]
+    def of(cls, this: Rows, other: Rows, clock: int, passing: Sequence[Rows] = ()) -> Events:
+        """`clock`: stream time before. `passing`: where time passes without a record."""
+        sides = [replace(each, columns={}, key=(), value=(), state=None, collapsed=False) for each in (this, other)]
+        parts = [*sides, *passing]
         rows, row = concat(parts), path_order(parts)
         columns = zip(this.keys.items(), other.keys.values(), strict=True)
-        key = {name: pa.concat_arrays([mine, typed(theirs, mine.type)]) for (name, mine), theirs in columns}
-        time = rows.timestamp[row]
+        nobody = sum(map(len, passing))
+        key = {
+            name: pa.concat_arrays([mine, typed(theirs, mine.type), pa.nulls(nobody, mine.type)])
+            for (name, mine), theirs in columns
+        }
+        time, bare = rows.timestamp[row], row >= len(this) + len(other)
         return cls(
             rows,
             key,
             row,
             row < len(this),
             time,
-            (rows.kind != Kind.VALUE)[row],
-            null_keys(list(key.values()), len(rows))[row],
+            (rows.kind != Kind.VALUE)[row] & ~bare,
+            null_keys(list(key.values()), len(rows))[row] & ~bare,
             np.maximum.accumulate(np.maximum(time, clock)),
+            bare,
         )
 
     @property
     def joins(self) -> Bools:
         """The records that can be joined."""
-        return ~self.no_value & ~self.no_key
+        return ~self.no_value & ~self.no_key & ~self.bare
 
     @property
     def encoded(self) -> pa.BinaryArray:

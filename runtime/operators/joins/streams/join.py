@@ -50,7 +50,7 @@ class StreamJoin(declarations.StreamJoin):
         """See `Node`."""
         this_rows, other_rows = edges[self.flow], edges[self.other]
         clock = -1 if self.unmatched is None else epoch.clock(self.unmatched.name)
-        events = Events.of(this_rows, other_rows, clock)
+        events = Events.of(this_rows, other_rows, clock, epoch.places_of_time())
         keys = Keys.of(events)
         this = Side.of(True, this_rows, 0, events, self.this_store, epoch)
         other = Side.of(False, other_rows, len(this_rows), events, self.other_store, epoch)
@@ -62,6 +62,7 @@ class StreamJoin(declarations.StreamJoin):
         for side, store in ((this, self.this_store), (other, self.other_store)):
             side.keep(events, keys, numbers)
             epoch.advance(store.name, int(side.clock[-1]))
+            epoch.let_pass(store.name)
         settled = self._settled(sides, events, keys, numbers, epoch)
         edges[self.flow] = self._rows(sides, events, keyless, settled)
 

@@ -40,7 +40,7 @@ class Deadlines:
     @classmethod
     def of(cls, events: Events, grace: int) -> Deadlines:
         """Records that are dropped, or go on without a key, move stream time too, but nothing comes out at them."""
-        moving = np.flatnonzero(events.joins & (events.time == events.clock))
+        moving = np.flatnonzero((events.joins | events.bare) & (events.time == events.clock))
         return cls(grace, moving, events.clock[moving])
 
     def events_of(self, last: Int64s) -> Int64s:
