@@ -608,7 +608,7 @@ TOPOLOGY: dict[str, Code] = {
     "HW520": Code(
         "changes of a table that count as records",
         "With `emit: per_epoch` a topic that is written from a table has only the last change of each key and epoch. "
-        "An aggregate that takes them for the records of a stream depends on where epochs end.",
+        "An aggregate or a join of streams that takes them for records depends on where epochs end.",
         "Read the topic as a table, or write every update of the table: `emit: each_update`.",
         Severity.WARNING,
     ),

@@ -1,0 +1,2 @@
+def most(old, new):
+    return new if new.visits > old.visits else old
