@@ -358,7 +358,9 @@ class Subtopology:
     failed records, which is one of the sinks. `starts`: source -> where it begins, see `starts.py`; others at the first
     record. `fillers`: of each store what writes its rows. `settings`: flow, setting and value of what its operators are
     told beside that, for people. `processors`: the names of those that a project's Python is. `answers`: those of the
-    sources that bring back answers, for which nobody waits.
+    sources that bring back answers, for which nobody waits. `never_left_out`: the sources of which no record is left
+    out, as others depend on each. `held_back`: the places of steps that get rows which a step before gives up later ->
+    the place of that step.
     """
 
     number: int
@@ -379,6 +381,8 @@ class Subtopology:
     settings: tuple[tuple[str, str, str], ...] = ()
     processors: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
+    never_left_out: tuple[str, ...] = ()
+    held_back: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def read(self) -> tuple[Topic, ...]:
@@ -394,8 +398,11 @@ class Subtopology:
     def policy(self, topic: str, step: str) -> OnError:
         """What becomes of a record of a source that fails at a step (`file:line`; empty: unknown).
 
-        What the step's flow says counts before what the topic says.
+        What the step's flow says counts before what the topic says. A row that was held back is not its record's:
+        without this one it would fail with the next.
         """
+        if step in self.held_back:
+            return "fail"
         if step in self.on_error:
             return self.on_error[step]
         return next((each.on_error for each in self.sources if each.name == topic), "fail")

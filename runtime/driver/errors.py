@@ -19,7 +19,8 @@ MOST_NAMED = 20
 @dataclass(frozen=True)
 class FailedRecord:
     """A record that a step could not process. `value`: the record in JSON with its long values shortened. `step`: its
-    place `file:line` in the YAML, empty if it could not be found.
+    place `file:line` in the YAML, empty if it could not be found. `held_at`: the place of the step that has held the
+    row back that fails, which came out with this record; empty if it is the record's own.
     """
 
     topic: str
@@ -28,19 +29,32 @@ class FailedRecord:
     step: str
     value: str
     cause: str
+    held_at: str = ""
 
     @property
     def sentence(self) -> str:
         """`topologies/t.yml:7: record words[0]@3 cannot be processed: ...`."""
         where = f"{self.step}: " if self.step else ""
         named = f"{self.topic}[{self.partition}]@{self.offset}"
-        return f"{where}record {named} cannot be processed: {shortened(self.cause)}"
+        if self.held_at:
+            what = f"a row that was held back at {self.held_at}, and came out with record {named},"
+        else:
+            what = f"record {named}"
+        return f"{where}{what} cannot be processed: {shortened(self.cause)}"
 
 
 LEAVING_OUT = "`on_error: skip` or `on_error: dead_letter` of the flow or the topic goes on without such records"
 NO_STEP = (
     "which step fails is not known, as Spark SQL may compute several as one; so `on_error` of a flow does not count, "
     "but `on_error: skip` or `on_error: dead_letter` of the topic goes on without such records"
+)
+NO_CHANGE = (
+    "it is a change of a regrouped table or of a join by a foreign key: others depend on each of these, so none is "
+    "left out, whatever `on_error` says"
+)
+HELD_BACK = (
+    "`on_error` does not count for rows that were held back: without this record, they would fail with the next one; "
+    "write an expression that cannot fail (`try_divide`), or put it before the step that holds them back"
 )
 NO_LEAVING_OUT = "`on_error` leaves out only records of which a step says that it cannot process them"
 

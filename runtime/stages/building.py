@@ -48,7 +48,7 @@ from ..records.types import split_columns
 from ..topology import CODE_OF, GlobalTable, OnError, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
 from .step_texts import flow_of, step_texts
-from .steps import Engine, PythonStep, Step, do_steps, read_later
+from .steps import Engine, PythonStep, Step, do_steps, held_back, read_later
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,8 @@ def subtopology(
             settings=(*_settings(nodes), *_waits(nodes)),
             processors=tuple(node.name for node in nodes if isinstance(node, Process)),
             answers=answers(nodes),
+            never_left_out=_never_left_out(nodes),
+            held_back=held_back(steps),
         )
 
     return of
@@ -244,6 +246,19 @@ def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:
 def answers(nodes: Sequence[Declaration]) -> tuple[str, ...]:
     """The names of the sources that bring back answers, for joins by a foreign key."""
     edges = {node.flow for node in nodes if isinstance(node, ForeignKeyJoin)}
+    return tuple(node.topic.name for node in nodes if isinstance(node, Source) and not edges.isdisjoint(node.edges))
+
+
+def _never_left_out(nodes: Sequence[Declaration]) -> tuple[str, ...]:
+    """The names of the sources of which no record is left out: changes of a regrouped table, and what joins by a
+    foreign key ask and answer.
+    """
+    edges = {
+        node.flow
+        for node in nodes
+        if isinstance(node, ForeignKeyJoin | Answer)
+        or (isinstance(node, Aggregate | AggregateWith) and node.of == "table")
+    }
     return tuple(node.topic.name for node in nodes if isinstance(node, Source) and not edges.isdisjoint(node.edges))
 
 

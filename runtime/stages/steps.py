@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from ..operators.declarations import Declaration, Flow, Process, Source
+from ..operators.declarations import Declaration, FinalResults, Flow, Process, Source, Suppress
 from ..records.types import parse_columns
 from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
 from .sql_step import SqlStep
@@ -160,6 +160,25 @@ def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:
     if needed:
         raise ValueError(f"no step makes the edge {', '.join(sorted(needed))}")
     return found[::-1]
+
+
+def held_back(steps: Sequence[Step]) -> dict[str, str]:
+    """The places of steps that get rows which a step before them gives up later, not with the record that has made
+    them: -> the place of that step.
+    """
+    by_edge: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for step in steps:
+        operators: Sequence[Any] = step.nodes if isinstance(step, PythonStep) else (step,)
+        for each, (reads, makes) in zip(operators, _edges(step), strict=True):
+            holder = next((by_edge[edge] for edge in reads if edge in by_edge), None)
+            if holder is not None:
+                found.setdefault(str(each.at), holder)
+            if isinstance(each, FinalResults | Suppress):
+                holder = str(each.at)
+            by_edge = {edge: at for edge, at in by_edge.items() if edge not in makes}
+            by_edge |= dict.fromkeys(makes, holder) if holder is not None else {}
+    return {at: holder for at, holder in found.items() if at and at != holder}
 
 
 def _edges(step: Step) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -261,3 +261,19 @@ def test_row_that_fails_as_time_passes_is_the_fault_of_no_record(project: Path, 
             driver.advance("30s")
     assert "topologies/failing.yml:10: " in failed.value.cause
     assert "this came up as time passed, without a record" in failed.value.cause
+
+
+@ENGINES
+def test_row_that_was_held_back_stops_its_task_and_takes_no_record_with_it(
+    project: Path, engine: ExpressionEngine
+) -> None:
+    with TopologyTestDriver(project, "failing", engine=engine) as driver:
+        driver.pipe_input("a", records(("x", 0, 1), ("x", 1, 2)))
+        driver.pipe_input("a", records(("x", -1, 3)))
+        with pytest.raises(DrivenRunError) as failed:
+            driver.pipe_input("a", records(("x", 4, 21), ("x", 1, 22)))
+        assert driver.dropped == {}
+    said = failed.value.cause
+    assert "yml:10: a row that was held back at topologies/failing.yml:9, and came out with record a[" in said
+    assert "without this record, they would fail with the next one" in said
+    assert said.count("cannot be processed") == 1

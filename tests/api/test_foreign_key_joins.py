@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from headwater import TopologyTestDriver
+from headwater.runtime.testing.driven import DrivenRunError
 
 PROJECT = Path(__file__).parent.parent / "golden" / "foreign_key" / "project"
 
@@ -72,3 +75,36 @@ def test_results_are_those_of_pandas_after_each_batch_of_changes():
             there = ({key: row for key, row in found.items() if row is not None} for found in (orders, bosses))
             assert tuple(there) == expected(last)
         assert driver.dropped["outdated_answer"] > 0
+
+
+SHARES = """
+topology: shares
+tables:
+  bought_again: {topic: orders}
+  goods_again: {topic: products}
+flows:
+  shares:
+    from: bought_again
+    steps:
+      - join:
+          table: goods_again
+          by: {product_id: product_id}
+          values: {share: 60 / cast(title as int)}
+    to: shares_of_orders
+"""
+
+
+def test_answer_that_a_step_cannot_process_stops_its_task_whatever_the_topics_say(tmp_path):
+    root = shutil.copytree(PROJECT, tmp_path / "site")
+    (root / "topologies" / "shares.yml").write_text(SHARES)
+    topics = root / "topics" / "topics.yml"
+    topics.write_text(topics.read_text().replace("    partitions:", "    on_error: skip\n    partitions:"))
+    order = {"order_id": 1, "customer": "a", "product_id": 1, "amount": 1.0}
+    with TopologyTestDriver(root, "shares") as driver:
+        driver.pipe_input("products", [{"product_id": 1, "title": "0"}])
+        with pytest.raises(DrivenRunError) as failed:
+            driver.pipe_input("orders", [order])
+        assert driver.dropped == {}
+    assert "cannot be processed" in failed.value.cause
+    assert "of a join by a foreign key: others depend on each of these" in failed.value.cause
+    assert "goes on without such records" not in failed.value.cause

@@ -15,7 +15,16 @@ from ...tasks.outcome import TaskOutcome
 from ...tasks.plan import EpochPlan, LeftOut, TaskPlan
 from ...topology import Subtopology
 from ..cluster import Failing
-from ..errors import LEAVING_OUT, MOST_NAMED, NO_LEAVING_OUT, NO_STEP, FailedRecord, RecordError
+from ..errors import (
+    HELD_BACK,
+    LEAVING_OUT,
+    MOST_NAMED,
+    NO_CHANGE,
+    NO_LEAVING_OUT,
+    NO_STEP,
+    FailedRecord,
+    RecordError,
+)
 
 MOST_OF_AN_ERROR = 1_000
 """The most characters of an error in a dead letter."""
@@ -98,6 +107,7 @@ def record_error(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], 
             by_number[each.number].step,
             each.json,
             by_number[each.number].cause,
+            part.held_back.get(by_number[each.number].step, ""),
         )
         for each in named_records(part, task, first, log)
     ]
@@ -109,5 +119,9 @@ def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:
     deciding = [each for each in records if part.policy(each.topic, each.step) == "fail"]
     if not deciding:
         return NO_LEAVING_OUT
+    if any(each.held_at for each in deciding):
+        return HELD_BACK
+    if any(each.topic in part.never_left_out for each in deciding):
+        return NO_CHANGE
     unknown = all(not each.step for each in deciding)
     return NO_STEP if unknown and set(part.on_error.values()) - {"fail"} else LEAVING_OUT

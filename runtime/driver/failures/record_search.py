@@ -216,14 +216,16 @@ class _Search:
 
     def _stop(self, plan: EpochPlan, task: TaskKey, failing: Sequence[Failing]) -> None:
         """Note the error of a task that stops. It names all records of the epoch of which the job can tell."""
-        failing, found = list(failing), list(failing)
+        failing = list(failing)
+        # A row that was held back would come out with the next record, and fail again.
+        found = failing if all(each.step not in self.part.held_back for each in failing) else []
         while found and len(failing) < MOST_NAMED:
             plan = plan.without(left_out(self.part, plan, found, self._log))
             try:
                 found = self._failing(plan)
             except HeadwaterError:  # there is something else as well, and the next run says so
                 break
-            failing.extend(found)
+            failing = [*failing, *found]
         self.failures[task] = record_error(self.part, plan.tasks[task], failing, self._log)
 
     def _next(self, plan: EpochPlan) -> EpochPlan:
