@@ -1,0 +1,96 @@
+"""Aggregates without windows, of a stream and of a table, one record after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from conformance.by_record.nodes import Change, Headers, Key, Node, Value, Written
+from conformance.by_record.windows import Aggregate
+
+
+class Grouped(Node):
+    """`KStreamAggregate`: a row for each key, with the greatest time of its records."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__()
+        self._aggregate = aggregate
+        self._rows: dict[Key, tuple[Any, int]] = {}
+
+    def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
+        if key is None or value is None:
+            self.dropped["null_key" if key is None else "null_value"] += 1
+            return
+        before = self._rows.get(key)
+        state, latest = (self._aggregate.initial(), time) if before is None else before
+        old = None if before is None else self._aggregate.row(state)
+        state, latest = self._aggregate.add(state, key, value), max(latest, time)
+        new = self._aggregate.row(state)
+        if new is None:
+            self._rows.pop(key, None)
+        else:
+            self._rows[key] = state, latest
+        self.send(key, Change(new, old), latest, headers)
+
+
+class Regrouped(Node):
+    """`KTableRepartitionMap` and `KTableAggregate`: rows of a table by another key, counted, and summed up by a column.
+
+    A change within a group is one update; a move takes the row from its old group first. A group that has lost its last
+    row is deleted [HW].
+    """
+
+    def __init__(self, group: Callable[[Any], Key], number: Callable[[Any], int | None]) -> None:
+        super().__init__()
+        self._group, self._number = group, number
+        self._rows: dict[Key, tuple[int, list[int | None], int]] = {}
+
+    def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
+        old, new = (None if row is None else self._group(row) for row in (value.old, value.new))
+        if old is not None and old == new:
+            self._change(old, value.old, value.new, time, headers)
+            return
+        if old is not None:
+            self._change(old, value.old, None, time, headers)
+        if new is not None:
+            self._change(new, None, value.new, time, headers)
+
+    def _change(self, group: Key, old: Any, new: Any, time: int, headers: Headers) -> None:
+        before = self._rows.get(group)
+        count, numbers, latest = (0, [], time) if before is None else before
+        numbers, latest = list(numbers), max(latest, time)
+        if old is not None and before is not None:
+            numbers.remove(self._number(old))
+            count -= 1
+        if new is not None:
+            numbers.append(self._number(new))
+            count += 1
+        made = count, numbers, latest
+        if count:
+            self._rows[group] = made
+        else:
+            self._rows.pop(group, None)
+        self.send(group, Change(_row(made), None if before is None else _row(before)), latest, headers)
+
+
+def _row(state: tuple[int, list[int | None], int]) -> Value:
+    count, numbers, _ = state
+    known = [each for each in numbers if each is not None]
+    return {"rows": count, "total": sum(known) if known else None} if count else None
+
+
+class Looked(Node):
+    """`KStreamKTableJoin`, left: a stream with one column more, that of the row of its key in `table`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+        self.table = Written()
+
+    def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
+        if value is None:
+            self.dropped["null_value"] += 1
+            return
+        row = next((each[1] for each in reversed(self.table.records) if each[0] == key), None)
+        found = None if key is None or row is None else row["v"]
+        self.send(key, {**value, self._name: found}, time, headers)
