@@ -40,6 +40,11 @@ class Sizes:
         bounds = (self.size, self.grace, self.size + self.grace, 2 * self.size, 2 * self.size + self.grace)
         return tuple(each + by for each in bounds for by in (-1, 0, 1) if each + by >= 0)
 
+    @property
+    def longer(self) -> int:
+        """A retention with which closed rows are still found, in ms."""
+        return 10 * (self.size + self.grace)
+
     def yaml(self, kind: str) -> Mapping[str, str]:
         """The `window` step."""
         advance = {"advance": f"{self.advance}ms"} if kind == "hopping" else {}
@@ -80,7 +85,9 @@ def scenarios(sizes: Sizes) -> dict[str, Scenario]:
 def _windowed(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
     """One aggregate in windows, in all ways in which its rows come out."""
     window = {"window": sizes.yaml(kind)}
-    longer = {"stores": {"rows": {"type": "session" if kind == "session" else "window", "retention": "200ms"}}}
+    longer = {
+        "stores": {"rows": {"type": "session" if kind == "session" else "window", "retention": f"{sizes.longer}ms"}}
+    }
     updates, per_epoch, on_close = (aggregate(emit=emit) for emit in ("each_update", "per_epoch", "on_close"))
 
     def made(**more: Any) -> Callable[[], Node]:
@@ -90,16 +97,16 @@ def _windowed(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
     yield ", per epoch", _line([window, per_epoch], made(), Collapsed)
     yield ", filtered per epoch", _line([window, per_epoch, PASSING], made(), lambda: Rows(passing), Collapsed)
     yield " on close", _line([window, on_close], made(on_close=True))
-    yield " suppressed", _line([window, updates, UNTIL], made(), sizes.suppressed(kind))
+    yield " suppressed", _line([window, per_epoch, UNTIL], made(), sizes.suppressed(kind))
     yield (
         " filtered and suppressed",
         _line([window, updates, PASSING, UNTIL], made(), lambda: Rows(passing), sizes.suppressed(kind)),
     )
-    yield " of which two wait", _line([window, updates, WAITS[2]], made(), lambda: Suppressed(9, most=2))
-    yield " kept for longer", _line([window, aggregate(store="rows")], made(kept=200), **longer)
+    yield " of which two wait", _line([window, per_epoch, WAITS[2]], made(), lambda: Suppressed(9, most=2))
+    yield " kept for longer", _line([window, aggregate(store="rows")], made(kept=sizes.longer), **longer)
     yield (
         " on close kept for longer",
-        _line([window, aggregate(store="rows", emit="on_close")], made(kept=200, on_close=True), **longer),
+        _line([window, aggregate(store="rows", emit="on_close")], made(kept=sizes.longer, on_close=True), **longer),
     )
     yield (
         " behind a filter and a new key",
@@ -111,6 +118,8 @@ def _behind(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
     """A second aggregate behind one in windows."""
     window = {"window": sizes.yaml(kind)}
     second = aggregate(store="second")
+    # Whatever `emit` says, these steps see every update.
+    every = aggregate(emit="per_epoch")
     sessions = {"window": {"session": "30ms", "grace": "7ms"}}
 
     def made(**more: Any) -> Callable[[], Node]:
@@ -118,14 +127,14 @@ def _behind(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
 
     yield (
         " regrouped",
-        _line([window, aggregate(), {"key_by": {"n": "n"}}, GROUPS], made(), groups(lambda row: row["n"]), **SECOND),
+        _line([window, every, {"key_by": {"n": "n"}}, GROUPS], made(), groups(lambda row: row["n"]), **SECOND),
     )
     yield (
         " as a stream in hopping windows",
         _line(
             [
                 window,
-                aggregate(),
+                every,
                 "to_stream",
                 {"key_by": {"n": "n"}},
                 {"select": {"v": "total", "g": "by"}},
@@ -142,7 +151,7 @@ def _behind(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
     )
     for ending, emit, steps, last in (
         (" on close", "on_close", [], ()),
-        (" suppressed", "each_update", [UNTIL], (sizes.suppressed(kind),)),
+        (" suppressed", "per_epoch", [UNTIL], (sizes.suppressed(kind),)),
     ):
         yield (
             f"{ending}, then in sessions",
