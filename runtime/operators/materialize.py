@@ -14,9 +14,10 @@ from ..state.codec import RowCodec
 from ..topology import Store
 from . import declarations
 from .hidden_state import decoded_state
-from .keyed.codes import group_codes, last_rows
+from .keyed.codes import by_key, bytes_of, group_codes, last_rows
 from .keyed.lookups import row_keys
-from .keyed.session_store import Change, SessionStore
+from .keyed.session_changes import ChangedSessions
+from .keyed.session_store import SessionStore
 from .keyed.stored_rows import RowStore, session_keys, store_keys, stored_columns
 from .node import Edges
 from .rows import Rows
@@ -50,11 +51,12 @@ class Materialize(declarations.Materialize):
 
     def _put_in_segments(self, rows: Rows, columns: Mapping[str, pa.Array], exists: Bools, store: SessionStore) -> None:
         keys, starts, ends = session_keys(rows.keys)
+        code, first = group_codes(keys)
+        code, _, distinct = by_key(code, first, keys.take(pa.array(first)))
         codec = RowCodec(stored_columns(self.store))
         encoded = codec.encode([columns[name] for name in codec.types], rows.timestamp)
         there = [row if kept else None for row, kept in zip(encoded, exists.tolist(), strict=True)]
-        bounds = zip(keys.to_pylist(), starts.tolist(), ends.tolist(), there, strict=True)
-        store.change(Change(*each) for each in bounds)
+        store.change(bytes_of(distinct), ChangedSessions(code, starts, ends, there))
 
 
 def _last_changes(store: Store, rows: Rows) -> Int64s:

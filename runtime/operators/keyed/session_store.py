@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Int64s
-from ...records.session_segments import Session, packed, segments_of, unpacked
+from ...records.session_segments import Session, segments_of, unpacked
 from ...records.window_keys import first_window_key, window_keys, without_window
 from ..task_epoch import EpochStore
+from .codes import bytes_of
+from .session_changes import ChangedSegments, ChangedSessions
 
 MOST_READS = 50_000
 """Most segments that are asked for by key in an epoch. Where late records may belong to more, as with a short gap and a
@@ -29,16 +31,6 @@ class FoundSessions:
     row: list[bytes]
 
 
-@dataclass(frozen=True)
-class Change:
-    """A session that is there afterwards, with its encoded row, or that is not (None). Times in ms."""
-
-    key: bytes
-    start: int
-    end: int
-    row: bytes | None
-
-
 class SessionStore:
     """The sessions, or sliding windows, of an epoch's store by encoded key. `length`: of its segments, ms."""
 
@@ -46,10 +38,13 @@ class SessionStore:
         self._store = store
         self._length = length
         self._read: dict[bytes, list[Session]] = {}
+        self._last_end: int | None = None
 
     def find(self, keys: Sequence[bytes], first_end: Int64s, last_end: int) -> FoundSessions:
-        """The sessions of each key that end from `first_end` (one for each key, ms) to `last_end`."""
-        length = self._length
+        """The sessions of each key that end from `first_end` (one for each key, ms) to `last_end`, later than which
+        no stored one ends.
+        """
+        length, self._last_end = self._length, last_end
         first = first_end // length
         counts = np.maximum(last_end // length - first + 1, 0)
         segments = (
@@ -95,33 +90,27 @@ class SessionStore:
             for segment, bounds in zip(segments, wanted, strict=True)
         ]
 
-    def change(self, changes: Iterable[Change]) -> None:
-        """Change single sessions, all of an epoch at once; of several changes of one the last counts."""
-        listed = list(changes)
-        starts = segments_of(np.array([each.end for each in listed], np.int64), self._length)
-        keys = self._keys([each.key for each in listed], starts)
-        self._load(keys)
-        changed: dict[bytes, dict[tuple[int, int], bytes | None]] = {}
-        for key, each in zip(keys, listed, strict=True):
-            changed.setdefault(key, {})[each.end, each.start] = each.row
-        written: list[tuple[bytes, bytes | None, int]] = []
-        for key in sorted(changed):
-            before = self._read[key]
-            rows = {(end, start): row for end, start, row in before} | changed[key]
-            after = sorted((*bounds, row) for bounds, row in rows.items() if row is not None)
-            if after:
-                written.append((key, packed(after), after[-1][0]))
-            elif before:
-                written.append((key, None, before[-1][0]))
+    def change(self, keys: Sequence[bytes], changes: ChangedSessions) -> None:
+        """Change single sessions, all of an epoch at once. `keys`: ascending, by their numbers."""
+        segments = ChangedSegments.of(changes, self._length)
+        names = bytes_of(window_keys(segments.start, pa.array(keys, pa.binary()).take(pa.array(segments.code))))
+        before = self._before(names, segments.start)
+        values, last = segments.values(before)
+        changed = [place for place, value in enumerate(values) if value is not None or before[place]]
         self._store.put_many(
-            [key for key, _, _ in written],
-            [value for _, value, _ in written],
-            np.array([time for _, _, time in written], np.int64),
+            [names[place] for place in changed], [values[place] for place in changed], last[np.array(changed, np.int64)]
         )
 
+    def _before(self, names: Sequence[bytes], starts: Int64s) -> Sequence[list[Session]]:
+        """The sessions of segments with these keys and starts (ms), which are read where there may be any."""
+        if self._last_end is None:
+            return self._load(names)
+        # By the order of keys, those that start later are behind all others.
+        there = int(np.searchsorted(starts, self._last_end, side="right"))
+        return [*self._load(names[:there]), *([[]] * (len(names) - there))]
+
     def _keys(self, keys: Sequence[bytes], starts: Int64s) -> list[bytes]:
-        found: list[bytes] = window_keys(starts, pa.array(keys, pa.binary())).to_pylist()
-        return found
+        return bytes_of(window_keys(starts, pa.array(keys, pa.binary())))
 
     def _load(self, keys: Sequence[bytes]) -> list[list[Session]]:
         """The segments with these keys, each of which is read once in an epoch."""

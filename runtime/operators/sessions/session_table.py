@@ -24,7 +24,8 @@ from ..hidden_state import STATE, encoded_state, hide_state
 from ..keyed.changes import Versions, changes
 from ..keyed.codes import by_key, bytes_of, group_by
 from ..keyed.groups import Groups
-from ..keyed.session_store import Change, FoundSessions, SessionStore
+from ..keyed.session_changes import ChangedSessions
+from ..keyed.session_store import FoundSessions, SessionStore
 from ..keyed.stored_rows import stored_columns
 from ..rows import Rows, null_keys
 from ..task_epoch import TaskEpoch
@@ -97,7 +98,7 @@ class SessionTable:
         with timed("fold"):
             folded = self.fold.fold(rows, merged, stored, order, each)
         if not self.fold.travels:
-            store.change(_changed(keys, code, found, merged, folded, codec))
+            store.change(keys, _changed(code, found, merged, folded, codec))
         return hide_state(self._changes(rows, code, found, merged, folded, stored))
 
     def _changes(
@@ -194,19 +195,17 @@ def _versions(values: Mapping[str, pa.Array], points: Int64s, times: Int64s, exi
     return Versions({name: column.take(places) for name, column in values.items()}, times, exists)
 
 
-def _changed(
-    keys: list[bytes], code: Int64s, found: FoundSessions, merged: Merged, folded: Folded, codec: RowCodec
-) -> list[Change]:
+def _changed(code: Int64s, found: FoundSessions, merged: Merged, folded: Folded, codec: RowCodec) -> ChangedSessions:
     """The stored sessions that are gone, then those that are there at the end of the epoch."""
-    stored = -1 - merged.replaced[merged.replaced < 0]
-    gone = [
-        Change(keys[found.code[place]], int(found.start[place]), int(found.end[place]), None)
-        for place in stored.tolist()
-    ]
+    gone = -1 - merged.replaced[merged.replaced < 0]
     there = ~merged.late
     there[merged.replaced[merged.replaced >= 0]] = False
     rows = np.flatnonzero(there)
     ends = pa.array(folded.chain_end[merged.chain[rows]])
     encoded = codec.encode([folded.states[name].take(ends) for name in codec.types], merged.end[rows])
-    bounds = zip(code[rows].tolist(), merged.start[rows].tolist(), merged.end[rows].tolist(), encoded, strict=True)
-    return [*gone, *(Change(keys[key], start, end, row) for key, start, end, row in bounds)]
+    return ChangedSessions(
+        np.concatenate([found.code[gone], code[rows]]),
+        np.concatenate([found.start[gone], merged.start[rows]]),
+        np.concatenate([found.end[gone], merged.end[rows]]),
+        [*([None] * len(gone)), *encoded],
+    )

@@ -24,14 +24,16 @@ from ..hidden_state import STATE, encoded_state, hide_state, travels
 from ..keyed.changes import Versions, changes
 from ..keyed.codes import by_key, bytes_of, group_by
 from ..keyed.groups import Groups
-from ..keyed.session_store import Change, FoundSessions, SessionStore
+from ..keyed.session_changes import ChangedSessions
+from ..keyed.session_store import FoundSessions, SessionStore
 from ..keyed.stored_rows import StoredRows, stored_columns
 from ..node import Edges, step_name
 from ..rows import Rows, null_keys
 from ..task_epoch import TaskEpoch
 from ..windows import window_column
-from .finding import StoredWindows, Updates, find
+from .finding import find
 from .folding import Folded, fold_windows
+from .updates import StoredWindows, Updates
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class AggregateSliding(declarations.AggregateSliding):
             each = self.emit == "each_update"
             folded = fold_windows(self.store.aggregates, rows, found, stored.columns, each)
         if not travels(self.store):
-            store.change(self._changed(keys, found, folded))
+            store.change(keys, self._changed(found, folded))
         edges[self.flow] = hide_state(self._changes(rows, found, folded, there, stored))
 
     @property
@@ -88,15 +90,13 @@ class AggregateSliding(declarations.AggregateSliding):
         epoch.drop(step_name(self), "null_value", int((empty & ~null).sum()))
         return rows.filter(~null & ~empty)
 
-    def _changed(self, keys: list[bytes], found: Updates, folded: Folded) -> list[Change]:
+    def _changed(self, found: Updates, folded: Folded) -> ChangedSessions:
         """The windows that are other ones now."""
         window = folded.window
         encoded = RowCodec(stored_columns(self.store)).encode([*folded.states.values()], folded.timestamp)
-        starts = found.start[window]
-        bounds = zip(found.key[window].tolist(), starts.tolist(), encoded, strict=True)
+        start = found.start[window]
         assert isinstance(self.store.window, SlidingWindow)
-        difference = self.store.window.difference_ms
-        return [Change(keys[key], start, start + difference, row) for key, start, row in bounds]
+        return ChangedSessions(found.key[window], start, start + self.store.window.difference_ms, encoded)
 
     def _changes(self, rows: Rows, found: Updates, folded: Folded, there: FoundSessions, stored: StoredRows) -> Rows:
         """The changes of the table, in the order of the records and of what each of them does."""
@@ -110,14 +110,14 @@ class AggregateSliding(declarations.AggregateSliding):
         taken = slice(None) if groups.each else groups.last
         after = Versions(values, found.timestamp[taken], np.ones(groups.points, np.bool_))
         before = self._before(np.where(exists, window, -1), stored)
-        row, start = found.row, found.start[found.window]
+        place = np.arange(len(found.row)) - np.searchsorted(found.row, found.row)
+        row, start, place = found.row[taken], found.start[found.window[taken]], place[taken]
         bare = replace(rows, columns={}, key=(), value=(), state=None).take(row)
-        place = np.arange(len(row)) - np.searchsorted(row, row)
         key = {name: column.take(pa.array(row)) for name, column in rows.keys.items()}
         end = start + self.store.window.difference_ms
         times = {"window_start": window_column(start), "window_end": window_column(end)}
         context = bare.deeper(place).with_columns(key | times)
-        return changes(groups, context if groups.each else context.take(groups.last), before, after, self.old)
+        return changes(groups, context, before, after, self.old)
 
     def _before(self, place: Int64s, stored: StoredRows) -> Versions:
         """The rows of windows when the epoch began. `place`: in the store; -1 for those that were not there."""

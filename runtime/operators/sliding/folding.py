@@ -13,10 +13,10 @@ from ...topology import Agg
 from ..aggregates.registry import Columns, aggregate, kept_aggregates, own_state
 from ..aggregates.sums import SumOverflowError
 from ..keyed.codes import last_rows
-from ..keyed.groups import Groups
+from ..keyed.groups import Groups, in_groups
 from ..node import RowFailedError
 from ..rows import Rows
-from .finding import Updates
+from .updates import Updates
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def fold_windows(aggs: Sequence[Agg], rows: Rows, found: Updates, stored: Column
     """Fold the rows into their windows. `stored`: hidden columns of the stored windows. `each`: with a value for each
     update, otherwise for the last one of each window. Raises RowFailedError.
     """
-    window, group = np.unique(found.window, return_inverse=True)
+    window, group = _changed(found)
     last = last_rows(group, len(window))
     fold = _Fold.of(found, each)
     at_end = fold.groups_of(window)
@@ -83,7 +83,7 @@ class _Fold:
         """`place`: where each of all contents is among the rows. `begin`: where the contents of each window begin."""
         sizes = np.diff(found.ends, prepend=0)
         filled = np.flatnonzero(sizes)
-        order = np.argsort(found.contents, kind="stable")
+        order = in_groups(found.contents, int(found.contents.max(initial=0)) + 1)
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         base = found.base[filled]
@@ -106,6 +106,13 @@ class _Fold:
         number = np.cumsum(sizes > 0) - 1
         behind = self.groups.count + np.searchsorted(self.bare, self.found.base[window])
         return np.where(sizes[window] > 0, number[window], behind)
+
+
+def _changed(found: Updates) -> tuple[Int64s, Int64s]:
+    """(The windows that are updated, ascending; the place among them of each update's.)"""
+    changed = np.zeros(len(found.key), np.bool_)
+    changed[found.window] = True
+    return np.flatnonzero(changed), (np.cumsum(changed) - 1)[found.window]
 
 
 def _of_bases(column: pa.Array, base: Int64s) -> pa.Array:
