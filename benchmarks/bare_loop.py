@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import lmdb
 import numpy as np
@@ -28,19 +27,15 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from . import bare_joins
+from .loop_windows import Column, Groups, in_quarters, in_sessions, in_slides, windowed
 from .suite import inputs
 from .suite.sizes import Size
-from .suite.workloads import ALONE, SMALL, WORKLOADS
+from .suite.workloads import ALONE, SMALL, WORKLOADS, Workload
 
 WARM_UP = 2
 MAP_BYTES = 2**32
-HOUR, QUARTER = 3600, 900
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
-Column = np.ndarray[tuple[int], np.dtype[Any]]
-
-Groups = Callable[[pa.Table], tuple[pa.Array, pa.Table]]
-"""Records -> the keys of a store, as bytes; and of each key what is added to its row: columns of int64 or double."""
 
 Joined = Callable[[lmdb.Environment, pa.Table], pa.Table]
 """The store of a partition and records -> what becomes of them."""
@@ -75,34 +70,6 @@ def _filtered(rows: pa.Table) -> tuple[pa.Array, pa.Table]:
     return _summed("v")(left.set_column(1, "v", pc.add_checked(pc.multiply_checked(left["v"], 2), 1)))
 
 
-def _windowed(windows: int) -> Groups:
-    def groups(rows: pa.Table) -> tuple[pa.Array, pa.Table]:
-        quarter = pc.divide(rows["ts"].cast(pa.int64()), QUARTER * 1_000_000)
-        begin = pc.multiply(pc.divide(quarter, 4), 4) if windows == 1 else quarter
-        found = rows.append_column("begin", begin).group_by(["k", "begin"]).aggregate([([], "count_all")])
-        keys, begins = found["k"].combine_chunks().cast(pa.binary()), found["begin"].to_numpy()
-        parts = [_with_window(keys, begins - back) for back in range(windows)]
-        counts = pa.chunked_array([found["count_all"].combine_chunks()] * windows)
-        together = pa.table({"k": pa.concat_arrays(parts), "n": counts}).group_by("k").aggregate([("n", "sum")])
-        return together["k"].combine_chunks(), together.select(["n_sum"])
-
-    return groups
-
-
-def _in_quarters(rows: pa.Table) -> tuple[pa.Array, pa.Table]:
-    """Counts by quarter and key, whose rows lie quarter by quarter."""
-    quarter = pc.divide(rows["ts"].cast(pa.int64()), QUARTER * 1_000_000)
-    found = rows.append_column("begin", quarter).group_by(["k", "begin"]).aggregate([([], "count_all")])
-    begins = pa.array(found["begin"].to_numpy().astype(">i8").view("V8").tolist(), pa.binary())
-    keys = pc.binary_join_element_wise(begins, found["k"].combine_chunks().cast(pa.binary()), b"")
-    return keys, found.select(["count_all"])
-
-
-def _with_window(keys: pa.Array, begins: Column) -> pa.Array:
-    suffix = pa.array(begins.astype(">i8").view("S8").tolist(), pa.binary())
-    return pc.binary_join_element_wise(keys, pc.fill_null(suffix, b""), b"")
-
-
 def _parsed(rows: pa.Table) -> tuple[pa.Array, pa.Table]:
     text = pa.BufferReader("\n".join(rows["value"].to_pylist()).encode())
     fields = pj.ParseOptions(explicit_schema=pa.schema({"v": pa.int64()}), unexpected_field_behavior="ignore")
@@ -118,9 +85,11 @@ WORK: Mapping[str, Work] = {
     "filtered_count": Work(_filtered),
     "sum_double": Work(_summed("d")),
     "each_update": Work(_summed("v"), each=True),
-    "window_count": Work(_windowed(1)),
-    "hopping_count": Work(_windowed(4)),
-    "suppress_count": Work(_in_quarters, final=True),
+    "window_count": Work(windowed(1)),
+    "hopping_count": Work(windowed(4)),
+    "suppress_count": Work(in_quarters, final=True),
+    "session_count": Work(in_sessions, final=True),
+    "sliding_count": Work(in_slides),
     "table_join": Work(joined=bare_joins.named),
     "table_join_updates": Work(joined=bare_joins.kept_and_named),
     "stream_join": Work(joined=bare_joins.paired),
@@ -133,12 +102,16 @@ WORK: Mapping[str, Work] = {
 }
 
 
+def _workload(name: str) -> Workload:
+    return {**WORKLOADS, **ALONE, SMALL.name: SMALL}[name]
+
+
 class Loop:
     """The loop over one folder, with a store for each partition. The table's rows are there from the start."""
 
     def __init__(self, folder: Path, name: str, size: Size) -> None:
         self._folder, self._work, self._size = folder, WORK[name], size
-        self._kind = {**WORKLOADS, **ALONE, SMALL.name: SMALL}[name].kind
+        self._kind = _workload(name).kind
         self._stores = [self._store(folder / f"store-{number}") for number in range(size.partitions)]
         if self._work.joined is not None:
             table = inputs.rows_of_table(size)
@@ -290,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=5)
     options = parser.parse_args(arguments)
     for name in options.only.split(","):
-        size = Size(records=1000) if name == SMALL.name else Size()
+        size = Size(records=1000) if name == SMALL.name else _workload(name).sized(Size())
         seconds = seconds_an_epoch(name, size, options.epochs)
         print(f"{name:16} {seconds:.3f} s an epoch, {size.records / seconds:,.0f} records a second", flush=True)
 

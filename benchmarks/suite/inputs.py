@@ -1,8 +1,9 @@
 """The records of the measurements: the same for both sides and in every run.
 
 Kinds are `typed` (k, v, ts), `double` (k, d, ts), `keyed` (k, other, v, ts: `other` is a key of its own), `foreign`
-(the same, but ten keys have the same `other` all the time) and `json` (k, value: an object of 43 bytes, ts). An epoch
-lasts a quarter of an hour of event time, so that every fourth one begins an hour.
+(the same, but ten keys have the same `other` all the time), `json` (k, value: an object of 43 bytes, ts) and `visits`
+(k, v, ts). An epoch lasts a quarter of an hour of event time, so that every fourth one begins an hour; all `visits` are
+in its first five minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 
 from .sizes import Size
 
-EPOCH_SECONDS = 900
+EPOCH_SECONDS, VISITS_SECONDS = 900, 300
 JSON_BYTES = 43
 
 COLUMNS: Mapping[str, Mapping[str, str]] = {
@@ -27,6 +28,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "double": {"d": "double", "ts": "timestamp"},
     "keyed": {"other": "string", "v": "bigint", "ts": "timestamp"},
     "foreign": {"other": "string", "v": "bigint", "ts": "timestamp"},
+    "visits": {"v": "bigint", "ts": "timestamp"},
     "json": {"value": "string", "ts": "timestamp"},
 }
 """Kind -> the value columns. The key is `k string` everywhere."""
@@ -55,7 +57,8 @@ def epoch(kind: str, number: int, size: Size) -> pa.Table:
         elif kind == "foreign":
             columns["other"] = names.take(pa.array(keys // SAME_OTHER))
         columns["v"] = pa.array(numbers)
-    micros = np.arange(size.records) * (EPOCH_SECONDS * 1_000_000) // size.records + number * EPOCH_SECONDS * 1_000_000
+    seconds = VISITS_SECONDS if kind == "visits" else EPOCH_SECONDS
+    micros = np.arange(size.records) * (seconds * 1_000_000) // size.records + number * EPOCH_SECONDS * 1_000_000
     columns["ts"] = pa.array(micros, pa.timestamp("us", "UTC"))
     return pa.table(columns)
 

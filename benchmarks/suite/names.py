@@ -15,7 +15,6 @@ from .measured.idle import idle_epochs
 from .measured.memory import backlogs
 from .measured.starts import first_epochs
 from .measurement import Measurement
-from .sizes import Size
 from .workloads import ALONE, SMALL, WORKLOADS, Workload
 
 FEW = 1000
@@ -25,15 +24,11 @@ Measuring = Callable[[Bench], Iterator[Measurement]]
 
 
 def _throughput(workload: Workload, bench: Bench) -> Iterator[Measurement]:
-    yield records_a_second(bench, workload, _size(workload, bench))
+    yield records_a_second(bench, workload, workload.sized(bench.size))
 
 
 def _without_peer(workload: Workload, bench: Bench) -> Iterator[Measurement]:
-    yield records_without_peer(bench, workload, _size(workload, bench))
-
-
-def _size(workload: Workload, bench: Bench) -> Size:
-    return replace(bench.size, records=bench.size.records // workload.fewer)
+    yield records_without_peer(bench, workload, workload.sized(bench.size))
 
 
 def _growth_of(what: str, bench: Bench) -> Iterator[Measurement]:

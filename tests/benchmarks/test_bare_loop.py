@@ -24,7 +24,7 @@ def results(name: str, folder: Path, epoch: int) -> pa.Table:
     [
         (name, 4 if name == "hopping_count" else 1)
         for name, work in WORK.items()
-        if work.groups is not None and name != "filtered_count"
+        if work.groups is not None and name not in ("filtered_count", "sliding_count")
     ],
 )
 def test_loop_counts_all_records(name: str, counted: int, tmp_path: Path) -> None:
@@ -86,3 +86,25 @@ def test_loop_writes_the_sum_up_to_each_record(tmp_path: Path) -> None:
     records = pa.concat_tables([inputs.epoch("typed", number, TINY) for number in range(EPOCHS)])
     sums = records.group_by("k").aggregate([([], "count_all"), ("v", "sum")])
     assert last == {row["k"]: (row["count_all"], row["v_sum"]) for row in sums.to_pylist()}
+
+
+def test_loop_counts_the_records_of_each_sliding_window(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, "sliding_count", TINY)
+    loop.prepare(0)
+    loop.take(0)
+    loop.close()
+
+    records = inputs.epoch("typed", 0, TINY).to_pylist()
+    times = {key: [int(row["ts"].timestamp() * 1000) for row in records if row["k"] == key] for key in key_names()}
+    expected = {
+        (start, key): inside
+        for key, own in times.items()
+        for start in {bound for time in own for bound in (max(time - 60_000, 0), time + 1)}
+        if (inside := sum(start <= time <= start + 60_000 for time in own))
+    }
+    found = results("sliding_count", tmp_path, 0).to_pylist()
+    assert {(int.from_bytes(row["k"][:8], "big"), row["k"][8:].decode()): row["c0"] for row in found} == expected
+
+
+def key_names() -> list[str]:
+    return list(inputs.key_names(TINY.keys).to_pylist())

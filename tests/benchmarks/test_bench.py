@@ -22,7 +22,7 @@ from headwater.benchmarks.suite.results import keep, kept
 FIGURE = Measurement("count", "records/s", 4.0, 2.0, 2.0, 1.5, {"ours": [4.0], "peer": [2.0]})
 NAMES_OF_ALL = (
     "keyed_count filtered_count sum_double each_update window_count hopping_count table_join rekey_count json_count "
-    "process_rows process_batch "
+    "process_rows process_batch session_count sliding_count "
     "suppress_count stream_join table_join_updates foreign_key_join "
     "small_epoch idle_epoch first_epoch memory growth assignors"
 )

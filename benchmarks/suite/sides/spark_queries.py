@@ -7,11 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, Row, functions
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from ..workloads import SMALL
+
+MINUTE = 60_000
+"""In milliseconds."""
 
 Query = Callable[[DataFrame, DataFrame], DataFrame]
 """Of the records and of the table."""
@@ -28,6 +32,12 @@ def _filtered_count(rows: DataFrame, _: DataFrame) -> DataFrame:
 def _window_count(rows: DataFrame, advance: str, length: str = "1 hour") -> DataFrame:
     late = rows.withWatermark("ts", "10 minutes")
     return late.groupBy("k", functions.window("ts", length, advance)).agg(functions.count("*").alias("n"))
+
+
+def _session_count(rows: DataFrame, _: DataFrame) -> DataFrame:
+    late = rows.withWatermark("ts", "5 minutes")
+    session = functions.session_window("ts", "1 minute").alias("window")
+    return late.groupBy("k", session).agg(functions.count("*").alias("n"))
 
 
 def _table_join(rows: DataFrame, table: DataFrame) -> DataFrame:
@@ -96,6 +106,37 @@ def _process_batch(rows: DataFrame, _: DataFrame) -> DataFrame:
     return grouped.transformWithStateInPandas(_CountingFrames(), "k string, n bigint", "Update", "None")
 
 
+class _Sliding(StatefulProcessor):  # type: ignore[misc]
+    """Counts of a key's windows of a minute: those that end at a record, and those that begin right behind one."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.times = handle.getValueState("times", "ms array<bigint>")
+
+    def close(self) -> None:
+        pass
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[Any]:
+        found = self.times.get()
+        before = np.array([] if found is None else found[0], np.int64)
+        new = np.concatenate([frame["ms"].to_numpy() for frame in rows])
+        times = np.sort(np.concatenate([before, new]))
+        start = np.unique(np.concatenate([np.maximum(new - MINUTE, 0), times + 1]))
+        start = start[start + MINUTE >= new.min()]
+        n = np.searchsorted(times, start + MINUTE, side="right") - np.searchsorted(times, start)
+        self.times.update((times[times >= times[-1] - MINUTE - 1].tolist(),))
+        yield pd.DataFrame({"k": key[0], "window_start": start[n > 0], "n": n[n > 0]})
+
+
+def _sliding_count(rows: DataFrame, _: DataFrame) -> DataFrame:
+    grouped = rows.selectExpr("k", "unix_millis(ts) as ms").groupBy("k")
+    return grouped.transformWithStateInPandas(_Sliding(), "k string, window_start bigint, n bigint", "Update", "None")
+
+
 QUERIES: Mapping[str, Query] = {
     "keyed_count": lambda rows, _: _counted(rows),
     "filtered_count": _filtered_count,
@@ -104,6 +145,8 @@ QUERIES: Mapping[str, Query] = {
     "window_count": lambda rows, _: _window_count(rows, "1 hour"),
     "hopping_count": lambda rows, _: _window_count(rows, "15 minutes"),
     "suppress_count": lambda rows, _: _window_count(rows, "15 minutes", "15 minutes"),
+    "session_count": _session_count,
+    "sliding_count": _sliding_count,
     "table_join": _table_join,
     "stream_join": _stream_join,
     "process_rows": _process_rows,
@@ -113,5 +156,5 @@ QUERIES: Mapping[str, Query] = {
     SMALL.name: lambda rows, _: _counted(rows),
 }
 
-FINAL = frozenset({"suppress_count", "stream_join"})
+FINAL = frozenset({"suppress_count", "session_count", "stream_join"})
 """The queries in append mode: rows that a watermark has closed; a join of streams has no other mode."""
