@@ -28,7 +28,8 @@ def live_columns(wired: Wired) -> Needed:
         for edge in vertex.inputs:
             needed[edge] |= operation.needs(output, frozenset(wired.shapes[edge].value))
         if isinstance(operation, Lookup | Responding):
-            for edge in vertex.lookups:
+            # Of the others only the order of their changes is read.
+            for edge in vertex.lookups[:1]:
                 needed[edge] |= operation.needs_of_table(output)
     return needed
 

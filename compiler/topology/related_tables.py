@@ -1,8 +1,9 @@
-"""Finds the joins of two tables of which one is made of the other, or both of a third one, row by row.
+"""Finds the tables of which a join must be told before all that is made of them.
 
-A change of the table then reaches the join twice, once on each side. Kafka Streams looks such rows up in the store of
-the table that both come from, so that each of the two meets what the other side has after the change. Here the sides
-have stores of their own. So the join is told of the table's changes before any reader of the table is.
+A change of a table may come to a join on several ways: on both sides, as one of them is made of the other or both of a
+third table; or on one side, while rows of the other are looked up. Kafka Streams looks where rows are stored, through
+filters, selects and joins of tables. So each way meets what the other side is after the change. Here what these steps
+make of a table has a store of its own, which changes on the way. So the join is told when the stored table changes.
 """
 
 from __future__ import annotations
@@ -11,55 +12,95 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..operations.base.checked import CheckedFlow, CheckedTopology, PlacedOperation, Repartition
+from ..operations.base.operation import Lookup, Splitting
+from ..operations.base.pairs import StreamPair
+from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
+from ..operations.parts.foreign_key import Responding
+from ..operations.parts.lookups import TableJoin
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Related:
-    """The tables whose changes a join is told of early: of this side and of the other one; None for neither."""
+    """The stored tables that a join is told of: those that this side, and the other one, are made of."""
 
-    this: str | None = None
-    other: str | None = None
+    this: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that are there."""
-        return tuple(name for name in (self.this, self.other) if name is not None)
+        """All of them."""
+        return (*self.this, *self.other)
 
 
-def related_tables(topology: CheckedTopology, flow: CheckedFlow, join: PlacedOperation) -> Related:
-    """The tables that a join of two tables must be told of early. Each is what a side is, without a step in between."""
-    assert isinstance(join.operation, JoinOfTables)
-    other = join.operation.looks_at()
-    place = next(number for number, each in enumerate(flow.operations) if each is join)
-    before = flow.operations[:place]
-    if not flow.before.is_table or not _row_by_row(before):
-        return Related()
-    (this,) = flow.sources
-    origin = _origin(topology, this)
-    if origin != _origin(topology, other):
-        return Related()
-    return Related(this if this == origin and not before else None, other if other == origin else None)
+class RelatedTables:
+    """Which tables of a topology the joins must be told of."""
+
+    def __init__(self, topology: CheckedTopology) -> None:
+        self._above: dict[str, frozenset[str]] = {}
+        """Flow -> the topics, tables and flows from which records come to its end within a task."""
+        self._stored: dict[str, tuple[str, ...]] = {}
+        """Flow that is a table -> the tables in whose stores Kafka Streams looks for its rows."""
+        for flow in topology.flows.values():
+            above = self._above_of(flow, flow.operations)
+            self._above[flow.name] = above
+            self._stored[flow.name] = self._stored_of(flow, flow.operations) or (flow.name,)
+            for each in flow.operations:
+                if isinstance(each.operation, Branching | Splitting):
+                    self._above |= dict.fromkeys(each.operation.into, above)
+        self.told = frozenset(self._told(topology))
+
+    def of(self, flow: CheckedFlow, join: PlacedOperation) -> Related:
+        """The tables that a join must be told of, one of `flow`."""
+        assert isinstance(join.operation, Lookup)
+        table = join.operation.looks_at()
+        place = next(number for number, each in enumerate(flow.operations) if each is join)
+        before = flow.operations[:place]
+        above_this = self._above_of(flow, before)
+        other = tuple(each for each in self._stored.get(table, (table,)) if each in above_this)
+        if not isinstance(join.operation, JoinOfTables):
+            # A stream looks into the first copy of the table's own changes.
+            return Related(other=tuple(each for each in other if each != table))
+        above_other = {table} | self._above.get(table, _NOTHING)
+        return Related(tuple(each for each in self._stored_of(flow, before) if each in above_other), other)
+
+    def _told(self, topology: CheckedTopology) -> Iterator[str]:
+        for flow in topology.flows.values():
+            for placed in flow.operations:
+                if isinstance(placed.operation, JoinOfTables | TableJoin):
+                    yield from self.of(flow, placed).names
+
+    def _above_of(self, flow: CheckedFlow, operations: Sequence[PlacedOperation]) -> frozenset[str]:
+        """What comes to the end of a flow's first `operations` in the task that has taken it."""
+        found: frozenset[str] = _NOTHING.union(flow.sources, *(self._above.get(each, ()) for each in flow.sources))
+        for each in operations:
+            operation, name = each.operation, None
+            if isinstance(operation, Repartition | Responding):
+                found = _NOTHING
+            elif isinstance(operation, JoinOfTables):
+                name = operation.looks_at()
+            elif isinstance(operation, StreamPair) and operation.second.repartition is None:
+                name = operation.second.name
+            if name is not None:
+                found |= {name} | self._above.get(name, _NOTHING)
+        return found
+
+    def _stored_of(self, flow: CheckedFlow, operations: Sequence[PlacedOperation]) -> tuple[str, ...]:
+        """The tables before a flow in which rows are found behind its first `operations`."""
+        found: dict[str, None] = {}
+        if flow.before.is_table:
+            found = dict.fromkeys(self._stored.get(flow.sources[0], flow.sources))
+        for each in operations:
+            if isinstance(each.operation, JoinOfTables):
+                table = each.operation.looks_at()
+                found |= dict.fromkeys(self._stored.get(table, (table,)))
+            elif not _row_by_row(each):
+                found = {}
+        return tuple(found)
 
 
-def told_early(topology: CheckedTopology) -> Iterator[str]:
-    """The tables that some join is told of early."""
-    for flow in topology.flows.values():
-        for placed in flow.operations:
-            if isinstance(placed.operation, JoinOfTables):
-                yield from related_tables(topology, flow, placed).names
-
-
-def _origin(topology: CheckedTopology, name: str) -> str:
-    """The table or flow of which this one is made row by row."""
-    flow = topology.flows.get(name)
-    if flow is None or not flow.before.is_table or not _row_by_row(flow.operations):
-        return name
-    return _origin(topology, flow.sources[0])
-
-
-def _row_by_row(operations: Sequence[PlacedOperation]) -> bool:
-    return all(
-        not isinstance(each.operation, Repartition) and each.operation.table_use(each.before, frozenset()).sees is None
-        for each in operations
-    )
+def _row_by_row(placed: PlacedOperation) -> bool:
+    operation = placed.operation
+    return not isinstance(operation, Repartition) and operation.table_use(placed.before, frozenset()).sees is None

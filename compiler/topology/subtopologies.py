@@ -16,6 +16,7 @@ from ..operations.base.site import Declared
 from ..operations.base.step import Step
 from .changes import Changes, with_null_keys
 from .connections import GlobalReading, Reading
+from .edge_names import with_edges_apart
 from .error_policies import policies_of_steps, with_error_policies
 from .graph import Note, ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
 from .layout import Layout
@@ -29,7 +30,8 @@ from .wiring import wire
 def build_graph(model: ProjectModel, topology: TopologyModel, checked: CheckedTopology) -> TopologyGraph:
     """The graph of a topology without errors."""
     application = f"{model.name}-{checked.name}"
-    wired = with_error_policies(with_null_keys(wire(checked, application)), topology, model.topics, application)
+    wired = with_edges_apart(with_null_keys(wire(checked, application)))
+    wired = with_error_policies(wired, topology, model.topics, application)
     return _Build(model, topology, checked, wired).run()
 
 

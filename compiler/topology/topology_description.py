@@ -43,7 +43,7 @@ class _Nodes:
         of_table = bool(vertex.inputs) and shapes[vertex.inputs[0]].is_table
         operation = vertex.operation
         both = isinstance(operation, Lookup) and operation.triggered
-        looked_at = (*vertex.inputs, vertex.lookups[0]) if both else vertex.lookups
+        looked_at = (*vertex.inputs, vertex.lookups[0]) if both else vertex.lookups[:1]
         found = operation.describe(of_table, [shapes[edge] for edge in looked_at])
         about = _about(vertex, found.text)
         last = tuple(self._end[edge] for edge in vertex.inputs)

@@ -19,10 +19,11 @@ from ..operations.base.shape import Shape
 from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
 from ..operations.parts.foreign_key import Responding, Subscribing
+from ..operations.parts.lookups import TableJoin
 from ..operations.parts.tables import RESULT, Keeping, ToTable
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
 from .operation_graph import Vertex, Wired
-from .related_tables import related_tables, told_early
+from .related_tables import RelatedTables
 
 
 def wire(topology: CheckedTopology, application: str) -> Wired:
@@ -42,7 +43,7 @@ class _Wiring:
         self._asking: dict[str, int] = {}
         """The rows that a flow joins by a foreign key, until the answers have come back."""
         self._topic_readers = self._readers_of_topics()
-        self._told_early = {*told_early(topology)}
+        self._related = RelatedTables(topology)
 
     def run(self) -> Wired:
         for table in self._topology.tables.values():
@@ -159,10 +160,11 @@ class _Wiring:
         elif isinstance(operation, Lookup):
             table = operation.looks_at()
             lookups = (self._given[table, _side_name(flow, placed)] if operation.triggered else self._looked_at[table],)
-            if isinstance(operation, JoinOfTables):
-                early = related_tables(self._topology, flow, placed)
-                operation = replace(operation, early=(early.this is not None, early.other is not None))
-                lookups += tuple(self._looked_at[name] for name in early.names)
+            if isinstance(operation, JoinOfTables | TableJoin):
+                related = self._related.of(flow, placed)
+                lookups += tuple(self._looked_at[name] for name in related.names)
+                if isinstance(operation, JoinOfTables):
+                    operation = replace(operation, made_of=(len(related.this), len(related.other)))
             if operation.triggered and self._shapes[edge].store is None:
                 edge = self._materialized(f"{flow.name}-{placed.name or table}", edge, placed.at, flow.name)
         second = (self._second(flow, operation.second, placed.at),) if isinstance(operation, StreamPair) else ()
@@ -211,7 +213,7 @@ class _Wiring:
     def _finish(self, name: str, edge: int, at: str, to: Topic | None = None, to_at: str = "") -> None:
         """Connect the end of a flow or table to its readers, and write it to its topic."""
         lookups = [lookup for flow in self._topology.flows.values() for _, lookup in _lookups(flow, name)]
-        joined = any(not lookup.triggered for lookup in lookups) or name in self._told_early
+        joined = any(not lookup.triggered for lookup in lookups) or name in self._related.told
         shape = self._shapes[edge]
         # A join looks rows up by key, so the table needs a store, as in Kafka Streams.
         if lookups and shape.store is None:

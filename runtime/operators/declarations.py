@@ -106,13 +106,18 @@ class KeyBy:
 
 @dataclass(frozen=True)
 class StreamTableJoin:
-    """Looks up the key in the rows of `store`, updated in order by those on edge `table`. `values`: new -> column."""
+    """Looks up the key in the rows of `store`, updated in order by those on edge `table`. `values`: new -> column.
+
+    `made_of`: edges of the stored tables of which `table` is made, before all else that is. Its rows are seen as they
+    are once these have changed.
+    """
 
     flow: str
     table: str
     store: Store
     how: How
     values: Mapping[str, str]
+    made_of: tuple[str, ...] = ()
     at: Place = ""
 
 
@@ -122,8 +127,8 @@ class TableTableJoin:
 
     `flow`: the edge of this side, which becomes the result; its rows are also in `store`. `table`: that of the other
     side, with `other_store`. `values`: new -> column of the other side. `emit`: every update, or one change for each
-    key and epoch. `old`: with the replaced rows. `this_early`, `other_early`, where one side is made of the other:
-    edges with the same changes that come before all that is made of them.
+    key and epoch. `old`: with the replaced rows. `this_made_of`, `other_made_of`: edges of stored
+    tables of which a side is made, before all else that is. Its rows are seen as they are once these have changed.
     """
 
     flow: str
@@ -134,14 +139,9 @@ class TableTableJoin:
     values: Mapping[str, str]
     emit: Emit = "each_update"
     old: bool = False
-    this_early: str | None = None
-    other_early: str | None = None
+    this_made_of: tuple[str, ...] = ()
+    other_made_of: tuple[str, ...] = ()
     at: Place = ""
-
-    @property
-    def early(self) -> tuple[str, ...]:
-        """The edges of early changes."""
-        return tuple(name for name in (self.this_early, self.other_early) if name is not None)
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,12 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (), node.edges
         case Sink():
             return (node.flow,), ()
-        case StreamTableJoin() | Answer():
+        case StreamTableJoin():
+            return (node.flow, node.table, *node.made_of), (node.flow,)
+        case Answer():
             return (node.flow, node.table), (node.flow,)
         case TableTableJoin():
-            return (node.flow, node.table, *node.early), (node.flow,)
+            return (node.flow, node.table, *node.this_made_of, *node.other_made_of), (node.flow,)
         case ForeignKeyJoin():
             return (node.flow, node.table), (node.into,)
         case StreamJoin():

@@ -51,14 +51,14 @@ def _has_a_name(context: FlowContext, step: Step, join: WrittenJoin, shape: Shap
 class JoinOfTables(Lookup):
     """Joins two tables by their keys. `values`: new column -> column of the other table.
 
-    `early`: whether it is told of the changes of this side, and of the other one, on edges that come before all that is
-    made of these tables. It looks at them besides, in this order.
+    `made_of`: of how many stored tables it is told that this side, and the other one, are made of. It looks at them
+    besides, in this order.
     """
 
     table: str
     how: TableHow
     values: Mapping[str, str]
-    early: tuple[bool, bool] = (False, False)
+    made_of: tuple[int, int] = (0, 0)
 
     has_effect = False
     null_keys = "dropped"
@@ -89,9 +89,8 @@ class JoinOfTables(Lookup):
         )
 
     def in_python(self, site: Site) -> PythonLayout:
-        this, (other, *early) = site.input, site.lookups
-        edges = iter(early)
-        this_early, other_early = (next(edges).name if told else None for told in self.early)
+        this, (other, *stored) = site.input, site.lookups
+        names = tuple(edge.name for edge in stored)
         store, other_store = _declared(site, this), _declared(site, other)
         values = self._wanted(site.output.needed)
         emit, old = site.changes(frozenset(), True)
@@ -104,8 +103,8 @@ class JoinOfTables(Lookup):
             values,
             emit,
             old,
-            this_early,
-            other_early,
+            names[: self.made_of[0]],
+            names[self.made_of[0] :],
             site.at,
         )
         value = (*this.value, *(name for name in values if name not in this.value))

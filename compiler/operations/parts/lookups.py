@@ -25,7 +25,10 @@ from ..base.site import PythonLayout, Site
 
 @dataclass(frozen=True)
 class TableJoin(Lookup):
-    """Looks up the key in a table. `values`: new column -> column of the table."""
+    """Looks up the key in a table. `values`: new column -> column of the table.
+
+    Besides, it looks at the stored tables that its table is made of, if it must be told when they change.
+    """
 
     table: str
     how: How
@@ -57,11 +60,13 @@ class TableJoin(Lookup):
         return _description(self.how, self.table, store_names(lookups))
 
     def in_python(self, site: Site) -> PythonLayout:
-        edge, table = site.input, site.lookups[0]
+        edge, (table, *stored) = site.input, site.lookups
         assert table.shape.store is not None, f"{self.table} has been given a store"
         store = site.declared.stores[table.shape.store.name]
         values = _wanted(self.values, site.output.needed)
-        node = StreamTableJoin(edge.name, table.name, store, self.how, values, site.at)
+        node = StreamTableJoin(
+            edge.name, table.name, store, self.how, values, tuple(each.name for each in stored), site.at
+        )
         return PythonLayout((node,), (_with_values(site, values),))
 
 

@@ -23,6 +23,7 @@ from ..keyed.stored_rows import visible_columns
 from ..node import Edges, step_name
 from ..rows import Rows, null_keys, path_order
 from ..task_epoch import TaskEpoch
+from .as_of import as_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class StreamTableJoin(declarations.StreamTableJoin):
     """Looks up the key in a table as it is when the record is processed.
 
     That is the row of `store` at the start of the epoch, with the changes on edge `table` that precede the record in
-    path order. `values`: new column -> column of the table.
+    path order, or come from changes on edges of `made_of` that do. `values`: new column -> column of the table.
 
     | | null value | null key |
     |---|---|---|
@@ -44,7 +45,7 @@ class StreamTableJoin(declarations.StreamTableJoin):
         rows, null = _with_values(edges[self.flow], null, self, epoch)
         changed = edges[self.table]
         # Old rows of a table's changes say what was replaced. A lookup needs only the new ones and deletions.
-        changed = changed.filter(changed.kind <= Kind.VALUE)
+        changed = as_of(changed.filter(changed.kind <= Kind.VALUE), [edges[name] for name in self.made_of])
         keys = pa.concat_arrays([row_keys(self.store, changed.keys), row_keys(self.store, rows.keys)])
         code, first = group_codes(keys)
         # `null` masks what is found for a null key.

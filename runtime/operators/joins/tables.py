@@ -20,6 +20,7 @@ from ..keyed.stored_rows import visible_columns
 from ..node import Edges
 from ..rows import Rows, concat, path_order
 from ..task_epoch import EpochStore, TaskEpoch
+from .as_of import as_of
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,16 @@ class TableTableJoin(declarations.TableTableJoin):
             _versions(self.other_store, epoch.store(self.other_store), distinct, other, self.values.values()),
             self,
         )
-        moments = [
-            _Moments(this, code[: len(this)], True, sets=self.this_early is None),
-            _Moments(other, code[len(this) :], False, sets=self.other_early is None),
+        come = [
+            _Moments(this, code[: len(this)], True, sets=not self.this_made_of),
+            _Moments(other, code[len(this) :], False, sets=not self.other_made_of),
         ]
-        for name, each in ((self.this_early, moments[0]), (self.other_early, moments[1])):
-            if name is not None:
-                moments.append(replace(each, rows=_new_rows(edges[name]), triggers=False, sets=True))
-        met = _met(moments, len(first))
+        seen = [
+            replace(each, rows=as_of(each.rows, [edges[name] for name in names]), triggers=False, sets=True)
+            for names, each in zip((self.this_made_of, self.other_made_of), come, strict=True)
+            if names
+        ]
+        met = _met([*seen, *come], len(first))
         triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
         giving = np.flatnonzero(sides.give(met))
         of_group, code = _present(met.key[giving], len(first))
@@ -180,7 +183,7 @@ def _picked(versions: Versions, names: Mapping[str, str], index: Int64s, there: 
 
 
 def _met(moments: Sequence[_Moments], keys: int) -> _Met:
-    """Which rows meet at each change. `moments`: those that trigger come first. `keys`: the number of keys."""
+    """Which rows meet at each change. `moments`: those that trigger come last. `keys`: the number of keys."""
     order = path_order([each.rows for each in moments])
     code = np.concatenate([each.code for each in moments])[order]
     sort = np.argsort(code, kind="stable")
@@ -210,7 +213,7 @@ def _met(moments: Sequence[_Moments], keys: int) -> _Met:
     place[sort[triggers]] = np.arange(np.count_nonzero(triggers))
     back = place[place >= 0]
     return _Met(
-        trigger=order[triggers][back],
+        trigger=order[triggers][back] - sum(len(each.code) for each in moments if not each.triggers),
         key=key[triggers][back],
         of_this=of_this[triggers][back],
         this=this[back],

@@ -75,8 +75,9 @@ OPERATORS: dict[str, set[str]] = {
 WIRING = {
     "at",
     "other_store",
-    "this_early",
-    "other_early",
+    "made_of",
+    "this_made_of",
+    "other_made_of",
     "into",
     "columns",
     "keep",

@@ -223,7 +223,7 @@ def test_change_that_comes_on_both_sides_meets_itself(application, how, max_reco
         Source(LEFT, ("t",)),
         Table("t", ROWS, at="left"),
         Fork("t", ("t", "f", "f.t")),
-        TableTableJoin("f", "f.t", ROWS, ROWS, how, {"w": "v"}, old=True, this_early="t", other_early="t"),
+        TableTableJoin("f", "f.t", ROWS, ROWS, how, {"w": "v"}, old=True, this_made_of=("t",), other_made_of=("t",)),
         Fork("f", ("f", "g")),
         Sink("f", OUT, "each_update"),
         KeyBy("g", {"v": "v"}),

@@ -136,6 +136,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="carrier_delays",
     version="1.0",
-    content_hash="0bd454cc4168116d8ac95ca8ef9d9b101f532d3c1f9dd9bf260ba38f70d2a3ea",
+    content_hash="6639ab519cb22b3f15194ba1fd78b1679c1648962b047bea07b861c6387097ad",
     subtopologies=(late, hourly),
 )

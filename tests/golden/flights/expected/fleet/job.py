@@ -224,6 +224,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="fleet",
     version="1.0",
-    content_hash="e83996a46075f239021a439734c54c42e8b4075bec97e818a5568806782101e9",
+    content_hash="96b15f9263b917912a4426d9bfe531dae019498743574bd71a5c635af74aad81",
     subtopologies=(flown, flown_rekeyed, parked),
 )

@@ -192,6 +192,6 @@ TOPOLOGY = Topology(
     project="flights",
     name="weather_delays",
     version="1.0",
-    content_hash="a5ce8875ccb3006795f7362d402e1be0fde6107290da122da4394c035f81b94e",
+    content_hash="265944fb40f090b13c623dca1990243bcabd66e5dc00a6533656efc230e203bc",
     subtopologies=(observed, observed_rekeyed, impact),
 )

@@ -124,6 +124,7 @@ def overdrawn(rows: Pipe) -> Pipe:
             old=True,
             at=20,
         ),
+        keep={"balances": ()},
     )
     rows = rows.where("overdrawn", "balance < 0", table=True, at=13)
     rows = rows.select(
@@ -148,7 +149,8 @@ def overdrawn(rows: Pipe) -> Pipe:
             "inner",
             values={"debt": "balance"},
             emit="per_epoch",
-            this_early="balances",
+            this_made_of=("balances",),
+            other_made_of=("balances",),
             at=39,
         ),
         Sink("debts", DEBTS_BY_ACCOUNT, mode="per_epoch", at=43),
@@ -172,6 +174,6 @@ TOPOLOGY = Topology(
     project="joined_tables",
     name="bank",
     version="1.0",
-    content_hash="35e27efc047b7ecf8e7bff4fb8145b5ddabbe9db85a8875832f2bfdb2d47a15a",
+    content_hash="e8100b10d845cfe5e5cbcbb5e3f6d2fb6b3a14493fc566e5e65e99f6931e5a4b",
     subtopologies=(overdrawn, by_branch),
 )

@@ -172,6 +172,6 @@ TOPOLOGY = Topology(
     project="press",
     name="authors",
     version="1.0",
-    content_hash="4be3b1e7c9af1bd04ea3abb969650468ab8f08ac9cf6b622f832eda01fd7dd6b",
+    content_hash="c005476123d04bf7b4b600fc839b44adbcb11fb83d835e0dedb5f129165e9480",
     subtopologies=(signed,),
 )
