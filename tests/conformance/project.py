@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from conformance.in_process import InProcess
-from conformance.notation import Token, by_topic, parse_input, parse_output, token_of
+from conformance.notation import Token, parse_input, parse_output, token_of
 
 from headwater import Project
 from headwater.runtime.topology import ExpressionEngine
@@ -83,17 +82,6 @@ class Case:
                     dropped.update(application.dropped)
             topics = {name: [*_tokens(project, name)] for name in self.output_topics}
         return {name: tokens for name, tokens in topics.items() if tokens}, dropped.total()
-
-    def run_in_process(self, project: InProcess, max_records: int) -> tuple[dict[str, list[Token]], int]:
-        """The same without Spark, as `write` has written it. Raises DrivenRunError."""
-        with project.driven("case", max_records) as run:
-            for batch in self.batches:
-                run.feed({topic: [self._record(each) for each in tokens] for topic, tokens in by_topic(batch).items()})
-            topics = {
-                name: [token_of(name, each.key, each.value, each.timestamp) for each in run.records(name)]
-                for name in self.output_topics
-            }
-            return {name: tokens for name, tokens in topics.items() if tokens}, sum(run.dropped.values())
 
     def failing_record(
         self, root: Path, session: SparkSession, max_records: int, engine: ExpressionEngine = "spark"

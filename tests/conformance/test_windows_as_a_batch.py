@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from conformance.in_process import InProcess, Run
+from conformance.driving import WHOLE, Compiled, Driven
 
 SIZE, ADVANCE, GAP, DIFFERENCE = 50, 20, 15, 30
 """In ms, as in `WINDOWS`."""
@@ -32,21 +33,19 @@ ENDINGS: Mapping[str, Sequence[Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> InProcess:
-    root = tmp_path_factory.mktemp("batch")
+def compiled(root: Path, kind: str) -> Compiled:
     columns = {"partitions": 2, "key": {"id": "bigint"}, "value": {"g": "string", "v": "bigint"}}
     files = {
         "headwater.yml": {"name": "batch", "version": "1", "profile": "batch"},
         "profiles.yml": {"batch": {"target": "t", "targets": {"t": {"log": {"type": "embedded", "path": "log"}}}}},
         "topics/inputs.yml": {"topics": {"A": columns, "B": columns}},
-        **{f"topologies/{kind}.yml": topology(kind, window) for kind, window in WINDOWS.items()},
+        "topologies/windows.yml": topology(kind, WINDOWS[kind]),
     }
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return InProcess(root)
+    return Compiled(root, kind)
 
 
 def topology(kind: str, window: Mapping[str, str]) -> Mapping[str, Any]:
@@ -105,9 +104,9 @@ def row(inside: pd.DataFrame) -> Mapping[str, Any]:
     return {"n": len(inside), "total": v.sum(), "mean": v.mean(), "least": v.min(), "most": v.max()}
 
 
-def fed(run: Run, *batches: Mapping[str, pd.DataFrame]) -> None:
+def fed(run: Driven, *batches: Mapping[str, pd.DataFrame]) -> None:
     for topics in batches:
-        run.feed({name: in_record_form(frame) for name, frame in topics.items()})
+        run.together({name: in_record_form(frame) for name, frame in topics.items()})
 
 
 def in_record_form(frame: pd.DataFrame) -> list[Mapping[str, Any]]:
@@ -122,9 +121,9 @@ def in_record_form(frame: pd.DataFrame) -> list[Mapping[str, Any]]:
     ]
 
 
-def last_rows(run: Run, topic: str) -> Mapping[Any, Any]:
+def last_rows(run: Driven, topic: str) -> Mapping[Any, Any]:
     """The last row of each key, without those that are deleted."""
-    rows = {tuple(record.key.values()): record.value for record in run.records(topic) if record.key}
+    rows = {tuple(record.key.values()): record.value for record in run.written(topic) if record.key}
     return {key: value for key, value in rows.items() if value is not None}
 
 
@@ -135,21 +134,21 @@ ARRIVALS: Mapping[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("arrival", "max_records"), [*zip(ARRIVALS, [10, 10**6, 31], strict=True)])
+@pytest.mark.parametrize(("arrival", "max_records"), [*zip(ARRIVALS, [10, WHOLE, 31], strict=True)])
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_rows_are_those_of_a_batch(project: InProcess, kind: str, arrival: str, max_records: int) -> None:
+def test_rows_are_those_of_a_batch(tmp_path: Path, kind: str, arrival: str, max_records: int) -> None:
     a, b = (records(len(arrival), topic) for topic in "AB")
     # Records that close all windows, in both partitions.
     closing = pd.DataFrame({"at": LAST, "g": [f"end {each}" for each in range(12)], "v": 0, "partition": 0})
     expected = batch(kind, pd.concat([a, b]))
-    with project.driven(kind, max_records) as run:
+    with compiled(tmp_path, kind).driven(max_records) as run:
         fed(run, *ARRIVALS[arrival](a, b))
         assert last_rows(run, f"{kind}_updates") == expected
         assert last_rows(run, f"{kind}_epochs") == expected
-        assert run.records(f"{kind}_closed") == run.records(f"{kind}_suppressed") == []
+        assert run.written(f"{kind}_closed") == run.written(f"{kind}_suppressed") == []
         fed(run, {"A": closing})
         for ending in ("closed", "suppressed"):
-            written = run.records(f"{kind}_{ending}")
+            written = run.written(f"{kind}_{ending}")
             assert {tuple(each.key.values()): each.value for each in written if each.key} == expected
             assert len(written) == len(expected)
     assert len(expected) > 40

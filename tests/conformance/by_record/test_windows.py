@@ -12,8 +12,8 @@ import yaml
 from conformance.by_record.facts import COLUMNS, facts, in_record_form
 from conformance.by_record.functions import FUNCTIONS
 from conformance.by_record.nodes import Collapsed, Key, Node, Record
-from conformance.by_record.scenarios import Scenario, Sizes, scenarios
-from conformance.in_process import InProcess
+from conformance.by_record.scenarios import KINDS, Scenario, Sizes, scenarios
+from conformance.driving import WHOLE, Compiled
 
 Batches = Sequence[Mapping[str, Sequence[Record]]]
 Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
@@ -22,50 +22,43 @@ Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
 SIZES = Sizes()
 SCENARIOS = scenarios(SIZES)
 NO_GRACE = Sizes(6, 6, 0)
-WHOLE = 10**6
+WITHOUT_GRACE = scenarios(NO_GRACE)
 
 
-class Compared:
-    """Scenarios as the topologies of a project."""
+class InBothWays:
+    """A scenario as a project in a folder, and as single steps."""
 
-    def __init__(self, root: Path, given: Mapping[str, Scenario]) -> None:
-        self._scenarios = given
-        self._numbers = {name: number for number, name in enumerate(given)}
+    def __init__(self, root: Path, scenario: Scenario) -> None:
+        self._build = scenario.build
         columns = {"partitions": 1, "key": {"k": "string"}, "value": COLUMNS}
         profile = {"target": "t", "targets": {"t": {"log": {"type": "embedded", "path": "log"}}}}
-        files: dict[str, Any] = {
+        files: Mapping[str, Any] = {
             "headwater.yml": {"name": "windows", "version": "1", "profile": "windows"},
             "profiles.yml": {"windows": profile},
             "topics/inputs.yml": {"topics": {"A": columns, "B": columns}},
-            "functions/windows.py": FUNCTIONS,
+            "topologies/case.yml": {"topology": "case", **scenario.topology},
         }
-        for name, number in self._numbers.items():
-            text = yaml.safe_dump({"topology": f"t{number}", **given[name].topology}, sort_keys=False)
-            for topic in given[name].build()[1]:
-                text = text.replace(f"to: {topic}\n", f"to: {topic}{number}\n")
-            files[f"topologies/t{number}.yml"] = text
         for path, content in files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))
-        self._project = InProcess(root)
+            (root / path).write_text(yaml.safe_dump(content, sort_keys=False))
+        (root / "functions").mkdir()
+        (root / "functions" / "windows.py").write_text(FUNCTIONS)
+        self._compiled = Compiled(root, "case")
 
-    def by_runtime(self, name: str, batches: Batches, max_records: int) -> Found:
+    def by_runtime(self, batches: Batches, max_records: int) -> Found:
         """What the topology makes of batches, each of which is processed before the next one is there."""
-        number = self._numbers[name]
-        with self._project.driven(f"t{number}", max_records) as run:
+        with self._compiled.driven(max_records) as driven:
             for batch in batches:
-                run.feed({topic: in_record_form(records) for topic, records in batch.items()})
-            outputs = self._scenarios[name].build()[1]
-            written = {topic: run.records(f"{topic}{number}") for topic in outputs}
+                driven.together({topic: in_record_form(records) for topic, records in batch.items()})
             found = {
-                topic: [(_plain(each.key), each.value, each.timestamp, each.headers) for each in records]
-                for topic, records in written.items()
+                topic: [(_plain(each.key), each.value, each.timestamp, each.headers) for each in driven.written(topic)]
+                for topic in self._build()[1]
             }
-            return found, +Counter(run.dropped)
+            return found, +driven.dropped
 
-    def by_record(self, name: str, batches: Batches) -> Found:
+    def by_record(self, batches: Batches) -> Found:
         """What single steps make of the same. Each batch is an epoch."""
-        sources, outputs = self._scenarios[name].build()
+        sources, outputs = self._build()
         steps = set[Node]().union(*(source.steps() for source in sources.values()))
         for batch in batches:
             for topic, records in batch.items():
@@ -91,34 +84,22 @@ def batches_of(name: str, records: Sequence[Record], size: int) -> Batches:
     return [{topics[number % len(topics)]: part} for number, part in enumerate(parts)]
 
 
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    return Compared(tmp_path_factory.mktemp("windows"), SCENARIOS)
-
-
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_records_are_those_of_one_record_after_another_in_any_epochs(compared: Compared, name: str) -> None:
-    made = 0
+def test_records_are_those_of_one_record_after_another_in_any_epochs(tmp_path: Path, name: str) -> None:
+    scenario, made = InBothWays(tmp_path, SCENARIOS[name]), 0
     for seed, (records, start, batch, max_records) in enumerate([(24, 0, 24, 3), (90, 900, 45, WHOLE)]):
         if "per epoch" in name and max_records < batch:
             continue
         batches = batches_of(name, facts(f"{name} {seed}", records, SIZES.near, start), batch)
-        found = compared.by_runtime(name, batches, max_records)
-        assert found == compared.by_record(name, batches)
+        found = scenario.by_runtime(batches, max_records)
+        assert found == scenario.by_record(batches)
         made += len(found[0]["O"])
     assert made > 5
 
 
-@pytest.fixture(scope="module")
-def without_grace(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    return Compared(tmp_path_factory.mktemp("no_grace"), scenarios(NO_GRACE))
-
-
 @pytest.mark.parametrize("ending", ["", " on close", " suppressed"])
-@pytest.mark.parametrize("kind", ["tumbling", "hopping", "session", "sliding"])
-def test_windows_without_grace_are_those_of_one_record_after_another(
-    without_grace: Compared, kind: str, ending: str
-) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_windows_without_grace_are_those_of_one_record_after_another(tmp_path: Path, kind: str, ending: str) -> None:
+    scenario = InBothWays(tmp_path, WITHOUT_GRACE[f"{kind}{ending}"])
     batches = [{"A": facts(kind, 60, NO_GRACE.near)}]
-    found = without_grace.by_runtime(f"{kind}{ending}", batches, 13)
-    assert found == without_grace.by_record(f"{kind}{ending}", batches)
+    assert scenario.by_runtime(batches, 13) == scenario.by_record(batches)
