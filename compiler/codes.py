@@ -620,8 +620,8 @@ TOPOLOGY: dict[str, Code] = {
     "HW525": Code(
         "a join that the two sides do not allow",
         "Of a stream only the records give results, so its join with a table is `inner` or `left`. Two tables are "
-        "joined by the changes of both, so neither can be global, nor have windows, whose rows are forgotten after a "
-        "while.",
+        "joined by the changes of both, so neither can be global. Windows are a part of the key: either both tables "
+        "have some, of one kind and length, or neither. By a foreign key, tables with windows are not joined.",
         "Make both sides tables of the same key, or put `to_stream` before the join; the hint says which.",
     ),
     "HW530": Code(

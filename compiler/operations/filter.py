@@ -15,7 +15,7 @@ from .base.edge import columns_read
 from .base.operation import Description, Processor, SqlOperation, TableUse, may_fail
 from .base.shape import Shape
 from .base.site import Site, SqlLayout
-from .base.step import References, Refusal, Step, StepAction
+from .base.step import References, Refusal, Step, StepAction, replaced_unknown
 from .parts.calls import called, without_calls
 
 
@@ -35,7 +35,7 @@ class FilterStep(StepAction):
         return References()
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
-        return None
+        return replaced_unknown(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a boolean."""
@@ -43,7 +43,7 @@ class FilterStep(StepAction):
         if predicate is None:
             return shape
         ready = called(context, step, shape, [predicate], null_values=not shape.is_table)
-        after = replace(ready, store=None, unsettled=shape.is_table)
+        after = replace(ready.without_store(), unsettled=shape.is_table)
         return without_calls(context, step, context.add(Filter(predicate), ready, after, step), shape)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...runtime.operators.declarations import SinkMode
 from ...runtime.topology import Topic
-from ..language.stores import columns_ddl, declared_store
+from ..language.stores import columns_ddl
 from ..operations.base.checked import CheckedFlow, CheckedTable, CheckedTopology, PlacedOperation, Repartition
 from ..operations.base.operation import Lookup, Operation, Splitting
 from ..operations.base.pairs import OtherStream, StreamPair, second_streams
@@ -20,7 +20,7 @@ from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
 from ..operations.parts.foreign_key import Responding, Subscribing
 from ..operations.parts.lookups import TableJoin
-from ..operations.parts.tables import RESULT, Keeping, ToTable
+from ..operations.parts.tables import RESULT, Keeping, ToTable, kept_rows
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
 from .operation_graph import Vertex, Wired
 from .related_tables import RelatedTables
@@ -262,7 +262,7 @@ class _Wiring:
     def _materialized(self, name: str, edge: int, at: str, flow: str) -> int:
         """Add a store to a table that has none and in which joins look up rows. `flow`: its own."""
         shape = self._shapes[edge]
-        store = declared_store(name, None, "key_value", shape.key, shape.value, shape.partitions)
+        store = kept_rows(name, shape)
         return self._vertex(Keeping(store), (edge,), (replace(shape, store=store),), flow, at)[0]
 
 

@@ -28,7 +28,8 @@ from .task_epoch import TaskEpoch
 class Materialize(declarations.Materialize):
     """Keeps the last row of each key of a table's changes, which go on unchanged.
 
-    In a store of aggregates the row also has their hidden state, which arrived in `Rows.state` and goes no further.
+    In a store of aggregates the row also has their hidden state, which arrived in `Rows.state` and goes no further. The
+    clock of another store with windows is the greatest time of these changes.
     """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -36,6 +37,8 @@ class Materialize(declarations.Materialize):
         everything = edges[self.flow]
         edges[self.flow] = replace(everything, state=None)
         rows = everything.filter(everything.kind <= Kind.VALUE)
+        if self.store.is_windowed and not self.store.aggregates and len(rows):
+            epoch.advance(self.store.name, int(rows.timestamp.max()))
         last = _last_changes(self.store, rows)
         rows = rows.take(last)
         columns = decoded_state(self.store, [None] * len(rows) if rows.state is None else rows.state.to_pylist())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ....runtime.operators.declarations import Emit
-from ....runtime.topology import AnyWindow, Store
+from ....runtime.topology import AnyWindow, JoinWindow, Store
 from ...diagnostics import Position
 from ...language.expressions import Types
 
@@ -23,6 +23,14 @@ class Rekey:
 
 
 @dataclass(frozen=True)
+class Windows:
+    """The windows of a table's rows. `kept_ms`: for how long a row is found after its window's start; sessions: end."""
+
+    window: AnyWindow
+    kept_ms: int
+
+
+@dataclass(frozen=True)
 class Shape:
     """The shape of the rows between two steps.
 
@@ -30,7 +38,9 @@ class Shape:
     columns are unknown, because of an error that has been reported. `rekey`: not all records of the stream are in the
     partitions of their keys. `window`: set for a stream between `window` and `aggregate`. `unsettled`: a table after a
     filter, whose changes may delete rows that did not exist. `closes_ms`: how long after its end a window of the table
-    is closed, None where nobody says. `store`: the table's own store; None if it has none.
+    is closed, None where nobody says. `store`: the table's own store; None if it has none. `dropped_windows`: those of
+    a table that was made of one with a windowed store. `forgets`: a table whose changes do not say which row they
+    replace.
     """
 
     kind: Literal["stream", "table"] = "stream"
@@ -45,6 +55,8 @@ class Shape:
     unsettled: bool = False
     store: Store | None = None
     open: bool = False
+    dropped_windows: Windows | None = None
+    forgets: bool = False
 
     @property
     def is_table(self) -> bool:
@@ -61,9 +73,21 @@ class Shape:
         """Whether all columns and types are known."""
         return not self.open and None not in self.key.values() and None not in self.value.values()
 
+    @property
+    def windows(self) -> Windows | None:
+        """The windows of a table's rows; None where nobody says, as of a topic."""
+        store = self.store
+        if store is None or store.window is None or isinstance(store.window, JoinWindow) or store.kept_ms is None:
+            return self.dropped_windows if store is None else None
+        return Windows(store.window, store.kept_ms)
+
+    def without_store(self) -> Shape:
+        """The same table, made of the one with the store."""
+        return replace(self, store=None, dropped_windows=self.windows)
+
     def with_value(self, value: Types) -> Shape:
         """The same with other value columns. A table has no store of its own then."""
-        return replace(self, value=dict(value), store=None)
+        return replace(self.without_store(), value=dict(value))
 
 
 UNKNOWN = Shape(open=True)

@@ -15,6 +15,7 @@ from ..base.shape import UNKNOWN, Shape
 from ..base.step import Step
 from ..parts.calls import called
 from ..parts.projection import Projection
+from .windows import windows_apart
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,7 @@ def joined_table(context: FlowContext, join: WrittenJoin) -> Shape:
 
 
 def refused(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> bool:
-    """Whether two tables cannot be joined, because rows of one of them go or change unseen; which is reported.
-
-    A window store forgets rows as time goes on, without deleting them from what is made of them. What a change of the
-    other side finds would depend on when.
-    """
+    """Whether two tables cannot be joined, because of what one of them is; which is reported."""
     name = join.table.text
     table = context.topology.tables.get(name)
     if table is not None and table.global_table is not None:
@@ -64,18 +61,10 @@ def refused(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) 
         hint = f"Leave `global` out, so that it is joined by {key}; or put `to_stream` before the join."
         context.report("HW525", join.table.position, message, hint)
         return True
-    if not shape.windowed and not side.windowed:
-        return False
-    what = {(True, True): "Both tables have", (True, False): "The flow has"}.get(
-        (shape.windowed, side.windowed), f"The table '{name}' has"
-    )
-    message = f"{what} windows, whose rows are forgotten after a while; tables with windows are not joined."
-    hint = (
-        "Make a plain table of it first: `to_stream`, `key_by` with the key and `window_start` under another name, "
-        "`to_table`."
-    )
-    context.report("HW525", join.table.position, message, hint)
-    return True
+    problem = windows_apart(shape, side, name, join.by is not None)
+    if problem is not None:
+        context.report("HW525", join.table.position, *problem)
+    return problem is not None
 
 
 def added(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> dict[str, Expression | None]:

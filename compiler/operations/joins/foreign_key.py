@@ -30,9 +30,11 @@ def check_foreign_key(context: FlowContext, step: Step, join: WrittenJoin, shape
     """Require `by` with the other table's key. The tables may have other numbers of partitions."""
     side = joined_table(context, join)
     columns = added(context, join, shape, side)
-    by = looked_up_by(context, join, shape, side)
     plan = planned(join, shape, side, columns)
-    if refused(context, join, shape, side) or not plan.complete or by is None:
+    if refused(context, join, shape, side):
+        return plan.after
+    by = looked_up_by(context, join, shape, side)
+    if not plan.complete or by is None:
         return plan.after
     return _Layout(context, step, join, side, plan).add(shape, by)
 

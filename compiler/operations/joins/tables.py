@@ -13,11 +13,12 @@ from ..base.operation import EVERY_CHANGE, Description, Lookup, Processor, Table
 from ..base.shape import UNKNOWN, Shape
 from ..base.site import PythonLayout, Site
 from ..base.step import Step
-from .columns import WrittenJoin, added, co_partitioned, compute, joined_table, planned, refused
+from .columns import Plan, WrittenJoin, added, co_partitioned, compute, joined_table, planned, refused
+from .windows import joined_closing, joined_windows
 
 
 def check_tables(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> Shape:
-    """Require a table with the same key and number of partitions, of which neither has windows."""
+    """Require a table with the same key, windows of the same kind if there are some, and number of partitions."""
     side = joined_table(context, join)
     columns = added(context, join, shape, side)
     if refused(context, join, shape, side):
@@ -27,9 +28,26 @@ def check_tables(context: FlowContext, step: Step, join: WrittenJoin, shape: Sha
     plan = planned(join, shape, side, columns)
     if plan.complete:
         _has_a_name(context, step, join, shape)
+        plan = _in_windows(plan, shape, side)
         context.add(JoinOfTables(join.table.text, join.how, plan.values), shape, plan.found, step)
         compute(context, step, join, plan, plan.found)
     return plan.after
+
+
+def _in_windows(plan: Plan, shape: Shape, side: Shape) -> Plan:
+    """The plan with what is known of the windows of the rows, if they have some."""
+    if not shape.windowed:
+        return plan
+    found, after = (
+        replace(
+            each,
+            dropped_windows=joined_windows(shape, side),
+            closes_ms=joined_closing(shape, side),
+            forgets=True,
+        )
+        for each in (plan.found, plan.after)
+    )
+    return replace(plan, found=found, after=after)
 
 
 def _has_a_name(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> None:

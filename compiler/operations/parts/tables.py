@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....runtime.operators import declarations
-from ....runtime.operators.declarations import Settle, Table
-from ....runtime.topology import Store
+from ....runtime.operators.declarations import Materialize, Settle, Table
+from ....runtime.topology import SessionWindow, Store
+from ...language.stores import declared_store
 from ..base.edge import NOW
 from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from ..base.shape import Shape
@@ -74,6 +75,17 @@ class ToStream(PythonOperation):
         return PythonLayout((declarations.ToStream(site.input.name, site.at),), (site.onward,))
 
 
+def kept_rows(name: str, shape: Shape) -> Store:
+    """The store of the rows of a table that has none: in the windows that they have, and for as long."""
+    windows = shape.windows
+    if windows is None:
+        return declared_store(name, None, "key_value", shape.key, shape.value, shape.partitions)
+    type_ = "session" if isinstance(windows.window, SessionWindow) else "window"
+    store = declared_store(name, None, type_, shape.plain_key, shape.value, shape.partitions)
+    longer = windows.kept_ms if windows.kept_ms > windows.window.kept_ms else None
+    return replace(store, window=windows.window, retention_ms=longer)
+
+
 @dataclass(frozen=True)
 class Keeping(PythonOperation):
     """Keeps the rows of a table that has no store, because a join looks them up."""
@@ -88,8 +100,8 @@ class Keeping(PythonOperation):
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each change becomes a row of the store."""
-        return EVERY_CHANGE
+        """Each change becomes a row of the store. Those of a table with windows go on as they are."""
+        return TableUse(positive=positive) if self.store.is_windowed else EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         """A store of the step that makes the rows, as Kafka Streams shows what is materialised."""
@@ -98,6 +110,9 @@ class Keeping(PythonOperation):
     def in_python(self, site: Site) -> PythonLayout:
         edge, shape = site.input, site.output.shape
         site.declared.stores[self.store.name] = self.store
+        if self.store.is_windowed:
+            onward = replace(edge, shape=shape, value=tuple(shape.value))
+            return PythonLayout((Materialize(edge.name, self.store, site.at),), (onward,))
         emit, old = site.changes(frozenset(), True)
         nodes = (declarations.ToStream(edge.name, site.at), Table(edge.name, self.store, emit, old, site.at))
         return PythonLayout(nodes, (replace(edge, shape=shape, value=tuple(shape.value)),))

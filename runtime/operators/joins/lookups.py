@@ -18,6 +18,7 @@ from ...records.types import parse_columns
 from ...state.codec import RowCodec
 from .. import declarations
 from ..keyed.codes import group_codes
+from ..keyed.expiry import clock_at, expired
 from ..keyed.lookups import look_up, row_keys
 from ..keyed.stored_rows import visible_columns
 from ..node import Edges, step_name
@@ -46,14 +47,19 @@ class StreamTableJoin(declarations.StreamTableJoin):
         changed = edges[self.table]
         # Old rows of a table's changes say what was replaced. A lookup needs only the new ones and deletions.
         changed = as_of(changed.filter(changed.kind <= Kind.VALUE), [edges[name] for name in self.made_of])
-        keys = pa.concat_arrays([row_keys(self.store, changed.keys), row_keys(self.store, rows.keys)])
+        key = dict(zip(changed.keys, rows.keys.values(), strict=True))
+        keys = pa.concat_arrays([row_keys(self.store, changed.keys), row_keys(self.store, key)])
         code, first = group_codes(keys)
+        order = path_order([changed, rows])
         # `null` masks what is found for a null key.
         stored = look_up(self.store, epoch.store(self.store), keys.take(pa.array(first)))
-        change = _latest(code, path_order([changed, rows]), len(changed))
+        change = _latest(code, order, len(changed))
         # An index into the stored rows, one for each distinct key, followed by the changes of this epoch.
         index = np.where(change >= 0, change + len(first), code[len(changed) :])
         found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null
+        if self.store.is_windowed:
+            times = np.concatenate([changed.timestamp, np.full(len(rows), -1)])
+            found &= ~expired(self.store, key, clock_at(self.store, order, times, epoch)[len(changed) :])
         columns = changed.values
         before = visible_columns(self.store, stored)
         values = {

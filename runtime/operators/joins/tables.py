@@ -14,6 +14,7 @@ from ...topology import Store
 from .. import declarations
 from ..keyed.changes import Versions, at_points, changes
 from ..keyed.codes import by_key, group_codes
+from ..keyed.expiry import clock_at, expired
 from ..keyed.groups import Groups
 from ..keyed.lookups import look_up, row_keys
 from ..keyed.stored_rows import visible_columns
@@ -39,15 +40,19 @@ class TableTableJoin(declarations.TableTableJoin):
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
         this, other = (_new_rows(edges[name]) for name in (self.flow, self.table))
-        key_names = list(this.keys)
-        theirs = dict(zip(key_names, other.keys.values(), strict=True))
-        keys = pa.concat_arrays([row_keys(self.store, this.keys), row_keys(self.other_store, other.keys)])
+        theirs = zip(this.keys, other.keys.values(), strict=True)
+        both = {name: (this.keys[name], column) for name, column in theirs}
+        columns = {name: pa.concat_arrays([mine, typed(its, mine.type)]) for name, (mine, its) in both.items()}
+        keys = row_keys(self.store, columns)
         code, first = group_codes(keys)
         # Stores are read fastest in the order of their keys.
         code, first, distinct = by_key(code, first, keys.take(pa.array(first)))
+        columns = {name: column.take(pa.array(first)) for name, column in columns.items()}
+        # Rows in the same windows may be laid out in two ways, as those of a `to_table` have no windowed store.
+        others = distinct if self.other_store.type == self.store.type else row_keys(self.other_store, columns)
         sides = _Sides(
             _versions(self.store, epoch.store(self.store), distinct, this, this.value),
-            _versions(self.other_store, epoch.store(self.other_store), distinct, other, self.values.values()),
+            _versions(self.other_store, epoch.store(self.other_store), others, other, self.values.values()),
             self,
         )
         come = [
@@ -59,7 +64,8 @@ class TableTableJoin(declarations.TableTableJoin):
             for names, each in zip((self.this_made_of, self.other_made_of), come, strict=True)
             if names
         ]
-        met = _met([*seen, *come], len(first))
+        moments = [*seen, *come]
+        met = self._without_expired(_met(moments, len(first)), moments, columns, epoch)
         triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
         giving = np.flatnonzero(sides.give(met))
         of_group, code = _present(met.key[giving], len(first))
@@ -68,12 +74,37 @@ class TableTableJoin(declarations.TableTableJoin):
         points = giving if groups.each else giving[groups.last]
         after = sides.joined(met.this[points], met.other[points])
         times = sides.times(met, triggers.timestamp)
-        columns = {
-            name: pa.concat_arrays([column, typed(theirs[name], column.type)]).take(pa.array(first[of_group]))
-            for name, column in this.keys.items()
-        }
+        columns = {name: column.take(pa.array(of_group)) for name, column in columns.items()}
         context = at_points(groups, triggers.take(giving), columns)
         edges[self.flow] = changes(groups, context, before, replace(after, timestamp=times[points]), self.old)
+
+    def _without_expired(
+        self, met: _Met, moments: Sequence[_Moments], columns: Mapping[str, pa.Array], epoch: TaskEpoch
+    ) -> _Met:
+        """What was met, without the rows that the side that was looked up in has forgotten by then.
+
+        `columns`: the key columns of each key.
+        """
+        if not (self.store.is_windowed or self.other_store.is_windowed):
+            return met
+        key = {name: column.take(pa.array(met.key)) for name, column in columns.items()}
+        order = path_order([each.rows for each in moments])
+        triggers = np.concatenate([np.full(len(each.code), each.triggers) for each in moments])
+        gone = []
+        for of_this, store in ((True, self.store), (False, self.other_store)):
+            moves = [each.sets and each.of_this == of_this for each in moments]
+            times = [np.where(each, rows.rows.timestamp, -1) for each, rows in zip(moves, moments, strict=True)]
+            clock = clock_at(store, order, np.concatenate(times), epoch)[order][triggers[order]]
+            gone.append(expired(store, key, clock))
+        return replace(
+            met,
+            this=np.where(gone[0] & ~met.of_this, ABSENT, met.this),
+            other=np.where(gone[1] & met.of_this, ABSENT, met.other),
+        )
+
+
+ABSENT = -1
+"""The number of the version of a row that is not there: the last one of `_versions`."""
 
 
 @dataclass(frozen=True)
@@ -166,13 +197,17 @@ def _bare(rows: Rows) -> Rows:
 
 
 def _versions(store: Store, opened: EpochStore, keys: pa.BinaryArray, rows: Rows, names: Iterable[str]) -> Versions:
-    """The rows of all keys at the start of the epoch, then those after each change."""
+    """The rows of all keys at the start of the epoch, then those after each change, then one that is not there."""
     stored = look_up(store, opened, keys)
     before, after = visible_columns(store, stored), rows.values
+    types = {name: before[name].type for name in names}
     return Versions(
-        {name: pa.concat_arrays([before[name], typed(after[name], before[name].type)]) for name in names},
-        np.concatenate([stored.timestamp, rows.timestamp]),
-        np.concatenate([stored.exists, rows.kind == Kind.VALUE]),
+        {
+            name: pa.concat_arrays([before[name], typed(after[name], kind), pa.nulls(1, kind)])
+            for name, kind in types.items()
+        },
+        np.concatenate([stored.timestamp, rows.timestamp, [-1]]),
+        np.concatenate([stored.exists, rows.kind == Kind.VALUE, [False]]),
     )
 
 

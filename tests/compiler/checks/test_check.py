@@ -267,6 +267,9 @@ def test_table_allows_what_the_language_says(compiled: Compile, steps: str, code
 
 HOURLY = "  hourly: {from: clicks, steps: [{window: {tumbling: 1h}}, {aggregate: {values: {n: count(*)}}}]}\n"
 CLOSED = HOURLY.replace("values", "emit: on_close, values")
+DAILY = HOURLY.replace("hourly", "visits_of_a_day").replace("1h", "1d")
+SESSIONS = HOURLY.replace("hourly", "sessions").replace("tumbling: 1h", "session: 1m")
+SLIDING = HOURLY.replace("hourly", "sliding").replace("tumbling", "sliding")
 OF_TABLES = "tables:\n  people: {topic: users}\nflows:\n  latest: {from: clicks, steps: [to_table]}\n"
 
 
@@ -275,7 +278,24 @@ OF_TABLES = "tables:\n  people: {topic: users}\nflows:\n  latest: {from: clicks,
     [
         ("latest", "hourly", HOURLY, "HW525 The table 'hourly' has windows"),
         ("hourly", "people", HOURLY, "HW525 The flow has windows"),
-        ("hourly", "hourly", HOURLY, "HW525 Both tables have windows"),
+        (
+            "hourly",
+            "visits_of_a_day",
+            HOURLY + DAILY,
+            "HW525 The flow has windows of 1h, the table 'visits_of_a_day' win",
+        ),
+        (
+            "hourly",
+            "sessions",
+            HOURLY + SESSIONS,
+            "HW525 The flow has windows of 1h, the table 'sessions' sessions: the",
+        ),
+        (
+            "sessions",
+            "sliding",
+            SESSIONS + SLIDING,
+            "HW525 The flow has sessions, the table 'sliding' sliding windows of",
+        ),
         ("latest", "hourly", CLOSED, "HW303 'hourly' is a stream; a join looks up rows of a table."),
         ("latest", "as_they_come", "  as_they_come: {from: clicks}\n", "HW303 'as_they_come' is a stream"),
         ("latest", "users", "", "HW303 There is no table 'users'."),
@@ -291,6 +311,32 @@ def test_join_of_what_cannot_be_joined_is_refused_at_its_place(
     (only,) = (each for each in diagnostics if each.severity is Severity.ERROR)
     assert f"{only.code} {only.message}".startswith(message)
     assert only.code == "HW307" or (only.hint and only.position.column > 10)
+
+
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        ("{join: {table: hourly}}", ""),
+        ("{filter: m > 1}, {join: {table: hourly}}, {join: {table: people_by_hour, type: outer}}", ""),
+        ("{join: {table: hourly}}, {select: {n: n}}, {suppress: {until: window_closes}}", ""),
+        ("{join: {table: hourly}}, to_stream, {filter: n > 1}", ""),
+        ("{join: {table: hourly}}, {filter: n > 1}", "HW501 'filter' needs the rows that changes replace"),
+        ("{join: {table: hourly}}, {suppress: {for: 1m}}", "HW501 'suppress' needs the rows that changes replace"),
+        (
+            "{join: {table: hourly}}, {key_by: {n: n}}, {aggregate: {values: {rows: count(*)}}}",
+            "HW501 'key_by' needs the rows that changes replace",
+        ),
+        ("{join: {table: hourly, by: {user: user}}}", "HW525 Both tables have windows, whose rows are forgotten"),
+    ],
+)
+def test_tables_in_the_same_windows_are_joined(compiled: Compile, steps: str, found: str) -> None:
+    window = "{window: {hopping: 1h, advance: 30m, grace: 5m}}"
+    aggregate = "{aggregate: {values: {%s: count(*)}}}"
+    by_hour = f"  people_by_hour: {{from: users, steps: [{window}, {aggregate % 'p'}]}}\n"
+    visits = f"  visits: {{from: users, steps: [{window}, {aggregate % 'm'}, {steps}], to: out}}\n"
+    diagnostics = compiled(TOPICS, f"flows:\n{HOURLY}{by_hour}{visits}").diagnostics
+    errors = (each for each in diagnostics if each.severity is Severity.ERROR)
+    assert [f"{each.code} {each.message}"[: len(found)] for each in errors] == ([found] if found else [])
 
 
 def test_stores_of_two_sides_of_a_flow_need_names_of_their_own(compiled: Compile) -> None:
