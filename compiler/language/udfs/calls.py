@@ -82,7 +82,7 @@ class Calls:
         taken = [self.expression(span[0].start, span[-1].end + 1) for span in spans]
         found = tuple(each for each in taken if each is not None)
         return (
-            FunctionCall(udf, found, _name(sql.text[call.start : self._end(call)]))
+            FunctionCall(udf, found, column_name(sql.text[call.start : self._end(call)]))
             if len(found) == len(taken)
             else None
         )
@@ -106,8 +106,8 @@ class Calls:
         return int(self.parsed.tokens[closing(self.parsed.tokens, call.index + 1)].end) + 1
 
 
-def _name(sql: str) -> str:
-    """A column's name for a call. Spark SQL does not tell apart names that differ in upper and lower case alone."""
+def column_name(sql: str) -> str:
+    """The name of a column for SQL. Spark SQL does not tell apart names that differ in upper and lower case alone."""
     return sql if sql == sql.lower() else f"{sql} #{crc32(sql.encode()):08x}"
 
 

@@ -102,17 +102,20 @@ def _value_column(expression: Expression) -> str | None:
     return plain.name if plain is not None and plain.role == "value" else None
 
 
-def with_arguments(
-    context: FlowContext, step: StepPlace, shape: Shape, expressions: Sequence[Expression], null_values: bool = False
+def with_arguments(context: FlowContext, step: StepPlace, shape: Shape, expressions: Sequence[Expression]) -> Shape:
+    """The flow with a column for each expression that is not a column yet, named by its SQL."""
+    computed = {e.sql.text: e for e in expressions if e.as_column != e.plain}
+    return with_computed(context, step, shape, computed, null_values=shape.window is not None)
+
+
+def with_computed(
+    context: FlowContext, step: StepPlace, shape: Shape, computed: Mapping[str, Expression], null_values: bool
 ) -> Shape:
-    """The flow with a column for each expression that is not a column yet, named by its SQL. `null_values`: see
-    `Projection`.
-    """
-    computed = {e.sql.text: e for e in expressions if e.as_column != e.plain and e.sql.text not in shape.value}
+    """The flow with more columns. `null_values`: see `Projection`."""
     if not computed:
         return shape
     kept = {name: column(step.word, "value", name, type_) for name, type_ in shape.value.items()}
     added = {name: expression.type for name, expression in computed.items()}
     after = shape.with_value({**shape.value, **added})
-    arguments = Projection({**kept, **computed}, null_values=null_values or shape.window is not None)
+    arguments = Projection({**kept, **computed}, null_values=null_values)
     return context.add(arguments, shape, after, step)

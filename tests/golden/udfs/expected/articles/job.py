@@ -31,7 +31,7 @@ SHORT_ARTICLES = Topic(
     "short_articles",
     partitions=2,
     key="slug string",
-    value="title string",
+    value="title string, large string, small string",
     writer="press-articles",
 )
 ADDRESSES = Topic(
@@ -62,6 +62,12 @@ TAX = Udf(
     {"amount": "double"},
     "double",
     arrow=True,
+)
+INITIAL = Udf(
+    "initial",
+    PythonFunction("functions.text:initial", FUNCTIONS),
+    {"title": "string"},
+    "string",
 )
 
 
@@ -115,14 +121,39 @@ def named(rows: Pipe) -> Pipe:
         keep=("title", "words", "fee"),
         at=16,
     )
+    rows = rows.select(
+        "short",
+        {
+            "`concat('To ', title) #9d0a8d39` string": "concat('To ', title)",
+            "`concat('to ', title)` string": "concat('to ', title)",
+        },
+        keep=("title",),
+        at=23,
+    )
     rows = rows.process(
         Call("named", "slug(trim(title))", SLUG, ("trim(title)",), at=7),
         Call("named", "slug(slug(title))", SLUG, ("slug(title)",), at=7),
         Call("named", "score(words, fee * 2)", SCORE, ("cast(words as bigint)", "fee * 2"), at=7),
         Call("named", "tax(fee)", TAX, ("fee",), at=7),
-        Select("short", keep=("title",), at=23),
-        Sink("short", SHORT_ARTICLES, at=24),
-        Call("long", "slug(title)", SLUG, ("title",), null_values=True, at=28),
+        Call(
+            "short",
+            "initial(concat('To ', title)) #2f16177f",
+            INITIAL,
+            ("concat('To ', title) #9d0a8d39",),
+            at=23,
+        ),
+        Call("short", "initial(concat('to ', title))", INITIAL, ("concat('to ', title)",), at=23),
+        Select(
+            "short",
+            {
+                "large": "initial(concat('To ', title)) #2f16177f",
+                "small": "initial(concat('to ', title))",
+            },
+            keep=("title",),
+            at=23,
+        ),
+        Sink("short", SHORT_ARTICLES, at=27),
+        Call("long", "slug(title)", SLUG, ("title",), null_values=True, at=31),
         keep={
             "named": (
                 "title",
@@ -149,11 +180,11 @@ def named(rows: Pipe) -> Pipe:
         "long",
         {"part string": "split(`slug(title)`, '-')"},
         keep=("title", "words", "fee"),
-        at=28,
+        at=31,
     )
     return rows.process(
         Sink("named", ADDRESSES, at=11),
-        Sink("long", LONG_ARTICLES, at=30),
+        Sink("long", LONG_ARTICLES, at=33),
     )
 
 
@@ -161,6 +192,6 @@ TOPOLOGY = Topology(
     project="press",
     name="articles",
     version="1.0",
-    content_hash="1c7ac11827079f4e2e315a77560cbbe80bf550a8d235a97f05a336962bed1740",
+    content_hash="6845d81359979c1ca20f11568398b1aaef05456213be5a8dadb2b23cab8cc8ab",
     subtopologies=(named,),
 )

@@ -172,6 +172,6 @@ TOPOLOGY = Topology(
     project="press",
     name="authors",
     version="1.0",
-    content_hash="c005476123d04bf7b4b600fc839b44adbcb11fb83d835e0dedb5f129165e9480",
+    content_hash="1064b235cb5d42b98bf8939d8333e84b084b93710a714bc0e067f15f037f27fd",
     subtopologies=(signed,),
 )

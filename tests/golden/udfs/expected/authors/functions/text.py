@@ -8,3 +8,8 @@ def slug(title):
     if title is None:
         return None
     return "-".join(re.findall(r"\w+", title.lower()))
+
+
+def initial(title):
+    """The first letter, as it is."""
+    return None if title is None else title[:1]
