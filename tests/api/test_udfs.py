@@ -143,3 +143,20 @@ def test_plan_tells_what_of_a_called_function_has_changed(
     now = TopologyDescription.of(is_)
     changes = Comparison.of(is_, TopologyDescription.of(was), now).changes(consumed=True)
     assert sorted({change.kind for change in changes if change.subject.kind == "flow"}) == kinds
+
+
+@pytest.mark.parametrize("name", ["percent", "match", "Trail", "set"])
+def test_name_may_be_any_that_sql_does_not_have(press: Path, name: str) -> None:
+    edit(press, "headwater.yml", "  initial:\n", f"  {name}:\n")
+    edit(press, "topologies/articles.yml", "initial(", f"{name.upper()}(")
+    with TopologyTestDriver(press, "articles") as driver:
+        driver.pipe_input("articles", articles(("b", 1, 1.0)))
+        assert [each.value["large"] for each in driver.read_output("short_articles")] == ["T"]
+
+
+@pytest.mark.parametrize("name", ["sum", "explode", "rand", "interval", "and", "Slug"])
+def test_name_that_means_something_else_is_refused_at_its_place(press: Path, name: str) -> None:
+    again = f"  {name}: {{udf: functions.text:slug, arguments: {{title: string}}, returns: string}}\n"
+    edit(press, "headwater.yml", "  initial:\n", f"{again}  initial:\n")
+    found = [(each.code, each.position.file, each.position.line) for each in Project(press).parse().errors]
+    assert found == [("HW421", "headwater.yml", 9)]
