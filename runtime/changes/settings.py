@@ -54,7 +54,7 @@ def setting_changes(
             if was_code.get(function, is_code[function]) != is_code[function]:
                 yield Change("flow.code", subject, Verdict.COMPATIBLE, f"the code of {function} {_OTHER_CODE}")
         for setting in _differing(old.get(name, {}), new[name]):
-            if setting.startswith(CODE_OF):  # that another function is named its steps tell
+            if _told_otherwise(setting, old.get(name, {}), new[name]):
                 continue
             what = _what(committed, current, name, setting)
             yield Change(f"{kind}.{setting.replace(' ', '_')}", subject, Verdict.COMPATIBLE, what, place=place)
@@ -67,7 +67,7 @@ def setting_changes(
     for name in old:
         if name.startswith("flow ") and name not in new and name[5:] in current.flows:
             for setting in old[name]:
-                if setting.startswith(CODE_OF):
+                if _told_otherwise(setting, old[name], {}):
                     continue
                 what = _what(committed, current, name, setting)
                 yield Change(f"flow.{setting}", Subject("flow", name[5:], application), Verdict.COMPATIBLE, what)
@@ -81,6 +81,13 @@ def _what(committed: TopologyDescription, current: TopologyDescription, name: st
         return f"{kept if is_ != _UNSAID else 'records of it that fail are not kept any more'}{gone}"
     follows = _WAITING if setting.startswith("suppress") else _FOLLOWS.get(setting, _PLACING)
     return f"its {setting} was {was}, is {is_}; {follows}"
+
+
+def _told_otherwise(setting: str, was: Mapping[str, str], is_: Mapping[str, str]) -> bool:
+    """Whether the steps and stores tell of it: that another function is named, or that `suppress` is new, gone, or
+    waits for something else.
+    """
+    return setting.startswith(CODE_OF) or (setting.startswith("suppress") and not (setting in was and setting in is_))
 
 
 def _code(settings: Mapping[str, str]) -> dict[str, str]:

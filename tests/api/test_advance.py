@@ -45,6 +45,25 @@ flows:
       - aggregate: {values: {n: count(*)}}
       - suppress: {until: window_closes}
     to: suppressed_out
+  sliding_suppressed:
+    from: a
+    steps:
+      - window: {sliding: 10s}
+      - aggregate: {values: {n: count(*)}}
+      - suppress: {until: window_closes}
+    to: sliding_suppressed_out
+  reduced:
+    from: a
+    steps:
+      - window: {session: 10s}
+      - reduce: {emit: on_close, function: functions.ticking:added}
+    to: reduced_out
+  classed:
+    from: a
+    steps:
+      - window: {session: 10s}
+      - aggregate: {emit: on_close, function: functions.ticking:Counted, values: {n: bigint}}
+    to: classed_out
 """
 FAILING = """
 topology: failing
@@ -111,6 +130,21 @@ CODE = """
 from headwater import Record
 
 
+def added(old, new):
+    return {"v": old.v + new.v}
+
+
+class Counted:
+    def initial(self):
+        return {"n": 0}
+
+    def add(self, state, key, value):
+        return {"n": state.n + value.v}
+
+    def merge(self, a, b):
+        return {"n": a.n + b.n}
+
+
 class Ticking:
     def init(self, context):
         self.context = context
@@ -165,14 +199,15 @@ def written(driver: TopologyTestDriver, topic: str, *columns: str) -> list[tuple
 
 
 def test_window_closes_as_stream_time_passes_and_not_by_the_wall_clock(project: Path) -> None:
-    topics = ["tumbling_out", "sliding_out", "sessions_out", "suppressed_out"]
+    topics = ["tumbling_out", "sliding_out", "sessions_out", "suppressed_out", "sliding_suppressed_out"]
     with TopologyTestDriver(project, "closed") as driver:
         driver.pipe_input("a", records(("x", 1, 1), ("y", 1, 2), ("x", 1, 5)))
         driver.advance_wall_clock("1m")
         driver.advance("0s")
-        assert [written(driver, topic) for topic in topics] == [[], [], [], []]
+        assert [written(driver, topic) for topic in topics] == [[]] * 5
         driver.advance("30s")
         found = {topic: written(driver, topic, "n") for topic in topics}
+        assert written(driver, "reduced_out", "v") == written(driver, "classed_out", "n") == [("x", 5, 2), ("y", 2, 1)]
         assert driver.time == 95_000
     final = [("x", 5, 2), ("y", 2, 1)]
     assert found == {
@@ -180,6 +215,7 @@ def test_window_closes_as_stream_time_passes_and_not_by_the_wall_clock(project: 
         "sliding_out": [("x", 5, 2), ("x", 5, 1), ("y", 2, 1)],
         "sessions_out": final,
         "suppressed_out": final,
+        "sliding_suppressed_out": [("x", 5, 2), ("x", 5, 1), ("y", 2, 1)],
     }
 
 
@@ -198,7 +234,7 @@ def test_record_from_before_is_late_once_time_has_passed(project: Path) -> None:
         driver.pipe_input("a", records(("x", 1, 1)))
         driver.advance("1m")
         driver.pipe_input("a", records(("x", 1, 50), ("y", 1, 50)))
-        assert driver.dropped == {"late": 8}
+        assert driver.dropped == {"late": 14}
 
 
 def test_changes_and_records_that_wait_go_on(project: Path) -> None:
