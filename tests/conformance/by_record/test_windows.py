@@ -28,9 +28,9 @@ WITHOUT_GRACE = scenarios(NO_GRACE)
 class InBothWays:
     """A scenario as a project in a folder, and as single steps."""
 
-    def __init__(self, root: Path, scenario: Scenario) -> None:
+    def __init__(self, root: Path, scenario: Scenario, partitions: int = 1) -> None:
         self._build = scenario.build
-        columns = {"partitions": 1, "key": {"k": "string"}, "value": COLUMNS}
+        columns = {"partitions": partitions, "key": {"k": "string"}, "value": COLUMNS}
         profile = {"target": "t", "targets": {"t": {"log": {"type": "embedded", "path": "log"}}}}
         files: Mapping[str, Any] = {
             "headwater.yml": {"name": "windows", "version": "1", "profile": "windows"},
@@ -47,9 +47,14 @@ class InBothWays:
 
     def by_runtime(self, batches: Batches, max_records: int) -> Found:
         """What the topology makes of batches, each of which is processed before the next one is there."""
+        forms = [{topic: in_record_form(records) for topic, records in batch.items()} for batch in batches]
+        return self.of_forms(forms, max_records)
+
+    def of_forms(self, batches: Sequence[Mapping[str, Any]], max_records: int) -> Found:
+        """The same of records in record form."""
         with self._compiled.driven(max_records) as driven:
             for batch in batches:
-                driven.together({topic: in_record_form(records) for topic, records in batch.items()})
+                driven.together(batch)
             found = {
                 topic: [(_plain(each.key), each.value, each.timestamp, each.headers) for each in driven.written(topic)]
                 for topic in self._build()[1]
@@ -99,7 +104,22 @@ def test_records_are_those_of_one_record_after_another_in_any_epochs(tmp_path: P
 
 @pytest.mark.parametrize("ending", ["", " on close", " suppressed"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_windows_without_grace_are_those_of_one_record_after_another(tmp_path: Path, kind: str, ending: str) -> None:
-    scenario = InBothWays(tmp_path, WITHOUT_GRACE[f"{kind}{ending}"])
-    batches = [{"A": facts(kind, 60, NO_GRACE.near)}]
-    assert scenario.by_runtime(batches, 13) == scenario.by_record(batches)
+def test_each_partition_has_a_clock_of_its_own_also_without_grace(tmp_path: Path, kind: str, ending: str) -> None:
+    scenario = InBothWays(tmp_path, WITHOUT_GRACE[f"{kind}{ending}"], partitions=3)
+    given = [with_prefix(facts(f"{kind} {number}", 40, NO_GRACE.near), str(number)) for number in range(3)]
+    forms = [form for number, records in enumerate(given) for form in in_record_form(records, number)]
+    found, dropped = scenario.of_forms([{"A": forms}], 13)
+    expected = [scenario.by_record([{"A": records}]) for records in given]
+    # Of one key the records are in order.
+    assert sorted(found["O"], key=key_of) == sorted((each for of, _ in expected for each in of["O"]), key=key_of)
+    assert dropped == sum((Counter(counts) for _, counts in expected), Counter())
+
+
+def with_prefix(records: Sequence[Record], prefix: str) -> list[Record]:
+    """With keys that no other partition has."""
+    return [(None if key is None else prefix + key, *rest) for key, *rest in records]
+
+
+def key_of(record: Record) -> str:
+    """Its key without the window."""
+    return str(record[0][0])
