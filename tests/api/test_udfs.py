@@ -12,6 +12,7 @@ from headwater import Project, TopologyTestDriver
 from headwater.errors import HeadwaterError
 from headwater.runtime.changes.comparison import Comparison
 from headwater.runtime.generated_code import load_runner
+from headwater.runtime.lineage.columns import column_lineage
 from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.topology import ExpressionEngine, Topology
 
@@ -160,3 +161,10 @@ def test_name_that_means_something_else_is_refused_at_its_place(press: Path, nam
     edit(press, "headwater.yml", "  initial:\n", f"{again}  initial:\n")
     found = [(each.code, each.position.file, each.position.line) for each in Project(press).parse().errors]
     assert found == [("HW421", "headwater.yml", 9)]
+
+
+def test_columns_come_from_the_arguments_of_functions(press: Path) -> None:
+    columns = column_lineage(compiled(press))["addresses"]
+    assert columns["value.address"] == {("articles", "value.title")}
+    assert columns["value.points"] == {("articles", "value.words"), ("articles", "value.fee")}
+    assert columns["value.tax"] == {("articles", "value.fee")}
